@@ -1,1 +1,16 @@
-//! Placeholder.
+//! A fake vCenter and a fake workload cluster over one simulated world.
+//!
+//! A call has one path: listener → TLS → classify → ledger → faults → login check → handler →
+//! world. The ledger stands outside the faults: it records what the caller met and which rule fired.
+
+mod call;
+mod clock;
+pub mod faults;
+mod handle;
+mod kubeapi;
+mod reply;
+
+pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
+pub use clock::Clock;
+pub use handle::WorldHandle;
+pub use reply::{Body, Outcome, Reply};

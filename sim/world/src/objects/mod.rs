@@ -1,0 +1,1 @@
+//! A Kubernetes object store: revisions, conflicts, a watch log, selectors and patches.
