@@ -39,6 +39,12 @@ impl Log {
         }
     }
 
+    /// Forgets everything up to `revision`.
+    pub(super) fn forget_before(&mut self, revision: u64) {
+        self.entries.retain(|entry| entry.revision > revision);
+        self.floor = self.floor.max(revision);
+    }
+
     /// The revision of the oldest state that can still be told.
     pub(super) fn floor(&self) -> u64 {
         self.floor

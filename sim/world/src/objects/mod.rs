@@ -15,6 +15,7 @@ mod patch;
 mod resource;
 mod resources;
 mod selector;
+mod snapshot;
 mod status;
 mod store;
 #[cfg(test)]

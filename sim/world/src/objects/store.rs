@@ -112,6 +112,13 @@ impl Store {
         self.compact(window);
     }
 
+    /// Declares that no change up to `revision` is known, as after a restore.
+    pub(super) fn forget_before(&mut self, revision: u64) {
+        for id in self.resources.keys() {
+            self.logs.entry(id.clone()).or_default().forget_before(revision);
+        }
+    }
+
     /// Forgets all but the last `keep` changes of every resource, as a compaction of etcd does.
     pub fn compact(&mut self, keep: usize) {
         for log in self.logs.values_mut() {

@@ -1,0 +1,23 @@
+//! The vSphere API's typed core: values, objects, properties, searches, filters and operations.
+//!
+//! It knows no XML. The SOAP codec reads requests into [`Node`]s and writes [`Value`]s; a second
+//! codec would do the same in JSON.
+
+mod fault;
+mod node;
+mod types;
+mod value;
+mod content;
+mod properties;
+mod select;
+mod views;
+mod updates;
+mod sessions;
+mod search;
+mod tasks;
+mod operations;
+
+pub(crate) use fault::VimFault;
+pub(crate) use node::Node;
+pub(crate) use operations::{Answer, Caller, Vim};
+pub(crate) use value::{Field, Object, Reference, Value};
