@@ -9,6 +9,8 @@ pub mod faults;
 mod handle;
 mod kubeapi;
 mod reply;
+mod soap;
+mod vim;
 
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use clock::Clock;

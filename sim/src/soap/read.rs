@@ -138,7 +138,9 @@ fn element(
         if local.as_ref() != "type" {
             continue;
         }
-        let value = attribute.unescape_value().map_err(|err| malformed(err.to_string()))?;
+        let value = attribute
+            .normalized_value(quick_xml::XmlVersion::Explicit1_0)
+            .map_err(|err| malformed(err.to_string()))?;
         match namespace {
             // The value may carry any prefix, or none.
             ResolveResult::Bound(bound) if bound.0 == INSTANCE => {

@@ -64,6 +64,7 @@ fn fields(out: &mut String, fields: &[Field]) {
 
 fn element(out: &mut String, name: &str, value: &Value, slot: Slot) {
     match value {
+        Value::Any(value) => element(out, name, value, Slot::Wider),
         Value::List(item, items) if slot == Slot::Declared => {
             for value in items {
                 element(out, name, value, item_slot(item, value));
@@ -114,8 +115,8 @@ fn content(out: &mut String, value: &Value) {
         Value::Time(it) => time(out, *it),
         Value::Enum(_, it) => out.push_str(it),
         Value::Object(it) => fields(out, &it.fields),
-        // Both write their own element.
-        Value::Ref(_) | Value::List(..) => {}
+        // These write their own element.
+        Value::Ref(_) | Value::List(..) | Value::Any(_) => {}
     }
 }
 
@@ -132,7 +133,7 @@ fn xsi_type(value: &Value) -> &'static str {
         Value::Enum(kind, _) => kind,
         Value::Object(it) => it.kind,
         Value::Ref(_) => "ManagedObjectReference",
-        Value::List(..) => "xsd:anyType",
+        Value::List(..) | Value::Any(_) => "xsd:anyType",
     }
 }
 

@@ -147,6 +147,9 @@ impl From<VcFault> for VimFault {
             VcFault::DuplicateName { name, object } => {
                 Self::new("DuplicateName", message).with("name", name).with("object", object)
             }
+            VcFault::FileNotFound(file) => {
+                Self::new("FileNotFound", message).with("file", file)
+            }
             VcFault::InvalidArgument(argument) => Self::invalid_argument(&argument),
             VcFault::NotSupported => Self::new("NotSupported", message),
             VcFault::InvalidLogin => Self::new("InvalidLogin", message),

@@ -15,9 +15,11 @@ mod updates;
 mod sessions;
 mod search;
 mod tasks;
+mod retrieve;
+mod waiting;
 mod operations;
 
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
-pub(crate) use operations::{Answer, Caller, Vim};
+pub(crate) use operations::{Answer, Caller, Failure, Vim};
 pub(crate) use value::{Field, Object, Reference, Value};

@@ -140,9 +140,15 @@ pub(crate) fn is_a(kind: &str, base: &str) -> bool {
     }
 }
 
-/// Every type derived from `base`, itself included.
-pub(crate) fn below(base: &str) -> impl Iterator<Item = &'static str> {
-    TYPES.iter().map(|(name, _)| *name).filter(move |name| is_a(name, base))
+/// The type and its bases, nearest first; empty for an unknown type.
+pub(crate) fn chain(kind: &str) -> Vec<&'static str> {
+    let mut chain = Vec::with_capacity(4);
+    let mut at = kind;
+    while let Some((name, base)) = TYPES.iter().find(|(name, _)| *name == at) {
+        chain.push(*name);
+        at = base;
+    }
+    chain
 }
 
 /// The fault class as this server spells it, if it knows it.

@@ -59,6 +59,8 @@ pub(crate) enum Value {
     Object(Object),
     /// An array: the element type, and the elements.
     List(&'static str, Vec<Value>),
+    /// A value in an anyType slot that no field declares.
+    Any(Box<Value>),
 }
 
 impl Value {
@@ -109,6 +111,11 @@ impl Object {
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.fields.iter().find(|field| field.name == name).map(|field| &field.value)
     }
+}
+
+/// Marks a result as standing in an anyType slot, so that a codec names its type.
+pub(crate) fn any(value: Value) -> Value {
+    Value::Any(Box::new(value))
 }
 
 macro_rules! from {

@@ -79,6 +79,13 @@ pub enum VcRequest {
         /// The client's `User-Agent`.
         user_agent: String,
     },
+    /// Logs an anonymous SOAP session in as the user of a clone ticket.
+    CloneSession {
+        /// The anonymous session.
+        token: String,
+        /// Account.
+        user: String,
+    },
     /// Ends a session.
     EndSession {
         /// Its token.

@@ -149,6 +149,7 @@ impl<'a> Act<'a> {
             VcRequest::Login { family, token, user, password, user_agent } => {
                 self.login(vcenter, family, token, &user, &password, user_agent)
             }
+            VcRequest::CloneSession { token, user } => self.clone_session(vcenter, token, user),
             VcRequest::EndSession { token, reason } => {
                 self.end_session(vcenter, token, reason);
                 Ok(Outcome::Done)

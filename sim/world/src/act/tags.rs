@@ -51,6 +51,7 @@ impl Act<'_> {
             }
             VcRequest::OpenSession { .. }
             | VcRequest::Login { .. }
+            | VcRequest::CloneSession { .. }
             | VcRequest::EndSession { .. }
             | VcRequest::CallBegan { .. }
             | VcRequest::CallEnded { .. }

@@ -74,6 +74,12 @@ impl Act<'_> {
                 }
                 self.destroy(vcenter, entity)?;
             }
+            Work::SearchDatastore(directory) => {
+                let inventory = &self.vcenter(vcenter)?.inventory;
+                if inventory.by_machine_name(directory).next().is_none() {
+                    return Err(VcFault::FileNotFound(directory.clone()));
+                }
+            }
             Work::Create { spec, pool, host } => {
                 return self.create_in(vcenter, entity, spec, *pool, *host).map(Some);
             }

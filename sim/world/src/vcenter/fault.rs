@@ -47,6 +47,9 @@ pub enum VcFault {
         /// Who has it.
         object: MoRef,
     },
+    /// A directory of a datastore does not exist.
+    #[error("File {0} was not found")]
+    FileNotFound(String),
     /// An argument makes no sense.
     #[error("A specified parameter was not correct: {0}")]
     InvalidArgument(String),

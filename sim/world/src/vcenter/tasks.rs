@@ -67,6 +67,8 @@ pub enum Work {
         /// The new pool; the root pool of the host's cluster otherwise.
         pool: Option<MoRef>,
     },
+    /// `SearchDatastore_Task` in this directory of a datastore.
+    SearchDatastore(String),
 }
 
 impl Work {
@@ -82,6 +84,7 @@ impl Work {
             Self::Reconfigure(_) => "ReconfigVM_Task",
             Self::Create { .. } => "CreateVM_Task",
             Self::Relocate { .. } => "RelocateVM_Task",
+            Self::SearchDatastore(_) => "SearchDatastore_Task",
         }
     }
 
@@ -97,6 +100,7 @@ impl Work {
             Self::Reconfigure(_) => "VirtualMachine.reconfigure",
             Self::Create { .. } => "Folder.createVm",
             Self::Relocate { .. } => "VirtualMachine.relocate",
+            Self::SearchDatastore(_) => "host.DatastoreBrowser.search",
         }
     }
 }
