@@ -23,3 +23,4 @@ pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
 pub(crate) use operations::{Answer, Caller, Failure, Vim};
 pub(crate) use value::{Field, Object, Reference, Value};
+pub(crate) use types::fault_class;
