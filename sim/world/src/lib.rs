@@ -5,6 +5,7 @@
 //! state is the fold of that log, so a replay gives the same world.
 
 mod ids;
+pub mod kubelet;
 pub mod objects;
 mod time;
 mod world;
