@@ -211,6 +211,9 @@ fn go_syntax_error(body: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();
     }
+    if error.to_string().starts_with("recursion limit") {
+        return "exceeded max depth".into();
+    }
     // Columns count from 1, and bytes.
     let line = body.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
     let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));

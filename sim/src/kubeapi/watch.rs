@@ -69,10 +69,11 @@ pub(super) fn answer(
         pending: VecDeque::new(),
         n_told: 0,
         bookmarks: bookmarks && !effects.watch.no_bookmark,
-        next_bookmark: now + BOOKMARK_PERIOD,
+        next_bookmark: now,
         deadline: now + timeout,
         is_over: effects.watch.close_after == Some(0),
     };
+    watch.schedule_bookmark(now);
     if wants_initial == Some(true) && asked > world.read(|world| world.cluster.revision()) {
         let current = world.read(|world| world.cluster.revision());
         return Err(Status::too_large_version(asked, current));
@@ -183,8 +184,8 @@ impl Watch {
             if self.is_over || !self.pending.is_empty() {
                 continue;
             }
-            let bookmark = self.bookmarks.then(|| self.bookmark_due());
-            let wake = bookmark.map_or(self.deadline, |due| due.min(self.deadline));
+            let wake =
+                if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
             tokio::select! {
                 biased;
                 changed = self.changes.changed() => self.is_over = changed.is_err(),
@@ -193,15 +194,17 @@ impl Watch {
         }
     }
 
-    fn bookmark_due(&self) -> Instant {
-        let last = self.deadline.checked_sub(LAST_BOOKMARK).unwrap_or(self.deadline);
-        if self.next_bookmark < last || Instant::now() >= last { self.next_bookmark } else { last }
+    /// Sets the time of the bookmark after one at `now`: a minute later, or shortly before the end.
+    fn schedule_bookmark(&mut self, now: Instant) {
+        let next = now + BOOKMARK_PERIOD;
+        let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| now < *last);
+        self.next_bookmark = last.map_or(next, |last| next.min(last));
     }
 
     fn tick(&mut self) {
         let now = Instant::now();
-        if self.bookmarks && now >= self.bookmark_due() {
-            self.next_bookmark = now + BOOKMARK_PERIOD;
+        if self.bookmarks && now >= self.next_bookmark {
+            self.schedule_bookmark(now);
             self.bookmark(None);
         }
         self.is_over |= now >= self.deadline;

@@ -13,6 +13,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["cm"],
         categories: &[],
         namespaced: true,
+        confidential: false,
         returns_deleted: false,
         status: false,
         registry: "configmaps",

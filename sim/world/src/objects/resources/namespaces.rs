@@ -22,6 +22,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["ns"],
         categories: &[],
         namespaced: false,
+        confidential: false,
         returns_deleted: false,
         status: true,
         registry: "namespaces",

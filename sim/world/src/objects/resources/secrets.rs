@@ -19,6 +19,7 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &[],
         categories: &[],
         namespaced: true,
+        confidential: true,
         returns_deleted: false,
         status: false,
         registry: "secrets",
