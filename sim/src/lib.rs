@@ -7,6 +7,7 @@ mod call;
 mod clock;
 pub mod faults;
 mod handle;
+#[allow(dead_code, reason = "listeners mount it")]
 mod kubeapi;
 mod reply;
 mod soap;
@@ -15,4 +16,5 @@ mod vim;
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use clock::Clock;
 pub use handle::WorldHandle;
+pub use kubeapi::{Identity, Tokens};
 pub use reply::{Body, Outcome, Reply};

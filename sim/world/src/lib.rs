@@ -6,6 +6,7 @@
 
 pub mod duration;
 mod ids;
+pub mod kubelet;
 pub mod objects;
 mod time;
 pub mod vcenter;

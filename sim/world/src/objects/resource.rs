@@ -74,6 +74,10 @@ pub struct ResourceDef {
     pub categories: &'static [&'static str],
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
+    /// Whether its objects hold what no message may repeat.
+    pub confidential: bool,
+    /// Whether a deletion answers the object instead of a `Status`.
+    pub returns_deleted: bool,
     /// Whether it has a status subresource.
     pub status: bool,
     /// Where the real server keeps its objects; it stands in some messages.

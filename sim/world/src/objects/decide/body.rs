@@ -63,7 +63,8 @@ pub(super) fn check(def: &ResourceDef, body: &Value) -> Result<(), Status> {
 pub(super) fn check_patched(def: &ResourceDef, document: &Value) -> Result<(), Status> {
     let Some(why) = misshapen(def, document) else { return Ok(()) };
     let mut errors = FieldErrors::default();
-    errors.invalid("patch", &document.to_string().into(), &why);
+    let shown = if def.confidential { "<omitted>".into() } else { document.to_string() };
+    errors.invalid("patch", &shown.into(), &why);
     Err(Status::invalid("", "", "", errors))
 }
 

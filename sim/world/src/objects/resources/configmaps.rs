@@ -13,6 +13,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["cm"],
         categories: &[],
         namespaced: true,
+        confidential: false,
+        returns_deleted: false,
         status: false,
         registry: "configmaps",
         merge: &[FINALIZERS, OWNERS],

@@ -21,6 +21,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["ev"],
         categories: &[],
         namespaced: true,
+        confidential: false,
+        returns_deleted: false,
         status: false,
         registry: "events",
         merge: &[FINALIZERS, OWNERS],

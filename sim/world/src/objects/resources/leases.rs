@@ -15,6 +15,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &[],
         categories: &[],
         namespaced: true,
+        confidential: false,
+        returns_deleted: false,
         status: false,
         registry: "leases",
         merge: &[FINALIZERS, OWNERS],

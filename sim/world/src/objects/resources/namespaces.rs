@@ -22,6 +22,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["ns"],
         categories: &[],
         namespaced: false,
+        confidential: false,
+        returns_deleted: false,
         status: true,
         registry: "namespaces",
         merge: const { &[FINALIZERS, OWNERS, MergeRule::by_key("status.conditions", "type")] },

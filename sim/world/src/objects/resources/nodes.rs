@@ -20,6 +20,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["no"],
         categories: &[],
         namespaced: false,
+        confidential: false,
+        returns_deleted: false,
         status: true,
         registry: "minions",
         merge: const {

@@ -19,6 +19,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["po"],
         categories: &["all"],
         namespaced: true,
+        confidential: false,
+        returns_deleted: true,
         status: true,
         registry: "pods",
         merge: const {

@@ -19,6 +19,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &[],
         categories: &[],
         namespaced: true,
+        confidential: true,
+        returns_deleted: false,
         status: false,
         registry: "secrets",
         merge: &[FINALIZERS, OWNERS],

@@ -12,6 +12,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["sa"],
         categories: &[],
         namespaced: true,
+        confidential: false,
+        returns_deleted: true,
         status: false,
         registry: "serviceaccounts",
         merge: const { &[FINALIZERS, OWNERS, MergeRule::by_key("secrets", "name")] },

@@ -26,6 +26,8 @@ pub(super) fn definition() -> ResourceDef {
         short_names: &["svc"],
         categories: &["all"],
         namespaced: true,
+        confidential: false,
+        returns_deleted: true,
         status: true,
         registry: "services/specs",
         merge: const {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::objects::text::quote;
+use crate::objects::text::{go, quote};
 use crate::objects::{ResourceDef, Status};
 
 /// Conditions on fields that all have to hold.
@@ -59,7 +59,7 @@ impl FieldSelector {
                 Some(Value::String(text)) if text.is_empty() => term.default == term.value,
                 Some(Value::String(text)) => *text == term.value,
                 Some(Value::Null) | None => term.default == term.value,
-                Some(other) => other.to_string() == term.value,
+                Some(other) => go(other) == term.value,
             };
             is_equal == term.equal
         })
