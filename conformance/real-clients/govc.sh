@@ -58,7 +58,7 @@ passed=0 failed=0 out= err= code=0
 pass() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; printf '%s\n' "code: $code" "$out" "$err" | head -n 25 | sed 's/^/     | /'; }
 run() { # GOVC ARGUMENTS…: sets out, err, code
-  out=$(timeout 60 "$GOVC" "$@" 2>"$dir/err"); code=$?; err=$(cat "$dir/err")
+  out=$(timeout 120 "$GOVC" "$@" 2>"$dir/err"); code=$?; err=$(cat "$dir/err")
 }
 ok() { # NAME TEST…: passes when govc ended well and the test holds
   local name=$1
@@ -153,7 +153,7 @@ run vm.power -off "$name"
 refused 'vm.power -off again' 'InvalidPowerState'
 run vm.power -on "$name"
 ok 'vm.power -on' is "Powering on $ref... OK"
-run vm.ip -wait 50s "$name"
+run vm.ip -wait 110s "$name"
 ok 'vm.ip: the guest comes back with its address' is "$address"
 
 # ---- tags
