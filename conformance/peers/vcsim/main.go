@@ -44,10 +44,9 @@ func main() {
 		service.TLS = new(tls.Config)
 	}
 	server := service.NewServer()
-	defer server.Close()
 	fmt.Printf("export GOVC_URL=%s\n", server.URL)
 
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-	<-stop
+	<-stop // the process ends with its calls: a long poll would hold a graceful close back
 }
