@@ -46,6 +46,27 @@ impl WorldHandle {
         Ok(applied)
     }
 
+    /// Carries out a client's request to a vCenter.
+    ///
+    /// # Errors
+    /// The vCenter's fault.
+    pub(crate) fn request(
+        &self,
+        vcenter: &str,
+        request: sim_world::VcRequest,
+    ) -> Result<sim_world::Outcome, Fault> {
+        let command = Command::Request { vcenter: vcenter.to_owned(), request };
+        self.apply(command).map(|applied| applied.outcome)
+    }
+
+    /// Lets everything happen that is due now.
+    pub(crate) fn advance(&self) {
+        let happened = !self.lock().advance(self.clock.now()).is_empty();
+        if happened {
+            self.changed.send_modify(|n| *n += 1);
+        }
+    }
+
     /// Looks at the world.
     pub fn read<R>(&self, look: impl FnOnce(&World) -> R) -> R {
         look(&self.lock())

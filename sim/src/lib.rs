@@ -7,10 +7,12 @@ mod call;
 mod clock;
 pub mod faults;
 mod handle;
-#[allow(dead_code, reason = "listeners mount it")]
 mod kubeapi;
+pub mod ledger;
+mod path;
 mod reply;
 mod soap;
+mod vapi;
 mod vim;
 
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};

@@ -18,7 +18,9 @@ mod tasks;
 mod retrieve;
 mod waiting;
 mod operations;
+mod detail;
 
+pub(crate) use detail::{count_objects, detail};
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
 pub(crate) use operations::{Answer, Caller, Failure, Vim};

@@ -27,6 +27,8 @@ pub struct Kubelet {
     pub run: u32,
     /// Lease renewals so far in this run.
     pub beats: u64,
+    /// What it knows of its machine, and its flags.
+    pub config: crate::kubelet::Machine,
 }
 
 /// Something that will happen.

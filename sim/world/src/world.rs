@@ -60,6 +60,11 @@ pub enum Event {
         /// What it is now; `None` when its machine is gone.
         kubelet: Option<Kubelet>,
     },
+    /// A kubelet renewed its lease.
+    KubeletBeat {
+        /// Its node.
+        node: String,
+    },
     /// When a step ends was changed.
     TimingSet {
         /// The step.
@@ -207,6 +212,11 @@ impl State {
                     Some(kubelet) => self.kubelets.insert(node.clone(), kubelet.clone()),
                     None => self.kubelets.remove(node),
                 };
+            }
+            Event::KubeletBeat { node } => {
+                if let Some(kubelet) = self.kubelets.get_mut(node) {
+                    kubelet.beats += 1;
+                }
             }
             Event::TimingSet { step, completion } => {
                 self.timing.steps.insert(*step, *completion);
