@@ -233,7 +233,7 @@ impl Watch {
             .world
             .read(|world| world.cluster.list(&self.def.id, &self.selection, &Paging::default()))?;
         self.cursor = page.revision;
-        if self.effects.watch.silent {
+        if self.effects.watch.silent || self.effects.empty_result {
             return Ok(());
         }
         for object in &page.items {

@@ -39,6 +39,11 @@ impl Log {
         }
     }
 
+    /// A log that knows nothing of what happened up to `revision`.
+    pub(super) fn after(revision: u64) -> Self {
+        Self { entries: VecDeque::new(), floor: revision }
+    }
+
     /// The revision of the oldest state that can still be told.
     pub(super) fn floor(&self) -> u64 {
         self.floor

@@ -221,7 +221,7 @@ pub enum Shape {
     Bool,
     /// A whole number, `int32`.
     Int(&'static str),
-    /// A list, `[]v1.Taint`.
+    /// A list of objects, `[]v1.Taint`.
     List(&'static str),
     /// An object, `v1.NodeSpec`.
     Object(&'static str),

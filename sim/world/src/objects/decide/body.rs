@@ -132,13 +132,17 @@ fn wrong(row: &FieldShape, body: &Value) -> Option<String> {
         (_, Value::Null)
         | (Shape::String, Value::String(_))
         | (Shape::Bool, Value::Bool(_))
-        | (Shape::List(_), Value::Array(_))
         | (Shape::Object(_), Value::Object(_)) => None,
         (Shape::String, _) => not("string"),
         (Shape::Bool, _) => not("bool"),
         (Shape::Int(_), Value::Number(number)) if number.is_i64() => None,
         (Shape::Int(go), Value::Number(number)) => {
             Some(complaint(&format!("number {number}"), parent, path, go))
+        }
+        (Shape::List(go), Value::Array(list)) => {
+            let element = go.strip_prefix("[]").unwrap_or(go);
+            let wrong = list.iter().find(|value| !value.is_object());
+            wrong.map(|value| complaint(json_type(value), parent, path, element))
         }
         (Shape::Int(go) | Shape::List(go) | Shape::Object(go), _) => not(go),
         (Shape::Strings, Value::Object(map)) => map

@@ -6,7 +6,7 @@ use super::{FINALIZERS, OWNERS};
 use crate::objects::resource::shape;
 use crate::objects::{
     FieldErrors, GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
-    meta,
+    names,
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -132,10 +132,10 @@ fn validate_taints(taints: &[Value], errors: &mut FieldErrors) {
         let key = fields::text(taint, "/key");
         let value = fields::text(taint, "/value");
         let effect = fields::text(taint, "/effect");
-        for why in meta::qualified_name_problems(key) {
+        for why in names::qualified_name_problems(key) {
             errors.invalid(format!("{path}.key"), &key.into(), &why);
         }
-        let problems = meta::label_value_problems(value);
+        let problems = names::label_value_problems(value);
         if !problems.is_empty() {
             errors.invalid(format!("{path}.value"), &value.into(), &problems.join(";"));
         }
