@@ -16,6 +16,7 @@ mod patch;
 mod resource;
 mod resources;
 mod selector;
+mod shapes;
 mod snapshot;
 mod status;
 mod store;

@@ -204,7 +204,7 @@ pub struct SelectableField {
 /// The type of a known field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldShape {
-    /// Dotted path from the object's root.
+    /// Dotted path from the object's root. Elements of lists do not count as steps.
     pub path: &'static str,
     /// Go's name of the struct that has the field, `NodeSpec`.
     pub parent: &'static str,
@@ -229,8 +229,10 @@ pub enum Shape {
     Strings,
     /// A list of strings, `[]string`.
     StringList,
-    /// An instant, `v1.Time`.
+    /// An instant in seconds, `v1.Time`.
     Time,
+    /// An instant in microseconds, `v1.MicroTime`.
+    MicroTime,
 }
 
 /// A row of [`ResourceDef::shapes`].
