@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Event, GroupResource, Op, Selection, Status, Store, meta};
+use super::{GroupResource, Op, Selection, Status, Store, meta};
 
 /// The last changes of one resource, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -108,13 +108,6 @@ impl Store {
             return Err(too_old(revision, log.floor()));
         }
         Ok(log.since(revision).filter_map(|entry| told(selection, entry)).collect())
-    }
-
-    /// One decided event as a watch with this selection tells it, if it does.
-    pub fn watch_event(&self, event: &Event, selection: &Selection) -> Option<WatchEvent> {
-        let log = self.logs.get(&event.key.resource)?;
-        let entry = log.since(event.revision.checked_sub(1)?).next()?;
-        if entry.revision == event.revision { told(selection, entry) } else { None }
     }
 }
 
