@@ -75,10 +75,8 @@ impl World {
     pub fn apply(&mut self, now: Time, command: Command) -> Result<Applied, Fault> {
         match command {
             Command::Cluster(command) => {
-                let decision = self
-                    .cluster
-                    .decide(now.timestamp(self.epoch), command)
-                    .map_err(Fault::Cluster)?;
+                let decision =
+                    self.cluster.decide(now.timestamp(self.epoch), command).map_err(Fault::Cluster)?;
                 for event in &decision.events {
                     self.cluster.fold(event);
                 }
