@@ -74,10 +74,7 @@ pub(super) fn answer(
         is_over: effects.watch.close_after == Some(0),
     };
     watch.schedule_bookmark(now);
-    if wants_initial == Some(true) && asked > world.read(|world| world.cluster.revision()) {
-        let current = world.read(|world| world.cluster.revision());
-        return Err(Status::too_large_version(asked, current));
-    }
+    let current = world.read(|world| world.cluster.revision());
     match (wants_initial, asked) {
         _ if effects.watch.gone410 => {
             watch.fail(&Status::expired(format!(
@@ -85,11 +82,15 @@ pub(super) fn answer(
                 asked + 1
             )));
         }
+        // Once a watch is accepted, whatever else is wrong comes as an event.
+        (Some(true), asked) if asked > current => {
+            watch.fail(&Status::too_large_version(asked, current));
+        }
         (Some(true), _) => {
             watch.begin_with_everything()?;
             watch.tell_initial_end();
         }
-        (Some(false), 0) => watch.cursor = world.read(|world| world.cluster.revision()),
+        (Some(false), 0) => watch.cursor = current,
         // Without a version a watch begins with all that there is.
         (None, 0) => watch.begin_with_everything()?,
         (_, _) => {}
@@ -233,7 +234,7 @@ impl Watch {
             .world
             .read(|world| world.cluster.list(&self.def.id, &self.selection, &Paging::default()))?;
         self.cursor = page.revision;
-        if self.effects.watch.silent {
+        if self.effects.watch.silent || self.effects.empty_result {
             return Ok(());
         }
         for object in &page.items {

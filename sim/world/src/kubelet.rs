@@ -86,17 +86,17 @@ impl Kubelet {
     ///
     /// The commands are to be carried out in their order.
     pub fn start(&mut self, store: &Store, at: Time, now: Timestamp) -> Vec<Command> {
-        self.state =
-            State::Running { lease_due: at + LEASE_PERIOD, status_due: at + STATUS_PERIOD };
         let name = &self.machine.name;
-        let mut commands = Vec::new();
-        match store.get(&Key::node(name)) {
-            None => commands.push(register(&self.machine, now)),
-            Some(_) => {
-                commands.extend(become_ready(store, &self.machine, now));
-                commands.extend(settle_taints(store, name, Some("True"), now));
-            }
+        let status_due = at + STATUS_PERIOD;
+        if store.get(&Key::node(name)).is_none() {
+            // The lease names the node as its owner, so it follows as soon as there is one.
+            self.state = State::Running { lease_due: at, status_due };
+            return vec![register(&self.machine, now)];
         }
+        self.state = State::Running { lease_due: at + LEASE_PERIOD, status_due };
+        let mut commands = Vec::new();
+        commands.extend(become_ready(store, &self.machine, now));
+        commands.extend(settle_taints(store, name, Some("True"), now));
         if self.heartbeats == Heartbeats::On {
             commands.push(renew_lease(store, name, now));
         }

@@ -144,7 +144,7 @@ impl State {
             epoch,
             ids,
             vcenters: BTreeMap::new(),
-            cluster: objects::Store::new(ids),
+            cluster: objects::Store::founded(ids, epoch),
             kubelets: BTreeMap::new(),
             timing: Timing::default(),
             heartbeats: Some(Duration::from_secs(10)),

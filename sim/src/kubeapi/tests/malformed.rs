@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http::Request as HttpRequest;
 
+use proptest::prelude::*;
+
 use super::{JSON, JSON_PATCH, Lab, MERGE, STRATEGIC};
 
 #[tokio::test(start_paused = true)]
@@ -194,4 +196,88 @@ async fn yaml_is_a_body_too() {
     let answer = lab.send("POST", "/api/v1/nodes", "application/yaml", yaml).await;
     assert_eq!(answer.code, 201, "{}", answer.text);
     assert_eq!(answer.json()["spec"]["unschedulable"], true);
+}
+
+/// Values that are JSON and seldom make sense.
+fn value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(serde_json::Value::from),
+        any::<i64>().prop_map(serde_json::Value::from),
+        "[a-z$/.]{0,6}".prop_map(serde_json::Value::from),
+    ];
+    let field = prop_oneof![
+        Just("metadata"),
+        Just("name"),
+        Just("labels"),
+        Just("finalizers"),
+        Just("spec"),
+        Just("taints"),
+        Just("status"),
+        Just("addresses"),
+        Just("conditions"),
+        Just("type"),
+        Just("$patch"),
+        Just("$setElementOrder/conditions"),
+        Just("$retainKeys"),
+        Just("op"),
+        Just("$deleteFromPrimitiveList/finalizers"),
+        Just("path"),
+        Just("value"),
+        Just("kind"),
+        Just("resourceVersion"),
+        Just("data"),
+        Just("ports"),
+        Just("preconditions"),
+    ];
+    leaf.prop_recursive(5, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::vec((field.clone(), inner), 0..5).prop_map(|fields| {
+                fields.into_iter().map(|(field, value)| (field.to_owned(), value)).collect()
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn nothing_makes_it_panic(
+        method in prop_oneof![Just("GET"), Just("POST"), Just("PUT"), Just("PATCH"), Just("DELETE"), Just("BREW")],
+        path in prop_oneof![
+            Just("/api/v1/nodes".to_owned()),
+            Just("/api/v1/nodes/n1".to_owned()),
+            Just("/api/v1/nodes/n1/status".to_owned()),
+            Just("/api/v1/namespaces/default/services".to_owned()),
+            Just("/api/v1/namespaces/default/secrets".to_owned()),
+            Just("/apis/coordination.k8s.io/v1/namespaces/default/leases/l".to_owned()),
+            "/[a-z0-9/%.]{0,30}",
+        ],
+        query in "[a-zA-Z=&%+!()<>,.0-9]{0,40}",
+        content_type in prop_oneof![Just(JSON), Just(MERGE), Just(STRATEGIC), Just(JSON_PATCH), Just("application/yaml")],
+        body in prop_oneof![
+            value().prop_map(|it| it.to_string().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..60),
+        ],
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let lab = Lab::new();
+            lab.node("n1");
+            let request = HttpRequest::builder()
+                .method(method)
+                .uri(format!("{path}?timeoutSeconds=1&{query}"))
+                .header("content-type", content_type)
+                .body(Bytes::from(body));
+            if let Ok(request) = request {
+                let answer = lab.ask(request).await;
+                assert!((200..600).contains(&answer.code));
+                assert!(answer.code != 500 || answer.text.contains("Status"), "{}", answer.text);
+            }
+        });
+    }
 }

@@ -125,6 +125,15 @@ async fn a_watch_that_is_too_far_behind_has_to_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_streaming_list_of_the_future_fails_in_the_stream() {
+    let lab = Lab::new();
+    let path = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "ERROR 504 Timeout: Too large resource version: 99, current: 5");
+    assert_eq!(lines.next().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn faults_bend_a_watch() {
     let lab = Lab::new();
     lab.node("a");

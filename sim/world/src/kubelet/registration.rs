@@ -91,10 +91,11 @@ pub fn register(machine: &Machine, now: Timestamp) -> Command {
     .map(|(key, value)| (key.to_owned(), value.to_owned()))
     .into();
     labels.extend(machine.labels.clone());
-    let mut metadata = json!({"name": name, "labels": labels});
+    let mut annotations = json!({"volumes.kubernetes.io/controller-managed-attach-detach": "true"});
     if !machine.node_ips.is_empty() {
-        metadata["annotations"] = json!({PROVIDED_NODE_IP: machine.node_ips.join(",")});
+        annotations[PROVIDED_NODE_IP] = machine.node_ips.join(",").into();
     }
+    let metadata = json!({"name": name, "labels": labels, "annotations": annotations});
     let mut taints = vec![json!({"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"})];
     taints.extend(machine.taints.iter().map(|taint| json!(taint)));
     let mut spec = json!({"taints": taints});

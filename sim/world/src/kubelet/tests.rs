@@ -109,7 +109,7 @@ fn the_lease_is_renewed_while_the_kubelet_runs() {
     let commands = kubelet.start(&lab.store, lab.at, lab.now());
     lab.apply(commands);
     let node = lab.node()["metadata"]["resourceVersion"].clone();
-    for _ in 0..3 {
+    for _ in 0..4 {
         lab.at = kubelet.next_timer().unwrap();
         let commands = kubelet.due(&lab.store, lab.at, lab.now());
         lab.apply(commands);

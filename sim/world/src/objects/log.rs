@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Event, GroupResource, Op, Selection, Status, Store, meta};
+use super::{GroupResource, Op, Selection, Status, Store, meta};
 
 /// The last changes of one resource, oldest first.
 #[derive(Clone, Debug, Default)]
@@ -39,10 +39,9 @@ impl Log {
         }
     }
 
-    /// Forgets everything up to `revision`.
-    pub(super) fn forget_before(&mut self, revision: u64) {
-        self.entries.retain(|entry| entry.revision > revision);
-        self.floor = self.floor.max(revision);
+    /// A log that knows nothing of what happened up to `revision`.
+    pub(super) fn after(revision: u64) -> Self {
+        Self { entries: VecDeque::new(), floor: revision }
     }
 
     /// The revision of the oldest state that can still be told.
@@ -109,13 +108,6 @@ impl Store {
             return Err(too_old(revision, log.floor()));
         }
         Ok(log.since(revision).filter_map(|entry| told(selection, entry)).collect())
-    }
-
-    /// One decided event as a watch with this selection tells it, if it does.
-    pub fn watch_event(&self, event: &Event, selection: &Selection) -> Option<WatchEvent> {
-        let log = self.logs.get(&event.key.resource)?;
-        let entry = log.since(event.revision.checked_sub(1)?).next()?;
-        if entry.revision == event.revision { told(selection, entry) } else { None }
     }
 }
 

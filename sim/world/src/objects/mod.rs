@@ -11,10 +11,12 @@ mod fields;
 mod list;
 mod log;
 mod meta;
+mod names;
 mod patch;
 mod resource;
 mod resources;
 mod selector;
+mod shapes;
 mod snapshot;
 mod status;
 mod store;
@@ -33,5 +35,6 @@ pub use resource::{
     FieldShape, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Shape, Strategy,
 };
 pub use selector::{FieldSelector, LabelSelector, Selection};
+pub use snapshot::Snapshot;
 pub use status::{Cause, Details, Status};
 pub use store::Store;

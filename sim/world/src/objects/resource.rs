@@ -204,7 +204,7 @@ pub struct SelectableField {
 /// The type of a known field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldShape {
-    /// Dotted path from the object's root.
+    /// Dotted path from the object's root. Elements of lists do not count as steps.
     pub path: &'static str,
     /// Go's name of the struct that has the field, `NodeSpec`.
     pub parent: &'static str,
@@ -221,7 +221,7 @@ pub enum Shape {
     Bool,
     /// A whole number, `int32`.
     Int(&'static str),
-    /// A list, `[]v1.Taint`.
+    /// A list of objects, `[]v1.Taint`.
     List(&'static str),
     /// An object, `v1.NodeSpec`.
     Object(&'static str),
@@ -229,8 +229,10 @@ pub enum Shape {
     Strings,
     /// A list of strings, `[]string`.
     StringList,
-    /// An instant, `v1.Time`.
+    /// An instant in seconds, `v1.Time`.
     Time,
+    /// An instant in microseconds, `v1.MicroTime`.
+    MicroTime,
 }
 
 /// A row of [`ResourceDef::shapes`].

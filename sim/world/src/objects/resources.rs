@@ -34,13 +34,13 @@ pub(super) fn builtin() -> Vec<ResourceDef> {
     ]
 }
 
-/// Makes the namespaces that every cluster has, as old as time.
-pub(super) fn found(store: &mut Store) {
+/// Makes the namespaces that every cluster has.
+pub(super) fn found(store: &mut Store, now: Timestamp) {
     let namespaces = GroupResource::core("namespaces");
     for name in namespaces::SYSTEM {
         let object = json!({"metadata": {"name": name}});
         let command = Command::create(namespaces.clone(), "", object);
-        let Ok(decision) = store.decide(Timestamp::UNIX_EPOCH, command) else { continue };
+        let Ok(decision) = store.decide(now, command) else { continue };
         for event in &decision.events {
             store.fold(event);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::log::{Entry, Log};
@@ -37,15 +38,22 @@ pub struct Store {
 pub(super) type Objects = BTreeMap<String, Arc<Value>>;
 
 impl Store {
-    /// A store with the built-in resources and without objects but the system's namespaces.
+    /// A store with the built-in resources and the system's namespaces, which are as old as time.
     pub fn new(ids: Ids) -> Self {
-        Self::with_resources(ids, resources::builtin())
+        Self::founded(ids, Timestamp::UNIX_EPOCH)
     }
 
-    /// A store of `resources`; those with the name `namespaces` begin with the system's four.
-    pub fn with_resources(ids: Ids, resources: Vec<ResourceDef>) -> Self {
+    /// The same with namespaces made at `now`.
+    pub fn founded(ids: Ids, now: Timestamp) -> Self {
+        let mut store = Self::empty(ids, resources::builtin());
+        resources::found(&mut store, now);
+        store
+    }
+
+    /// A store of these resources, without any object.
+    pub fn empty(ids: Ids, resources: Vec<ResourceDef>) -> Self {
         let resources = resources.into_iter().map(|def| (def.id.clone(), def)).collect();
-        let mut store = Self {
+        Self {
             ids,
             resources: Arc::new(resources),
             objects: BTreeMap::new(),
@@ -53,9 +61,7 @@ impl Store {
             graves: BTreeMap::new(),
             revision: FIRST_REVISION,
             window: DEFAULT_WINDOW,
-        };
-        resources::found(&mut store);
-        store
+        }
     }
 
     /// The revision: the resourceVersion of whatever changed last.
@@ -110,13 +116,6 @@ impl Store {
     pub fn set_window(&mut self, window: usize) {
         self.window = window;
         self.compact(window);
-    }
-
-    /// Declares that no change up to `revision` is known, as after a restore.
-    pub(super) fn forget_before(&mut self, revision: u64) {
-        for id in self.resources.keys() {
-            self.logs.entry(id.clone()).or_default().forget_before(revision);
-        }
     }
 
     /// Forgets all but the last `keep` changes of every resource, as a compaction of etcd does.

@@ -3,24 +3,7 @@
 use serde_json::Value;
 
 use crate::objects::text::json_type;
-use crate::objects::{FieldErrors, FieldShape, Key, ResourceDef, Shape, Status, meta};
-
-/// Types of the fields that every object has.
-const METADATA: [FieldShape; 10] = {
-    use crate::objects::resource::shape;
-    [
-        shape("metadata.name", "ObjectMeta", Shape::String),
-        shape("metadata.generateName", "ObjectMeta", Shape::String),
-        shape("metadata.namespace", "ObjectMeta", Shape::String),
-        shape("metadata.uid", "ObjectMeta", Shape::String),
-        shape("metadata.resourceVersion", "ObjectMeta", Shape::String),
-        shape("metadata.generation", "ObjectMeta", Shape::Int("int64")),
-        shape("metadata.labels", "ObjectMeta", Shape::Strings),
-        shape("metadata.annotations", "ObjectMeta", Shape::Strings),
-        shape("metadata.ownerReferences", "ObjectMeta", Shape::List("[]v1.OwnerReference")),
-        shape("metadata.finalizers", "ObjectMeta", Shape::StringList),
-    ]
-};
+use crate::objects::{FieldErrors, Key, ResourceDef, Status, meta, shapes};
 
 /// Checks the body of a create or an update.
 ///
@@ -53,7 +36,7 @@ pub(super) fn check(def: &ResourceDef, body: &Value) -> Result<(), Status> {
             "converting (v1.{given_kind}) to (v1.{kind}): unknown conversion"
         )));
     }
-    misshapen(def, body).map_or(Ok(()), |why| Err(cannot(why)))
+    shapes::complaint(def, body).map_or(Ok(()), |why| Err(cannot(why)))
 }
 
 /// Checks the document that a patch leads to.
@@ -61,7 +44,7 @@ pub(super) fn check(def: &ResourceDef, body: &Value) -> Result<(), Status> {
 /// # Errors
 /// 422 in the words of the real decoder.
 pub(super) fn check_patched(def: &ResourceDef, document: &Value) -> Result<(), Status> {
-    let Some(why) = misshapen(def, document) else { return Ok(()) };
+    let Some(why) = shapes::complaint(def, document) else { return Ok(()) };
     let mut errors = FieldErrors::default();
     let shown = if def.confidential { "<omitted>".into() } else { document.to_string() };
     errors.invalid("patch", &shown.into(), &why);
@@ -113,52 +96,4 @@ fn given<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {
             json_type(other)
         ))),
     }
-}
-
-/// What Go's decoder says about the first field of the wrong type.
-fn misshapen(def: &ResourceDef, body: &Value) -> Option<String> {
-    if let Some(metadata) = body.get("metadata").filter(|it| !it.is_object() && !it.is_null()) {
-        return Some(complaint(json_type(metadata), &def.kind, "metadata", "v1.ObjectMeta"));
-    }
-    METADATA.iter().chain(def.shapes).find_map(|row| wrong(row, body))
-}
-
-fn wrong(row: &FieldShape, body: &Value) -> Option<String> {
-    let FieldShape { path, parent, shape } = row;
-    let value = path.split('.').try_fold(body, |value, step| value.get(step))?;
-    let found = json_type(value);
-    let not = |go: &str| Some(complaint(found, parent, path, go));
-    match (shape, value) {
-        (_, Value::Null)
-        | (Shape::String, Value::String(_))
-        | (Shape::Bool, Value::Bool(_))
-        | (Shape::List(_), Value::Array(_))
-        | (Shape::Object(_), Value::Object(_)) => None,
-        (Shape::String, _) => not("string"),
-        (Shape::Bool, _) => not("bool"),
-        (Shape::Int(_), Value::Number(number)) if number.is_i64() => None,
-        (Shape::Int(go), Value::Number(number)) => {
-            Some(complaint(&format!("number {number}"), parent, path, go))
-        }
-        (Shape::Int(go) | Shape::List(go) | Shape::Object(go), _) => not(go),
-        (Shape::Strings, Value::Object(map)) => map
-            .values()
-            .find(|value| !value.is_string() && !value.is_null())
-            .map(|value| complaint(json_type(value), parent, path, "string")),
-        (Shape::Strings, _) => not("map[string]string"),
-        (Shape::StringList, Value::Array(list)) => list
-            .iter()
-            .find(|value| !value.is_string())
-            .map(|value| complaint(json_type(value), parent, path, "string")),
-        (Shape::StringList, _) => not("[]string"),
-        (Shape::Time, Value::String(text)) if text.parse::<jiff::Timestamp>().is_ok() => None,
-        (Shape::Time, Value::String(text)) => Some(format!(
-            "parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\""
-        )),
-        (Shape::Time, _) => not("string"),
-    }
-}
-
-fn complaint(found: &str, parent: &str, path: &str, go: &str) -> String {
-    format!("json: cannot unmarshal {found} into Go struct field {parent}.{path} of type {go}")
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Request, body, seconds};
 use crate::objects::{
     Cause, Decision, Effect, FieldErrors, GroupResource, Key, Op, ResourceDef, Status, Store,
-    fields, meta,
+    fields, meta, shapes,
 };
 
 /// As many names as the real server tries before it gives up.
@@ -50,6 +50,7 @@ impl Store {
         let is_generated = self.settle_name(&mut key, &mut object);
         (def.strategy.begin)(&mut object);
         (def.strategy.default)(&mut object);
+        shapes::settle_instants(def, &mut object);
         meta::arrange(&mut object, &body::api_version(def), &def.kind);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);

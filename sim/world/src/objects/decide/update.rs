@@ -8,7 +8,7 @@ use super::create::settle_namespace;
 use super::{Request, body, no_such_resource, unchanged};
 use crate::objects::{
     Decision, Effect, FieldErrors, Op, PatchKind, Status, Store, Subresource, fields, json_patch,
-    merge_patch, meta, strategic_merge_patch,
+    merge_patch, meta, shapes, strategic_merge_patch,
 };
 
 impl Store {
@@ -72,6 +72,7 @@ impl Store {
         (def.strategy.carry_over)(existing, &mut object);
         keep_system_fields(existing, &mut object);
         (def.strategy.default)(&mut object);
+        shapes::settle_instants(def, &mut object);
         let api_version = body::api_version(def);
         meta::arrange(&mut object, &api_version, &def.kind);
         let mut errors = FieldErrors::default();

@@ -50,7 +50,7 @@ pub(super) fn definition() -> ResourceDef {
                 shape("count", "Event", Shape::Int("int32")),
                 shape("firstTimestamp", "Event", Shape::Time),
                 shape("lastTimestamp", "Event", Shape::Time),
-                shape("eventTime", "Event", Shape::Time),
+                shape("eventTime", "Event", Shape::MicroTime),
             ]
         },
         strategy: Strategy {

@@ -27,8 +27,8 @@ pub(super) fn definition() -> ResourceDef {
                 shape("spec.holderIdentity", "LeaseSpec", Shape::String),
                 shape("spec.leaseDurationSeconds", "LeaseSpec", Shape::Int("int32")),
                 shape("spec.leaseTransitions", "LeaseSpec", Shape::Int("int32")),
-                shape("spec.acquireTime", "LeaseSpec", Shape::Time),
-                shape("spec.renewTime", "LeaseSpec", Shape::Time),
+                shape("spec.acquireTime", "LeaseSpec", Shape::MicroTime),
+                shape("spec.renewTime", "LeaseSpec", Shape::MicroTime),
             ]
         },
         strategy: Strategy {

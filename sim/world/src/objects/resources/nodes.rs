@@ -6,7 +6,7 @@ use super::{FINALIZERS, OWNERS};
 use crate::objects::resource::shape;
 use crate::objects::{
     FieldErrors, GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
-    meta,
+    names,
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -48,9 +48,19 @@ pub(super) fn definition() -> ResourceDef {
                 shape("spec.podCIDRs", "NodeSpec", Shape::StringList),
                 shape("spec.unschedulable", "NodeSpec", Shape::Bool),
                 shape("spec.taints", "NodeSpec", Shape::List("[]v1.Taint")),
+                shape("spec.taints.key", "Taint", Shape::String),
+                shape("spec.taints.value", "Taint", Shape::String),
+                shape("spec.taints.effect", "Taint", Shape::String),
+                shape("spec.taints.timeAdded", "Taint", Shape::Time),
                 shape("status", "Node", Shape::Object("v1.NodeStatus")),
                 shape("status.addresses", "NodeStatus", Shape::List("[]v1.NodeAddress")),
                 shape("status.conditions", "NodeStatus", Shape::List("[]v1.NodeCondition")),
+                shape("status.addresses.type", "NodeAddress", Shape::String),
+                shape("status.addresses.address", "NodeAddress", Shape::String),
+                shape("status.conditions.type", "NodeCondition", Shape::String),
+                shape("status.conditions.status", "NodeCondition", Shape::String),
+                shape("status.conditions.lastHeartbeatTime", "NodeCondition", Shape::Time),
+                shape("status.conditions.lastTransitionTime", "NodeCondition", Shape::Time),
                 shape("status.nodeInfo", "NodeStatus", Shape::Object("v1.NodeSystemInfo")),
             ]
         },
@@ -132,10 +142,10 @@ fn validate_taints(taints: &[Value], errors: &mut FieldErrors) {
         let key = fields::text(taint, "/key");
         let value = fields::text(taint, "/value");
         let effect = fields::text(taint, "/effect");
-        for why in meta::qualified_name_problems(key) {
+        for why in names::qualified_name_problems(key) {
             errors.invalid(format!("{path}.key"), &key.into(), &why);
         }
-        let problems = meta::label_value_problems(value);
+        let problems = names::label_value_problems(value);
         if !problems.is_empty() {
             errors.invalid(format!("{path}.value"), &value.into(), &problems.join(";"));
         }

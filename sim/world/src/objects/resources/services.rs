@@ -52,6 +52,9 @@ pub(super) fn definition() -> ResourceDef {
                 shape("spec.loadBalancerClass", "ServiceSpec", Shape::String),
                 shape("spec.ports", "ServiceSpec", Shape::List("[]v1.ServicePort")),
                 shape("spec.selector", "ServiceSpec", Shape::Strings),
+                shape("spec.ports.name", "ServicePort", Shape::String),
+                shape("spec.ports.port", "ServicePort", Shape::Int("int32")),
+                shape("spec.ports.protocol", "ServicePort", Shape::String),
                 shape("status", "Service", Shape::Object("v1.ServiceStatus")),
             ]
         },

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::objects::text::quote;
-use crate::objects::{Status, fields, meta};
+use crate::objects::{Status, fields, names};
 
 /// Requirements that all have to hold.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -157,7 +157,7 @@ impl Parser {
             Token::Word(word) => word,
             other => return Err(format!("found {}, expected: identifier", quoted(&other))),
         };
-        if let Some(why) = meta::qualified_name_problems(&key).into_iter().next() {
+        if let Some(why) = names::qualified_name_problems(&key).into_iter().next() {
             return Err(format!("key: Invalid value: {}: {why}", quote(&key)));
         }
         if absent {
@@ -258,7 +258,7 @@ fn quoted(token: &Token) -> String {
 
 fn check_values(key: &str, values: &BTreeSet<String>) -> Result<(), String> {
     for (at, value) in values.iter().enumerate() {
-        if let Some(why) = meta::label_value_problems(value).into_iter().next() {
+        if let Some(why) = names::label_value_problems(value).into_iter().next() {
             return Err(format!("values[{at}][{key}]: Invalid value: {}: {why}", quote(value)));
         }
     }

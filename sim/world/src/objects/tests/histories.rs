@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{now, store};
+use crate::Ids;
 use crate::objects::{
     Action, Command, Event, GroupResource, Key, Op, Paging, PatchKind, Preconditions, Selection,
     Store, WatchType,
@@ -143,6 +144,26 @@ proptest! {
             replayed.fold(event);
         }
         prop_assert!(replayed == original);
+    }
+
+    #[test]
+    fn a_snapshot_restores_an_equal_store(
+        steps in prop::collection::vec(step(), 0..60),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let cut = cut.index(steps.len() + 1);
+        let (before, _) = run(&steps[..cut]);
+        let text = serde_json::to_string(&before.snapshot()).unwrap();
+        let mut restored = Store::restore(Ids::new(7), serde_json::from_str(&text).unwrap());
+        prop_assert!(restored == before);
+        let (after, events) = run(&steps);
+        for event in events.iter().filter(|event| event.revision > before.revision()) {
+            restored.fold(event);
+        }
+        prop_assert!(restored == after);
+        let nodes = GroupResource::core("nodes");
+        let early = restored.watch_since(&nodes, &Selection::default(), before.revision() - 1);
+        prop_assert_eq!(early.unwrap_err().code, 410);
     }
 
     #[test]

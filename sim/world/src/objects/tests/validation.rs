@@ -100,6 +100,22 @@ fn others() {
             r#"Lease.coordination.k8s.io "l" is invalid: spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"#,
         ),
         (
+            "a lease whose time has no microseconds",
+            create(
+                "leases.coordination.k8s.io",
+                json!({"metadata": {"name": "l"}, "spec": {"renewTime": "2026-03-01T08:00:00Z"}}),
+            ),
+            r#"Lease in version "v1" cannot be handled as a Lease: parsing time "2026-03-01T08:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#,
+        ),
+        (
+            "a lease whose time has nanoseconds",
+            create(
+                "leases.coordination.k8s.io",
+                json!({"metadata": {"name": "l"}, "spec": {"renewTime": "2026-03-01T08:00:00.123456789Z"}}),
+            ),
+            r#"Lease in version "v1" cannot be handled as a Lease: parsing time "2026-03-01T08:00:00.123456789Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "789Z" as "Z07:00""#,
+        ),
+        (
             "a service without ports",
             create("services", json!({"metadata": {"name": "s"}})),
             r#"Service "s" is invalid: spec.ports: Required value"#,
@@ -144,4 +160,15 @@ fn secrets_take_text_and_keep_it_to_themselves() {
     let wrong = json!({"data": "aHVudGVyMg=="});
     let refused = store.run(Command::patch(key, PatchKind::Merge, wrong)).unwrap_err();
     assert!(!refused.message.contains("aHVudGVyMg"), "{refused}");
+}
+
+#[test]
+fn instants_are_written_as_go_writes_them() {
+    let mut store = store();
+    store.done(create_node("a"));
+    let condition = json!({"type": "T", "lastTransitionTime": "2026-03-01T09:00:00.5+01:00"});
+    let patch = json!({"status": {"conditions": [condition]}});
+    store.done(Command::patch(Key::node("a"), PatchKind::StrategicMerge, patch).on_status());
+    let node = store.node("a");
+    assert_eq!(node["status"]["conditions"][0]["lastTransitionTime"], "2026-03-01T08:00:00Z");
 }
