@@ -186,9 +186,7 @@ fn gate(seed: u64, armed: &Armed, call: &Call, now: Time) -> (bool, Option<f64>)
         && after.is_none_or(|after| n > after)
         && every.is_none_or(|every| n.is_multiple_of(every))
         && max.is_none_or(|max| armed.fired < max)
-        && between.is_none_or(|between| {
-            (between.0..between.1).contains(&now.since_start())
-        });
+        && between.is_none_or(|between| (between.0..between.1).contains(&now.since_start()));
     let draw = probability.map(|_| draw(seed, &armed.rule.id, &call.caller.client, n));
     let drawn = match (probability, draw) {
         (Some(probability), Some(draw)) => draw < *probability,

@@ -33,7 +33,11 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Effect::is_none")]
     pub effect: Effect,
     /// How long the rule lives after it was added; for ever if left out.
-    #[serde(default, with = "sim_world::duration::option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        with = "sim_world::duration::option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ttl: Option<Duration>,
 }
 

@@ -175,7 +175,8 @@ impl std::fmt::Display for Record {
         }
         write!(f, "{:<8} {}", self.server, self.op)?;
         let target = &self.target;
-        if let Some(name) = target.name.as_ref().or(target.moref.as_ref()).or(target.uuid.as_ref()) {
+        if let Some(name) = target.name.as_ref().or(target.moref.as_ref()).or(target.uuid.as_ref())
+        {
             write!(f, " {name}")?;
         }
         match &self.ended {

@@ -13,11 +13,7 @@ use crate::{Reply, WorldHandle};
 #[derive(Debug)]
 pub(crate) enum Front {
     /// A vCenter: `/sdk`, `/rest`, `/api`.
-    VCenter {
-        name: String,
-        soap: SoapFace,
-        vapi: VapiFace,
-    },
+    VCenter { name: String, soap: SoapFace, vapi: VapiFace },
     /// The workload cluster.
     Cluster(KubeApi),
 }

@@ -178,7 +178,9 @@ impl Open {
         let seq = self.seq;
         match self.path.take() {
             None => response,
-            Some(path) => response.map(|body| Watched::new(body, path, seq, ended, cut).boxed_unsync()),
+            Some(path) => {
+                response.map(|body| Watched::new(body, path, seq, ended, cut).boxed_unsync())
+            }
         }
     }
 

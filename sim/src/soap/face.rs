@@ -118,7 +118,10 @@ impl SoapFace {
             Ok(answer) => {
                 let body = response(&request.operation, answer.result.as_ref());
                 let objects = answer.result.as_ref().map_or(0, vim::count_objects);
-                (Reply::new(StatusCode::OK, XML, body).with_objects(objects), fresh || answer.logged_in)
+                (
+                    Reply::new(StatusCode::OK, XML, body).with_objects(objects),
+                    fresh || answer.logged_in,
+                )
             }
             Err(Failure::Fault(fault)) => (failed(&fault), fresh),
             Err(Failure::TooManySessions) => (unavailable("too many sessions"), false),

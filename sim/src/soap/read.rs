@@ -53,8 +53,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
         return Err(MalformedEnvelope::NoEnvelope);
     }
     let header = envelope.child("Header");
-    let operation_id =
-        header.and_then(|header| header.text_of("operationID")).map(str::to_owned);
+    let operation_id = header.and_then(|header| header.text_of("operationID")).map(str::to_owned);
     let body = envelope.children.into_iter().find(|child| child.name == "Body");
     let mut operations = body.ok_or(MalformedEnvelope::NoEnvelope)?.children.into_iter();
     let arguments = operations.next().ok_or(MalformedEnvelope::NoEnvelope)?;
@@ -106,8 +105,9 @@ fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
                 }
             }
             Event::GeneralRef(reference) => {
-                let decoded = entity(&reference)
-                    .ok_or_else(|| MalformedEnvelope::Xml(format!("unknown entity &{};", &*reference)))?;
+                let decoded = entity(&reference).ok_or_else(|| {
+                    MalformedEnvelope::Xml(format!("unknown entity &{};", &*reference))
+                })?;
                 if let Some(open) = stack.last_mut() {
                     open.text.push(decoded);
                 }

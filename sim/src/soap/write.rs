@@ -78,7 +78,8 @@ fn element(out: &mut String, name: &str, value: &Value, slot: Slot) {
             let _ = write!(out, "</{name}>");
         }
         Value::Ref(Reference { kind, id }) => {
-            let xsi = if slot == Slot::Wider { r#" xsi:type="ManagedObjectReference""# } else { "" };
+            let xsi =
+                if slot == Slot::Wider { r#" xsi:type="ManagedObjectReference""# } else { "" };
             let _ = write!(out, r#"<{name} type="{kind}"{xsi}>"#);
             escape(out, id);
             let _ = write!(out, "</{name}>");
@@ -168,9 +169,8 @@ mod tests {
     use super::*;
 
     fn body(value: Value) -> String {
-        let text = response("Fetch", Some(&Value::Object(
-            Object::new("Slot").with_typed("val", value),
-        )));
+        let text =
+            response("Fetch", Some(&Value::Object(Object::new("Slot").with_typed("val", value))));
         text[HEAD.len()..].replace(TAIL, "")
     }
 
@@ -202,9 +202,10 @@ mod tests {
             ),
             (
                 "derived elements",
-                Value::List("VirtualDevice", vec![Value::Object(
-                    Object::new("VirtualVmxnet3").with("key", 4000),
-                )]),
+                Value::List(
+                    "VirtualDevice",
+                    vec![Value::Object(Object::new("VirtualVmxnet3").with("key", 4000))],
+                ),
                 concat!(
                     r#"<val xsi:type="ArrayOfVirtualDevice"><VirtualDevice xsi:type="VirtualVmxnet3">"#,
                     "<key>4000</key></VirtualDevice></val>",

@@ -130,11 +130,10 @@ impl VapiFace {
         }
         let result = match route.operation {
             Operation::SessionGet => self.session(parsed.dialect, &token),
-            Operation::SessionDelete => {
-                self.request(VcRequest::EndSession { token: token.clone(), reason: EndReason::Logout })
-                    .map(|_| parsed.dialect.nothing())
-                    .map_err(Error::from)
-            }
+            Operation::SessionDelete => self
+                .request(VcRequest::EndSession { token: token.clone(), reason: EndReason::Logout })
+                .map(|_| parsed.dialect.nothing())
+                .map_err(Error::from),
             _ => {
                 let tagging = tagging::Tagging {
                     world: &self.world,
@@ -198,9 +197,8 @@ impl VapiFace {
 
     /// The user of a session. A SOAP session's cookie value is accepted here too, as on modern servers.
     fn user_of(&self, token: &str) -> Option<String> {
-        self.world.read(|world| {
-            world.vcenter(&self.vcenter)?.logins.sessions.get(token)?.user.clone()
-        })
+        self.world
+            .read(|world| world.vcenter(&self.vcenter)?.logins.sessions.get(token)?.user.clone())
     }
 
     fn is_vapi(&self, token: &str) -> bool {

@@ -62,12 +62,8 @@ impl Operation {
             Self::Detach => "tagging.tag-association.detach",
             Self::AttachedTags => "tagging.tag-association.list-attached-tags",
             Self::AttachedObjects => "tagging.tag-association.list-attached-objects",
-            Self::AttachedTagsOnObjects => {
-                "tagging.tag-association.list-attached-tags-on-objects"
-            }
-            Self::AttachedObjectsOnTags => {
-                "tagging.tag-association.list-attached-objects-on-tags"
-            }
+            Self::AttachedTagsOnObjects => "tagging.tag-association.list-attached-tags-on-objects",
+            Self::AttachedObjectsOnTags => "tagging.tag-association.list-attached-objects-on-tags",
             Self::AttachMany => "tagging.tag-association.attach-multiple-tags-to-object",
             Self::DetachMany => "tagging.tag-association.detach-multiple-tags-from-object",
             Self::AttachToMany => "tagging.tag-association.attach-tag-to-multiple-objects",
@@ -102,9 +98,9 @@ pub(super) fn read(method: &Method, uri: &Uri) -> (Dialect, Result<Route, Error>
         None => (Dialect::Api, path.strip_prefix("/api/cis")),
     };
     let action = uri.query().and_then(|query| {
-        query.split('&').find_map(|pair| {
-            pair.strip_prefix("~action=").or_else(|| pair.strip_prefix("action="))
-        })
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("~action=").or_else(|| pair.strip_prefix("action=")))
     });
     let route = rest
         .and_then(|rest| find(method, rest, action))

@@ -83,10 +83,15 @@ struct UpdateSpec {
 impl Tagging<'_> {
     pub(super) fn answer(&self, route: &Route, body: &Bytes) -> Result<Reply, Error> {
         let id = || {
-            route.id.clone().ok_or_else(|| Error::invalid_argument("the path names no tag or category"))
+            route
+                .id
+                .clone()
+                .ok_or_else(|| Error::invalid_argument("the path names no tag or category"))
         };
         match route.operation {
-            Operation::TagList => Ok(self.value(self.list(|vc| vc.tags.tags.keys().cloned().collect()))),
+            Operation::TagList => {
+                Ok(self.value(self.list(|vc| vc.tags.tags.keys().cloned().collect())))
+            }
             Operation::CategoryList => {
                 Ok(self.value(self.list(|vc| vc.tags.categories.keys().cloned().collect())))
             }
@@ -197,9 +202,11 @@ impl Tagging<'_> {
                 let tag = id()?;
                 let objects =
                     object_ids.iter().map(|id| self.object(id)).collect::<Result<Vec<_>, _>>()?;
-                Ok(self.batch(objects.into_iter().map(|object| {
-                    VcRequest::Attach { tag: tag.clone(), object }
-                })))
+                Ok(self.batch(
+                    objects
+                        .into_iter()
+                        .map(|object| VcRequest::Attach { tag: tag.clone(), object }),
+                ))
             }
             _ => Err(Error::operation_not_found(route.operation.name())),
         }
@@ -303,8 +310,7 @@ impl Tagging<'_> {
             .filter(|id| id.kind.type_name() == given.kind.trim_start_matches("urn:vim25:"));
         let unknown = || Error::not_found(format!("no {} has the id '{}'", given.kind, given.id));
         let id = known.ok_or_else(unknown)?;
-        let exists =
-            self.read(|vc| vc.inventory.get(id).is_some() && self.sees(vc, id));
+        let exists = self.read(|vc| vc.inventory.get(id).is_some() && self.sees(vc, id));
         if exists { Ok(id) } else { Err(unknown()) }
     }
 

@@ -50,11 +50,8 @@ impl VimFault {
     }
 
     pub(crate) fn invalid_argument(property: &str) -> Self {
-        Self::new(
-            "InvalidArgument",
-            format!("A specified parameter was not correct: {property}"),
-        )
-        .with("invalidProperty", property)
+        Self::new("InvalidArgument", format!("A specified parameter was not correct: {property}"))
+            .with("invalidProperty", property)
     }
 
     pub(crate) fn invalid_property(path: &str) -> Self {
@@ -89,10 +86,9 @@ impl VimFault {
     pub(crate) fn named(class: &str, message: Option<&str>) -> Self {
         let typical = match class {
             "NotAuthenticated" => Some(Self::not_authenticated()),
-            "NoPermission" => Some(Self::no_permission(
-                Reference::new("Folder", "group-d1"),
-                "System.Read",
-            )),
+            "NoPermission" => {
+                Some(Self::no_permission(Reference::new("Folder", "group-d1"), "System.Read"))
+            }
             "RequestCanceled" => Some(Self::request_canceled()),
             "InvalidCollectorVersion" => Some(Self::invalid_collector_version()),
             "InvalidLogin" => Some(VcFault::InvalidLogin.into()),
@@ -147,9 +143,7 @@ impl From<VcFault> for VimFault {
             VcFault::DuplicateName { name, object } => {
                 Self::new("DuplicateName", message).with("name", name).with("object", object)
             }
-            VcFault::FileNotFound(file) => {
-                Self::new("FileNotFound", message).with("file", file)
-            }
+            VcFault::FileNotFound(file) => Self::new("FileNotFound", message).with("file", file),
             VcFault::InvalidArgument(argument) => Self::invalid_argument(&argument),
             VcFault::NotSupported => Self::new("NotSupported", message),
             VcFault::InvalidLogin => Self::new("InvalidLogin", message),
@@ -160,9 +154,7 @@ impl From<VcFault> for VimFault {
             | VcFault::TagNotFound(_)
             | VcFault::TagExists(_)
             | VcFault::TagNotAttachable(_)
-            | VcFault::Stopped => {
-                Self::new("SystemError", message.clone()).with("reason", message)
-            }
+            | VcFault::Stopped => Self::new("SystemError", message.clone()).with("reason", message),
         }
     }
 }

@@ -3,26 +3,26 @@
 //! It knows no XML. The SOAP codec reads requests into [`Node`]s and writes [`Value`]s; a second
 //! codec would do the same in JSON.
 
+mod content;
+mod detail;
 mod fault;
 mod node;
-mod types;
-mod value;
-mod content;
-mod properties;
-mod select;
-mod views;
-mod updates;
-mod sessions;
-mod search;
-mod tasks;
-mod retrieve;
-mod waiting;
 mod operations;
-mod detail;
+mod properties;
+mod retrieve;
+mod search;
+mod select;
+mod sessions;
+mod tasks;
+mod types;
+mod updates;
+mod value;
+mod views;
+mod waiting;
 
 pub(crate) use detail::{count_objects, detail};
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
 pub(crate) use operations::{Answer, Caller, Failure, Vim};
-pub(crate) use value::{Field, Object, Reference, Value};
 pub(crate) use types::fault_class;
+pub(crate) use value::{Field, Object, Reference, Value};

@@ -152,8 +152,13 @@ impl Vim {
             | "CancelWaitForUpdates" => {
                 Ok(self.collectors(caller, operation, this.1, arguments)?.into())
             }
-            "CreateContainerView" | "CreateListView" | "ModifyListView" | "ResetListView"
-            | "DestroyView" => Ok(self.view_operation(caller, operation, this.1, arguments)?.into()),
+            "CreateContainerView"
+            | "CreateListView"
+            | "ModifyListView"
+            | "ResetListView"
+            | "DestroyView" => {
+                Ok(self.view_operation(caller, operation, this.1, arguments)?.into())
+            }
             "FindByUuid" | "FindAllByUuid" => {
                 let all = operation == "FindAllByUuid";
                 self.search(caller, arguments, effects, |it| found(it.by_uuid(), all))
@@ -169,9 +174,9 @@ impl Vim {
             "FindByInventoryPath" => self.search(caller, arguments, effects, |it| {
                 Ok(search::first(it.by_inventory_path()?).into())
             }),
-            "FindChild" => self.search(caller, arguments, effects, |it| {
-                Ok(search::first(it.child()?).into())
-            }),
+            "FindChild" => {
+                self.search(caller, arguments, effects, |it| Ok(search::first(it.child()?).into()))
+            }
             _ => self.start_task(caller, operation, this, arguments),
         }
     }
@@ -260,9 +265,10 @@ impl Vim {
         let key = arguments.required("sessionID")?;
         arguments.required("userName")?;
         let active = self.read(|_, vc| {
-            vc.logins.sessions.values().any(|it| {
-                it.family == Family::Soap && it.key == key && it.user.is_some()
-            })
+            vc.logins
+                .sessions
+                .values()
+                .any(|it| it.family == Family::Soap && it.key == key && it.user.is_some())
         });
         Ok(Some(Value::from(active)).into())
     }

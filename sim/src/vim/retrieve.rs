@@ -46,7 +46,8 @@ impl Vim {
             if effects.empty_result {
                 objects.clear();
             }
-            let pages = Pages { rest: objects, spec: specs, size: if paged { size } else { usize::MAX } };
+            let pages =
+                Pages { rest: objects, spec: specs, size: if paged { size } else { usize::MAX } };
             Ok(page(owned, reader, effects, pages, paged))
         })
     }
@@ -72,11 +73,7 @@ impl Vim {
     ) -> Result<(), VimFault> {
         let token = arguments.required("token")?;
         self.with_owned(caller, |owned, _| {
-            owned
-                .pages
-                .remove(token)
-                .map(|_| ())
-                .ok_or_else(|| VimFault::invalid_argument("token"))
+            owned.pages.remove(token).map(|_| ()).ok_or_else(|| VimFault::invalid_argument("token"))
         })
     }
 }

@@ -110,7 +110,8 @@ impl FilterSpec {
 
     /// What is asked of objects of `kind`; `None` when they are not reported at all.
     pub(crate) fn wanted(&self, kind: &str) -> Option<Wanted> {
-        let mut matching = self.props.iter().filter(|prop| types::is_a(kind, &prop.kind)).peekable();
+        let mut matching =
+            self.props.iter().filter(|prop| types::is_a(kind, &prop.kind)).peekable();
         matching.peek()?;
         let mut wanted = Wanted::default();
         for prop in matching {
@@ -269,7 +270,8 @@ impl Walk<'_> {
     fn report(&mut self, obj: &Obj) {
         if self.visible(obj) && self.seen.insert(obj.clone()) {
             let kind = subject(self.reader, self.views, obj).map(Subject::kind);
-            if kind.is_some_and(|kind| self.spec.props.iter().any(|it| types::is_a(kind, &it.kind))) {
+            if kind.is_some_and(|kind| self.spec.props.iter().any(|it| types::is_a(kind, &it.kind)))
+            {
                 self.selected.objects.push(obj.clone());
             }
         }

@@ -24,8 +24,7 @@ pub(crate) fn work(operation: &str, arguments: &Node) -> Result<Option<Work>, Vi
             host: inventory_ref(arguments, "host")?,
         },
         "RelocateVM_Task" => {
-            let spec =
-                arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
+            let spec = arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
             Work::Relocate {
                 host: inventory_ref(spec, "host")?
                     .ok_or_else(|| VimFault::invalid_argument("spec.host"))?,

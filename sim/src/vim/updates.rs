@@ -126,7 +126,12 @@ impl Collector {
         }
     }
 
-    pub(crate) fn add_filter(&mut self, id: Arc<str>, spec: FilterSpec, views: &Views) -> Reference {
+    pub(crate) fn add_filter(
+        &mut self,
+        id: Arc<str>,
+        spec: FilterSpec,
+        views: &Views,
+    ) -> Reference {
         let follows_view = !spec.starts.is_empty()
             && spec.starts.iter().all(|start| match &start.obj {
                 Obj::Named(id) => {
@@ -272,8 +277,7 @@ impl Collector {
                 None => filter.start_over(reader, views, effects, known)?,
             };
             let entered: BTreeSet<&Obj> = change.entered.iter().collect();
-            let update =
-                |obj: &Obj, kind| Planned { filter: id.clone(), obj: obj.clone(), kind };
+            let update = |obj: &Obj, kind| Planned { filter: id.clone(), obj: obj.clone(), kind };
             planned.extend(change.left.iter().map(|obj| update(obj, UpdateKind::Leave)));
             planned.extend(change.entered.iter().map(|obj| update(obj, UpdateKind::Enter)));
             for (obj, paths) in modified {
@@ -427,9 +431,11 @@ impl Filter {
     fn may_select_otherwise(&self, entry: &sim_world::vcenter::Entry) -> bool {
         match &entry.touch {
             Touch::Created | Touch::Removed | Touch::Moved(_) => true,
-            Touch::Changed(paths) => self.spec.traversals.iter().any(|traversal| {
-                paths.iter().any(|changed| touches(changed, &traversal.path))
-            }),
+            Touch::Changed(paths) => self
+                .spec
+                .traversals
+                .iter()
+                .any(|traversal| paths.iter().any(|changed| touches(changed, &traversal.path))),
         }
     }
 

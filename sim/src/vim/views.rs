@@ -49,12 +49,12 @@ impl View {
         types: Vec<String>,
         recursive: bool,
     ) -> Option<Self> {
-        let contains = !matches!(
-            container.kind,
-            Kind::Machine | Kind::Task | Kind::Datastore | Kind::Network
-        );
-        contains
-            .then(|| Self { reference, content: Content::Container { container, types, recursive } })
+        let contains =
+            !matches!(container.kind, Kind::Machine | Kind::Task | Kind::Datastore | Kind::Network);
+        contains.then(|| Self {
+            reference,
+            content: Content::Container { container, types, recursive },
+        })
     }
 
     pub(crate) fn kind(&self) -> &'static str {
@@ -203,9 +203,7 @@ fn wanted(wanted: &[String], kind: Kind) -> bool {
 
 /// Whether `id` is below `container`, by folder, host or pool.
 fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
-    let below = |id: MoRef| {
-        id == container || vc.inventory.ancestors(id).any(|up| up == container)
-    };
+    let below = |id: MoRef| id == container || vc.inventory.ancestors(id).any(|up| up == container);
     if id != container && below(id) {
         return true;
     }

@@ -52,9 +52,7 @@ impl Vim {
             }
             "DestroyPropertyFilter" => {
                 let removed = owned.collectors.values_mut().any(|it| it.remove_filter(this));
-                removed
-                    .then_some(None)
-                    .ok_or_else(|| VimFault::not_found("PropertyFilter", this))
+                removed.then_some(None).ok_or_else(|| VimFault::not_found("PropertyFilter", this))
             }
             _ => {
                 let collector = owned.collector(this)?;
@@ -85,13 +83,15 @@ impl Vim {
                     });
                     match id {
                         Some(id) => known.push(id),
-                        None => unresolved
-                            .push(Reference::new(types::known(&given.kind), given.id)),
+                        None => {
+                            unresolved.push(Reference::new(types::known(&given.kind), given.id))
+                        }
                     }
                 }
                 (known, unresolved)
             };
-            let unresolved_value = |list: Vec<Reference>| (!list.is_empty()).then(|| Value::refs(list));
+            let unresolved_value =
+                |list: Vec<Reference>| (!list.is_empty()).then(|| Value::refs(list));
             match operation {
                 "CreateListView" => {
                     let (known, _) = resolve("obj");
@@ -114,7 +114,8 @@ impl Vim {
                 "ModifyListView" => {
                     let (add, unresolved) = resolve("add");
                     // What is removed need not exist any more.
-                    let remove = references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
+                    let remove =
+                        references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
                     let remove: Vec<MoRef> = remove.collect();
                     if !owned.view(this)?.modify(add, remove) {
                         return Err(VimFault::not_supported("ContainerView", operation));
@@ -197,10 +198,7 @@ impl Vim {
     }
 }
 
-fn limits(
-    operation: &str,
-    options: Option<&Node>,
-) -> Result<(Duration, Option<usize>), VimFault> {
+fn limits(operation: &str, options: Option<&Node>) -> Result<(Duration, Option<usize>), VimFault> {
     if operation == "CheckForUpdates" {
         return Ok((Duration::ZERO, Some(usize::MAX)));
     }
@@ -219,14 +217,12 @@ fn limits(
         }
     };
     let limit = positive("maxWaitSeconds", 0)?.map_or(POLICY_LIMIT, Duration::from_secs);
-    let max = positive("maxObjectUpdates", 1)?.map(|max| usize::try_from(max).unwrap_or(usize::MAX));
+    let max =
+        positive("maxObjectUpdates", 1)?.map(|max| usize::try_from(max).unwrap_or(usize::MAX));
     Ok((limit, max))
 }
 
-fn container(
-    reader: &super::properties::Reader<'_>,
-    arguments: &Node,
-) -> Result<MoRef, VimFault> {
+fn container(reader: &super::properties::Reader<'_>, arguments: &Node) -> Result<MoRef, VimFault> {
     let given =
         arguments.child("container").ok_or_else(|| VimFault::invalid_argument("container"))?;
     let given = given.reference();

@@ -160,6 +160,11 @@ impl State {
         self.epoch
     }
 
+    /// How long the world has lived.
+    pub fn age(&self) -> Duration {
+        self.latest.since_start()
+    }
+
     /// Where identifiers come from.
     pub fn ids(&self) -> Ids {
         self.ids

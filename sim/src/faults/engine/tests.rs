@@ -57,7 +57,10 @@ fn draws_do_not_depend_on_other_rules_or_clients() {
     let run = |others: bool| -> Vec<bool> {
         let faults = Faults::new(24301);
         if others {
-            let rule = Rule { when: When { probability: Some(0.5), ..When::default() }, ..Rule::new("a", [Action::EmptyResult]) };
+            let rule = Rule {
+                when: When { probability: Some(0.5), ..When::default() },
+                ..Rule::new("a", [Action::EmptyResult])
+            };
             faults.add(Time::ZERO, rule).unwrap();
         }
         let when = When { probability: Some(0.5), ..When::default() };
@@ -102,8 +105,12 @@ fn a_rule_past_its_time_is_gone() {
     let faults = Faults::new(0);
     let rule = Rule { ttl: Some(Duration::from_secs(10)), ..Rule::new("r", [Action::Reset]) };
     faults.add(Time::ZERO, rule).unwrap();
-    assert!(faults.judge(&call("x", "p"), Time::after_start(Duration::from_secs(9))).ending.is_some());
-    assert!(faults.judge(&call("x", "p"), Time::after_start(Duration::from_secs(10))).ending.is_none());
+    assert!(
+        faults.judge(&call("x", "p"), Time::after_start(Duration::from_secs(9))).ending.is_some()
+    );
+    assert!(
+        faults.judge(&call("x", "p"), Time::after_start(Duration::from_secs(10))).ending.is_none()
+    );
     assert!(faults.list().is_empty());
 }
 
@@ -132,9 +139,17 @@ fn nonsense_is_refused_with_a_remedy() {
     for (name, rule, want) in [
         ("no name", Rule::new("", [Action::Reset]), "id is empty"),
         ("no action", Rule::new("r", []), "name at least one action"),
-        ("fault class", Rule::new("r", [Action::SoapFault { class: "Nope".into(), message: None }]), "try SystemError"),
+        (
+            "fault class",
+            Rule::new("r", [Action::SoapFault { class: "Nope".into(), message: None }]),
+            "try SystemError",
+        ),
         ("class", Rule::new("r", [Action::Reset]).op(["@reed"]), "is no class"),
-        ("code", Rule::new("r", [Action::Status { code: 42, retry_after: None, message: None }]), "none of HTTP"),
+        (
+            "code",
+            Rule::new("r", [Action::Status { code: 42, retry_after: None, message: None }]),
+            "none of HTTP",
+        ),
     ] {
         let refused = Faults::new(0).add(Time::ZERO, rule).unwrap_err().to_string();
         assert!(refused.contains(want), "{name}: {refused}");

@@ -242,8 +242,9 @@ fn status(it: Subject<'_>) -> Option<Value> {
 }
 
 fn allocation() -> Object {
-    let shares =
-        Object::new("SharesInfo").with("shares", 4000).with("level", Value::Enum("SharesLevel", "normal"));
+    let shares = Object::new("SharesInfo")
+        .with("shares", 4000)
+        .with("level", Value::Enum("SharesLevel", "normal"));
     Object::new("ResourceAllocationInfo")
         .with("reservation", 0_i64)
         .with("expandableReservation", true)

@@ -15,7 +15,9 @@ pub(super) const MANAGED_ENTITY: &[Prop] = &[
     unset("configIssue"),
     data("effectiveRole", |_, _| Some(Value::List("int", vec![Value::Int(-1)]))),
     unset("permission"),
-    leaf("name", |_, it| Some(Value::text(it.entity()?.1.name.replace('%', "%25").replace('/', "%2f")))),
+    leaf("name", |_, it| {
+        Some(Value::text(it.entity()?.1.name.replace('%', "%25").replace('/', "%2f")))
+    }),
     unset("disabledMethod"),
     data("recentTask", |reader, it| {
         let (id, _) = it.entity()?;
@@ -31,15 +33,17 @@ pub(super) const MANAGED_ENTITY: &[Prop] = &[
 pub(super) const FOLDER: &[Prop] = &[
     data("childType", |_, it| {
         let Kind::Folder(kind) = it.entity()?.0.kind else { return None };
-        Some(Value::texts(match kind {
-            FolderKind::Datacenters => &["Folder", "Datacenter"][..],
-            FolderKind::Machines => &["Folder", "VirtualMachine", "VirtualApp"],
-            FolderKind::Hosts => &["Folder", "ComputeResource"],
-            FolderKind::Datastores => &["Folder", "Datastore", "StoragePod"],
-            FolderKind::Networks => &["Folder", "Network", "DistributedVirtualSwitch"],
-        }
-        .iter()
-        .copied()))
+        Some(Value::texts(
+            match kind {
+                FolderKind::Datacenters => &["Folder", "Datacenter"][..],
+                FolderKind::Machines => &["Folder", "VirtualMachine", "VirtualApp"],
+                FolderKind::Hosts => &["Folder", "ComputeResource"],
+                FolderKind::Datastores => &["Folder", "Datastore", "StoragePod"],
+                FolderKind::Networks => &["Folder", "Network", "DistributedVirtualSwitch"],
+            }
+            .iter()
+            .copied(),
+        ))
     }),
     data("childEntity", |reader, it| match it.data()? {
         Data::Folder { children } => Some(visible(reader, children)),

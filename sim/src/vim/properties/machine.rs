@@ -211,9 +211,7 @@ const GUEST: &[Prop] = &[
     unset("ipStack"),
     unset("disk"),
     unset("screen"),
-    leaf("guestState", |_, it| {
-        Some(if running(it)? { "running" } else { "notRunning" }.into())
-    }),
+    leaf("guestState", |_, it| Some(if running(it)? { "running" } else { "notRunning" }.into())),
     unset("appHeartbeatStatus"),
     unset("guestKernelCrashed"),
     unset("appState"),
@@ -381,11 +379,7 @@ fn nic(nic: &GuestNic) -> Value {
         .into()
 }
 
-fn devices(
-    machine: &Machine,
-    name: &str,
-    network: impl Fn(&NetworkCard) -> String,
-) -> Vec<Value> {
+fn devices(machine: &Machine, name: &str, network: impl Fn(&NetworkCard) -> String) -> Vec<Value> {
     let described = |kind: &'static str, key: i32, label: &str, summary: &str| {
         let info = Object::new("Description").with("label", label).with("summary", summary);
         Object::new(kind).with("key", key).with_typed("deviceInfo", info)
@@ -395,12 +389,17 @@ fn devices(
         described("VirtualPCIController", 100, "PCI controller 0", "PCI controller 0")
             .with("busNumber", 0)
             .into(),
-        described("ParaVirtualSCSIController", 1000, "SCSI controller 0", "VMware paravirtual SCSI")
-            .with("controllerKey", 100)
-            .with("unitNumber", 3)
-            .with("busNumber", 0)
-            .with("sharedBus", Value::Enum("VirtualSCSISharing", "noSharing"))
-            .into(),
+        described(
+            "ParaVirtualSCSIController",
+            1000,
+            "SCSI controller 0",
+            "VMware paravirtual SCSI",
+        )
+        .with("controllerKey", 100)
+        .with("unitNumber", 3)
+        .with("busNumber", 0)
+        .with("sharedBus", Value::Enum("VirtualSCSISharing", "noSharing"))
+        .into(),
     ];
     let backing = Object::new("VirtualDiskFlatVer2BackingInfo")
         .with("fileName", format!("[LocalDS_0] {name}/{name}.vmdk"))

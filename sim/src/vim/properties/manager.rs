@@ -20,9 +20,7 @@ pub(super) const SESSION_MANAGER: &[Prop] = &[
         let list = logged_in.filter_map(|it| user_session(reader, it)).map(Value::from);
         Some(Value::List("UserSession", list.collect()))
     }),
-    data("currentSession", |reader, _| {
-        user_session(reader, reader.session?.1).map(Value::from)
-    }),
+    data("currentSession", |reader, _| user_session(reader, reader.session?.1).map(Value::from)),
     unset("message"),
     data("messageLocaleList", |_, _| Some(Value::texts(["en"]))),
     data("supportedLocaleList", |_, _| Some(Value::texts(["en"]))),
@@ -97,9 +95,7 @@ fn task_info(reader: &Reader<'_>, id: String, task: &Task) -> Object {
     let (state, error, result) = match &task.progress {
         Progress::Running => ("running", None, None),
         Progress::Success(made) => ("success", None, *made),
-        Progress::Error(fault) => {
-            ("error", Some(VimFault::from(fault.clone()).localized()), None)
-        }
+        Progress::Error(fault) => ("error", Some(VimFault::from(fault.clone()).localized()), None),
     };
     let mut info = Object::new("TaskInfo")
         .with("key", id.as_str())

@@ -248,9 +248,7 @@ fn build(
 fn descend(value: Value, key: Option<&str>, rest: &[&str]) -> Option<Value> {
     let value = match (key, value) {
         (None, value) => value,
-        (Some(key), Value::List(_, items)) => {
-            items.into_iter().find(|item| has_key(item, key))?
-        }
+        (Some(key), Value::List(_, items)) => items.into_iter().find(|item| has_key(item, key))?,
         (Some(_), _) => return None,
     };
     let Some((next, rest)) = rest.split_first() else { return Some(value) };

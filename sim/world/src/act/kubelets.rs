@@ -186,7 +186,8 @@ impl Act<'_> {
     ) -> Result<kubelet::Machine, VcFault> {
         let machine = self.machine(vcenter, machine)?;
         let uuid = machine.system_uuid().map(|uuid| uuid.to_string()).unwrap_or_default();
-        let name = before.map_or_else(|| machine.plan.host_name.to_lowercase(), |it| it.name.clone());
+        let name =
+            before.map_or_else(|| machine.plan.host_name.to_lowercase(), |it| it.name.clone());
         let flags = before.cloned().unwrap_or_else(|| kubelet::Machine::new(&name, &uuid));
         Ok(kubelet::Machine {
             name,
