@@ -1,1 +1,5 @@
-//! Placeholder.
+//! A vSphere cloud provider for Kubernetes: the cloud controllers over vCenter.
+
+mod instances;
+mod model;
+mod mutant;

@@ -2,15 +2,16 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
 use http::{HeaderValue, header};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt as _, Full};
 use tower::ServiceExt as _;
 
 use crate::{
@@ -105,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) soap: Slot<Session>,
     pub(crate) rest: Slot<RestSession>,
     pub(crate) lockout: Lockout,
+    /// Instance UUID of the vCenter first met under this name.
+    pub(crate) instance: OnceLock<String>,
     pub(crate) closed: AtomicBool,
 }
 
@@ -149,6 +152,7 @@ impl Vcenter {
                 soap: Slot::new(jitter("soap")),
                 rest: Slot::new(jitter("rest")),
                 lockout: Lockout::default(),
+                instance: OnceLock::new(),
                 closed: AtomicBool::new(false),
                 settings,
             }),
@@ -183,35 +187,45 @@ impl Vcenter {
     }
 
     /// Sends one request and reads the whole answer, within the deadline.
-    pub(crate) async fn exchange(
+    ///
+    /// Boxed, so that the types of the body do not reach into every future above.
+    pub(crate) fn exchange(
         &self,
         operation: &'static str,
         mut request: http::Request<Full<Bytes>>,
         deadline: Duration,
-    ) -> Result<Answer, CallError> {
+    ) -> BoxFuture<'_, Result<Answer, CallError>> {
         let headers = request.headers_mut();
         headers.insert(header::HOST, self.inner.host.clone());
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-        let transport = self.inner.transport.clone();
-        let exchange = async {
-            let response =
-                transport.oneshot(request).await.map_err(CallErrorKind::Transport)?;
-            let (parts, body) = response.into_parts();
-            let body = Limited::new(body, MAX_BODY)
-                .collect()
-                .await
-                .map_err(CallErrorKind::Transport)?
-                .to_bytes();
-            Ok(Answer { status: parts.status, headers: parts.headers, body })
-        };
         tracing::debug!(vcenter = %self.inner.name, operation, "call");
-        #[cfg(feature = "mutants")]
-        if self.inner.settings.defects.no_deadline {
-            return exchange.await.map_err(|kind| self.error(operation, kind));
-        }
-        match tokio::time::timeout(deadline, exchange).await {
-            Ok(result) => result.map_err(|kind| self.error(operation, kind)),
-            Err(_) => Err(self.error(operation, CallErrorKind::TimedOut(deadline))),
-        }
+        let exchange = exchange(self.inner.transport.clone(), request);
+        Box::pin(async move {
+            #[cfg(feature = "mutants")]
+            if self.inner.settings.defects.no_deadline {
+                return exchange.await.map_err(|kind| self.error(operation, kind));
+            }
+            match tokio::time::timeout(deadline, exchange).await {
+                Ok(result) => result.map_err(|kind| self.error(operation, kind)),
+                Err(_) => Err(self.error(operation, CallErrorKind::TimedOut(deadline))),
+            }
+        })
     }
+}
+
+async fn exchange(
+    transport: Transport,
+    request: http::Request<Full<Bytes>>,
+) -> Result<Answer, CallErrorKind> {
+    let response = transport.oneshot(request).await.map_err(CallErrorKind::Transport)?;
+    let (parts, mut body) = response.into_parts();
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(CallErrorKind::Transport)?.into_data() else { continue };
+        if bytes.len() + data.len() > MAX_BODY {
+            return Err(CallErrorKind::Malformed(format!("an answer of more than {MAX_BODY} bytes")));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Answer { status: parts.status, headers: parts.headers, body: bytes.freeze() })
 }

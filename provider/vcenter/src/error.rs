@@ -59,6 +59,9 @@ pub enum CallErrorKind {
     /// Not tried: the credential was rejected, and trying it again now risks the account.
     #[error("the credential was rejected; next attempt with the same one in {0:?}")]
     Locked(Duration),
+    /// The endpoint answers as another vCenter than before; nothing it says is about our machines.
+    #[error("the endpoint is now another vCenter, with instance UUID {0}")]
+    OtherInstance(String),
     /// Not tried: the client was shut down.
     #[error("the client is closed")]
     Closed,
@@ -99,6 +102,7 @@ impl CallError {
             | CallErrorKind::Transport(_)
             | CallErrorKind::TimedOut(_)
             | CallErrorKind::Malformed(_)
+            | CallErrorKind::OtherInstance(_)
             | CallErrorKind::Credential(_) => Retry::WithBackoff,
         }
     }

@@ -73,6 +73,12 @@ impl Vcenter {
         let content = answer.child("returnval").and_then(ServiceContent::read).ok_or_else(|| {
             self.malformed("RetrieveServiceContent", "incomplete service content")
         })?;
+        // Before any credential is sent: another vCenter's inventory says nothing about our machines.
+        let uuid = content.about.instance_uuid.as_str();
+        if self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid {
+            let seen = uuid.to_owned();
+            return Err(self.error("RetrieveServiceContent", CallErrorKind::OtherInstance(seen)));
+        }
 
         let mut body = XmlWriter::default();
         body.reference("_this", &content.session_manager);
