@@ -11,7 +11,7 @@ pub(crate) fn instance_type(guest_id: &str, n_cpus: u32, memory_mib: u64) -> Str
 fn short_name(guest_id: &str) -> &'static str {
     GUESTS
         .iter()
-        .find(|(_, ids)| ids.iter().any(|id| *id == guest_id))
+        .find(|(_, ids)| ids.contains(&guest_id))
         .map_or("unknown", |(short, _)| short)
 }
 

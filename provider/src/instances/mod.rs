@@ -15,6 +15,7 @@ use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
 pub use vcenter::{Tuning, VcenterInstances};
+pub(crate) use vcenter::policy as vcenter_policy;
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
 
 /// Whether a caller needs zone and region; asking costs tagging calls when they are not cached.
@@ -55,6 +56,9 @@ pub trait Instances: Send + Sync {
     /// Whether the machine is not powered on. Suspended counts as shut down, as upstream has it.
     #[doc(alias = "InstanceShutdown")]
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool>;
+
+    /// How many machines of known nodes are not to be seen at present, for whatever reason.
+    fn n_missing(&self) -> usize;
 
     /// Waits for news and returns the names of the nodes concerned. For one caller.
     ///

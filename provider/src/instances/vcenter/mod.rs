@@ -21,8 +21,6 @@ use std::{
 use futures::future::BoxFuture;
 use provider_vcenter::Vcenter;
 use tokio::{sync::Notify, time::Instant};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::Instrument as _;
 
 use self::{
     machine::{Machine, Power},
@@ -34,6 +32,7 @@ use super::{
 use crate::{
     model::{Lookup, Metadata, NodeIdentity, ProviderId, Unknown},
     mutant::{Active, mutant},
+    tasks::Tasks,
 };
 
 /// How the vCenter backend behaves.
@@ -71,6 +70,16 @@ pub(crate) struct Policy {
     pub families: Vec<Vec<Family>>,
     pub zones: Option<ZoneCategories>,
     pub active: Active,
+}
+
+/// What addresses and zones are made of; `families` in the order of the vCenters.
+pub(crate) fn policy(
+    selection: Selection,
+    families: Vec<Vec<Family>>,
+    zones: Option<ZoneCategories>,
+    active: Active,
+) -> Policy {
+    Policy { selection, families, zones, active }
 }
 
 /// The vCenter backend.
@@ -125,40 +134,23 @@ impl VcenterInstances {
         }
     }
 
-    /// Starts the tasks. They end when `stop` is cancelled.
-    pub(crate) fn spawn(&self, tasks: &TaskTracker, stop: &CancellationToken) {
+    /// Starts the tasks.
+    pub(crate) fn spawn(&self, tasks: &Tasks) {
         for index in 0..self.shared.vcenters.len() {
             let name = self.shared.vcenters[index].client.name().to_owned();
             let span = |task: &str| tracing::info_span!("vcenter", vcenter = %name, task);
-            let (shared, token) = (Arc::clone(&self.shared), stop.clone());
-            tasks.spawn(
-                async move {
-                    token.run_until_cancelled(join::run(&shared, index)).await;
-                }
-                .instrument(span("join")),
-            );
-            let (shared, token) = (Arc::clone(&self.shared), stop.clone());
-            tasks.spawn(
-                async move {
-                    token.run_until_cancelled(view::run(&shared, index)).await;
-                }
-                .instrument(span("view")),
-            );
-            let (shared, token) = (Arc::clone(&self.shared), stop.clone());
-            tasks.spawn(
-                async move {
-                    token.run_until_cancelled(zone_reader::run(&shared, index)).await;
-                }
-                .instrument(span("zones")),
-            );
+            let shared = Arc::clone(&self.shared);
+            tasks.spawn_droppable(span("join"), async move { join::run(&shared, index).await });
+            let shared = Arc::clone(&self.shared);
+            tasks.spawn_droppable(span("view"), async move { view::run(&shared, index).await });
+            let shared = Arc::clone(&self.shared);
+            tasks.spawn_droppable(span("zones"), async move {
+                zone_reader::run(&shared, index).await;
+            });
         }
-        let (shared, token) = (Arc::clone(&self.shared), stop.clone());
-        tasks.spawn(
-            async move {
-                token.run_until_cancelled(shared.run_grace()).await;
-            }
-            .instrument(tracing::info_span!("grace")),
-        );
+        let shared = Arc::clone(&self.shared);
+        let span = tracing::info_span!("grace");
+        tasks.spawn_droppable(span, async move { shared.run_grace().await });
     }
 
     /// Ends every login. Called after the tasks have stopped.
@@ -357,6 +349,15 @@ impl Instances for VcenterInstances {
                 None => Lookup::Unknown(Unknown::Incomplete("no power state".to_owned())),
             }
         })
+    }
+
+    fn n_missing(&self) -> usize {
+        let state = self.shared.lock();
+        let is_missing = |link: &Link| {
+            let machine = state.vcenters[link.vcenter].machines.get(&link.machine);
+            machine.is_some_and(|m| !m.present)
+        };
+        state.nodes.values().filter(|t| t.link.as_ref().is_some_and(is_missing)).count()
     }
 
     fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
