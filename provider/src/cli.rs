@@ -100,7 +100,10 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     match flags.text("cloud-provider").as_str() {
         "vsphere" => {}
         "vsphere-paravirtual" => {
-            return Err(fail("cloud-provider", "vsphere-paravirtual is not supported yet; use vsphere"));
+            return Err(fail(
+                "cloud-provider",
+                "vsphere-paravirtual is not supported yet; use vsphere",
+            ));
         }
         other => {
             let what = format!("unknown cloud provider {other:?}; expected vsphere");
@@ -148,13 +151,13 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
     };
     let workers: usize = flags.parsed("concurrent-node-syncs", "a number of workers")?;
     if workers == 0 {
-        return Err(fail("concurrent-node-syncs", "must be at least 1: with 0 no node is initialized"));
+        return Err(fail(
+            "concurrent-node-syncs",
+            "must be at least 1: with 0 no node is initialized",
+        ));
     }
-    let leader_election = if flags.flag("leader-elect")? {
-        Some(leader_election(flags, &period)?)
-    } else {
-        None
-    };
+    let leader_election =
+        if flags.flag("leader-elect")? { Some(leader_election(flags, &period)?) } else { None };
     if flags.text("node-status-update-frequency").is_empty() {
         notes.push("--node-status-update-frequency is empty".to_owned());
     }
@@ -276,7 +279,10 @@ mod tests {
         assert!(arguments.options.leader_election.is_none());
         assert_eq!(arguments.secure_port, 10258);
         assert_eq!(arguments.verbosity, 2);
-        assert_eq!(arguments.notes, ["--authentication-skip-lookup has no effect in this provider"]);
+        assert_eq!(
+            arguments.notes,
+            ["--authentication-skip-lookup has no effect in this provider"]
+        );
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub use model::{
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use provider_vcenter::{
-    Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef, TlsError,
-    TlsTrust, Transport, from_service, https,
+    Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
+    TlsError, TlsTrust, Transport, from_service, https,
 };
 pub use telemetry::Telemetry;

@@ -57,8 +57,8 @@ pub(crate) fn prepare(arguments: &Arguments) -> Result<Prepared, String> {
     let file = arguments.cloud_config.display().to_string();
     let text = std::fs::read_to_string(&arguments.cloud_config)
         .map_err(|err| format!("{file}: cannot be read: {err}"))?;
-    let (mut config, warnings) = Config::parse(&file, &text, arguments.unknown_keys)
-        .map_err(|err| err.to_string())?;
+    let (mut config, warnings) =
+        Config::parse(&file, &text, arguments.unknown_keys).map_err(|err| err.to_string())?;
     for warning in warnings {
         tracing::warn!(file = %file, "{warning}");
     }
@@ -168,9 +168,9 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     };
     if arguments.secure_port != 0 {
         let address = SocketAddr::new(arguments.bind_address, arguments.secure_port);
-        let listener = tokio::net::TcpListener::bind(address)
-            .await
-            .with_context(|| format!("cannot listen on {address} (--bind-address, --secure-port)"))?;
+        let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
+            format!("cannot listen on {address} (--bind-address, --secure-port)")
+        })?;
         let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
         tokio::spawn(async move {
             if let Err(err) = provider::serve(listener, telemetry, stop).await {
@@ -209,8 +209,7 @@ async fn kube_client(arguments: &Arguments) -> anyhow::Result<kube::Client> {
                 .await
                 .with_context(|| format!("{}: cannot be used (--kubeconfig)", path.display()))?
         }
-        None => kube::Config::incluster()
-            .context("not in a cluster; give --kubeconfig")?,
+        None => kube::Config::incluster().context("not in a cluster; give --kubeconfig")?,
     };
     if let Some(master) = &arguments.master {
         config.cluster_url = master.parse().context("not a URL (--master)")?;

@@ -140,10 +140,8 @@ fn connect(
     let secrets = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
     let mut clients = Vec::new();
     for vcenter in vcenters {
-        let transport = (deps.connect)(vcenter).map_err(|what| RunError::Connect {
-            vcenter: vcenter.endpoint.name.clone(),
-            what,
-        })?;
+        let transport = (deps.connect)(vcenter)
+            .map_err(|what| RunError::Connect { vcenter: vcenter.endpoint.name.clone(), what })?;
         let credentials: Arc<dyn CredentialSource> = Arc::new(Credentials {
             vcenter: vcenter.clone(),
             cluster: secrets.clone(),
@@ -186,8 +184,7 @@ fn spawn_controllers(
 ) {
     let backend: Arc<dyn Instances> = Arc::new(instances.clone());
     let store = Arc::new(NodeStore::new());
-    let client =
-        || Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+    let client = || Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
     let spawn_events = |component, cluster| {
         let (events, sending) = Events::new(component, cluster, clock);
         backends.spawn_droppable(tracing::info_span!("events", component), sending);
@@ -239,15 +236,15 @@ fn spawn_controllers(
     }
     let (cluster, seed) = (client(), deps.seed);
     controllers.spawn_droppable(tracing::info_span!("node-watch"), async move {
-            let on_change = |change: NodeChange| {
-                match &change {
-                    NodeChange::Applied(node) => backend.observe(&node.identity()),
-                    NodeChange::Deleted(node) => backend.forget(&node.name),
-                }
-                if let Some(controller) = &node_controller {
-                    controller.on_change(&change);
-                }
-            };
-            watch_nodes(&cluster, &store, seed, &on_change).await;
-        });
+        let on_change = |change: NodeChange| {
+            match &change {
+                NodeChange::Applied(node) => backend.observe(&node.identity()),
+                NodeChange::Deleted(node) => backend.forget(&node.name),
+            }
+            if let Some(controller) = &node_controller {
+                controller.on_change(&change);
+            }
+        };
+        watch_nodes(&cluster, &store, seed, &on_change).await;
+    });
 }

@@ -45,7 +45,8 @@ pub async fn serve(
         };
         let (acceptor, telemetry, stop) = (acceptor.clone(), Arc::clone(&telemetry), stop.clone());
         connections.spawn(async move {
-            let Ok(Ok(stream)) = tokio::time::timeout(HEADERS, acceptor.accept(stream)).await else {
+            let Ok(Ok(stream)) = tokio::time::timeout(HEADERS, acceptor.accept(stream)).await
+            else {
                 return;
             };
             let service = service_fn(move |request: Request<Incoming>| {
@@ -153,7 +154,10 @@ mod tests {
         telemetry.set_check("a", Ok(()));
         telemetry.set_check("b", Err("broken".into()));
         let (status, body) = text(answer(&telemetry, "/livez", None)).await;
-        assert_eq!((status, body.as_str()), (500, "[+]a ok\n[-]b failed: broken\nlivez check failed\n"));
+        assert_eq!(
+            (status, body.as_str()),
+            (500, "[+]a ok\n[-]b failed: broken\nlivez check failed\n")
+        );
         let (status, body) = text(answer(&telemetry, "/healthz", Some("verbose&exclude=b"))).await;
         assert_eq!((status, body.as_str()), (200, "[+]a ok\nhealthz check passed\n"));
         assert_eq!(text(answer(&telemetry, "/nowhere", None)).await.0, 404);

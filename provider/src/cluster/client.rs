@@ -107,7 +107,11 @@ impl Cluster {
     }
 
     /// Deletes with an optional UID precondition: an object of the same name and another UID stays.
-    pub(crate) async fn delete(&self, path: &str, uid: Option<&str>) -> Result<Value, ClusterError> {
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        uid: Option<&str>,
+    ) -> Result<Value, ClusterError> {
         let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
         if let Some(uid) = uid {
             body["preconditions"] = json!({ "uid": uid });
@@ -135,9 +139,8 @@ impl Cluster {
                 path: path.to_owned(),
                 deadline: self.deadline,
             };
-            let (status, retry_after, body) = tokio::time::timeout(self.deadline, exchange)
-                .await
-                .map_err(|_| timed_out())??;
+            let (status, retry_after, body) =
+                tokio::time::timeout(self.deadline, exchange).await.map_err(|_| timed_out())??;
             let is_throttled = status == 429 || (status == 503 && retry_after.is_some());
             if is_throttled && throttled < MAX_THROTTLED {
                 throttled += 1;

@@ -88,9 +88,21 @@ mod tests {
     #[test]
     fn errors_name_keys_and_never_values() {
         for (name, items, want) in [
-            ("another server", &[("a.username", "hunter2"), ("a.password", "hunter2")][..], "no credential for server \"vc\""),
-            ("half", &[("vc.username", "hunter2")], "username or password for server \"vc\" is missing"),
-            ("no server", &[("username_a", "hunter2"), ("password_a", "hunter2")], "server_a is missing"),
+            (
+                "another server",
+                &[("a.username", "hunter2"), ("a.password", "hunter2")][..],
+                "no credential for server \"vc\"",
+            ),
+            (
+                "half",
+                &[("vc.username", "hunter2")],
+                "username or password for server \"vc\" is missing",
+            ),
+            (
+                "no server",
+                &[("username_a", "hunter2"), ("password_a", "hunter2")],
+                "server_a is missing",
+            ),
             ("empty", &[], "the secret is empty: username and password are missing"),
         ] {
             let err = parse_secret(&data(items), "vc").unwrap_err();

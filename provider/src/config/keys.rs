@@ -74,8 +74,16 @@ pub(crate) const KEYS: &[Key] = &[
 ];
 
 /// Sections that upstream reads and this provider does not read yet, in both spellings.
-pub(crate) const NOT_YET: &[&str] =
-    &["LoadBalancer", "LoadBalancerClass", "NSXT", "Route", "loadBalancer", "loadBalancerClass", "nsxt", "route"];
+pub(crate) const NOT_YET: &[&str] = &[
+    "LoadBalancer",
+    "LoadBalancerClass",
+    "NSXT",
+    "Route",
+    "loadBalancer",
+    "loadBalancerClass",
+    "nsxt",
+    "route",
+];
 
 /// The closest known spelling, for a hint.
 pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -154,14 +154,16 @@ impl Config {
         text: &str,
         unknown: UnknownKeys,
     ) -> Result<(Config, Vec<Warning>), ConfigError> {
-        let first = text.lines().map(str::trim).find(|line| {
-            !line.is_empty() && !line.starts_with('#') && !line.starts_with(';')
-        });
+        let first = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with(';'));
         let Some(first) = first else {
             let what = "no vSphere cloud provider config given: the file is empty".to_owned();
             return Err(ConfigError::Syntax { file: file.to_owned(), what });
         };
-        let raw = if first.starts_with('[') { ini::read(file, text)? } else { yaml::read(file, text)? };
+        let raw =
+            if first.starts_with('[') { ini::read(file, text)? } else { yaml::read(file, text)? };
         if unknown == UnknownKeys::Refuse
             && let Some(warning) = raw.warnings.first()
         {

@@ -104,7 +104,8 @@ fn errors_name_file_key_and_remedy() {
 
 #[test]
 fn unknown_keys_are_warned_about_with_a_hint_or_refused() {
-    let text = "vcenter: {a: {server: s, user: u, password: p, insecureFlg: true}}\nGlobal: {}\nbanana: 1";
+    let text =
+        "vcenter: {a: {server: s, user: u, password: p, insecureFlg: true}}\nGlobal: {}\nbanana: 1";
     let (_, warnings) = parse(text).unwrap();
     let texts: Vec<String> = warnings.iter().map(Warning::to_string).collect();
     insta::assert_snapshot!(texts.join("\n"), @r"

@@ -211,12 +211,8 @@ fn vcenter(
 }
 
 /// Which secret: the vCenter's own, else the global one; a global Secret and directory together count as neither.
-fn credential_ref(
-    own: &Entries<'_>,
-    global: &Entries<'_>,
-) -> Result<CredentialRef, ConfigError> {
-    if let (Some(name), Some(namespace)) =
-        (own.text("secret-name")?, own.text("secret-namespace")?)
+fn credential_ref(own: &Entries<'_>, global: &Entries<'_>) -> Result<CredentialRef, ConfigError> {
+    if let (Some(name), Some(namespace)) = (own.text("secret-name")?, own.text("secret-namespace")?)
     {
         return Ok(CredentialRef::Secret { namespace, name });
     }

@@ -6,6 +6,6 @@ mod queue;
 mod taints;
 
 pub(crate) use queue::WorkQueue;
-pub(crate) use taints::UNINITIALIZED_TAINT;
 #[cfg(test)]
 pub(crate) use taints::SHUTDOWN_TAINT;
+pub(crate) use taints::UNINITIALIZED_TAINT;

@@ -119,7 +119,8 @@ pub fn select(
         if internal.is_none() && external.is_none() {
             return Err(AddressError::NoneOfFamily(*family));
         }
-        for (kind, found) in [(AddressKind::InternalIp, internal), (AddressKind::ExternalIp, external)]
+        for (kind, found) in
+            [(AddressKind::InternalIp, internal), (AddressKind::ExternalIp, external)]
         {
             let Some(found) = found else { continue };
             let address = Address::new(kind, found.text);
@@ -169,14 +170,11 @@ fn candidates<'a>(
     if candidates.is_empty() {
         return Err(AddressError::OnlyLocal);
     }
-    let configured = cloud_init::addresses(
-        guest.cloud_init.as_deref(),
-        guest.cloud_init_encoding.as_deref(),
-    )
-    .map_err(AddressError::CloudInit)?;
-    candidates.sort_by_key(|c| {
-        configured.iter().position(|ip| *ip == c.ip).unwrap_or(configured.len())
-    });
+    let configured =
+        cloud_init::addresses(guest.cloud_init.as_deref(), guest.cloud_init_encoding.as_deref())
+            .map_err(AddressError::CloudInit)?;
+    candidates
+        .sort_by_key(|c| configured.iter().position(|ip| *ip == c.ip).unwrap_or(configured.len()));
     Ok(candidates)
 }
 
@@ -196,9 +194,8 @@ fn pick<'a, 'b>(
     let (internals, externals) =
         (without(&selection.exclude_internal), without(&selection.exclude_external));
     let by_rule = |pool: &[&'b Candidate<'a>], subnets: &[IpNet], network: Option<&str>| {
-        let in_subnet = subnets
-            .iter()
-            .find_map(|net| pool.iter().find(|c| net.contains(&c.ip)).copied());
+        let in_subnet =
+            subnets.iter().find_map(|net| pool.iter().find(|c| net.contains(&c.ip)).copied());
         let on_network =
             || network.and_then(|n| pool.iter().find(|c| is_network(c.network, n)).copied());
         in_subnet.or_else(on_network)
@@ -224,9 +221,7 @@ fn is_usable(ip: IpAddr) -> bool {
             let octets = ip.octets();
             ip.is_link_local() || (octets[0] == 224 && octets[1] == 0 && octets[2] == 0)
         }
-        IpAddr::V6(ip) => {
-            ip.is_unicast_link_local() || (ip.segments()[0] & 0xff0f) == 0xff02
-        }
+        IpAddr::V6(ip) => ip.is_unicast_link_local() || (ip.segments()[0] & 0xff0f) == 0xff02,
     };
     !(local || ip.is_loopback() || ip.is_unspecified())
 }
@@ -275,38 +270,120 @@ mod tests {
         let none = Selection::default();
         let v4 = [Family::V4];
         for (name, guest, selection, families, want) in [
-            ("no rules: first of each", two(), none.clone(), &v4[..],
-             "Hostname=n1 InternalIP=10.0.0.5 ExternalIP=10.0.0.5"),
-            ("by subnet", two(),
-             Selection { internal_subnets: nets(&["10.0.0.0/8"]), external_subnets: nets(&["203.0.113.0/24"]), ..none.clone() },
-             &v4[..], "Hostname=n1 InternalIP=10.0.0.5 ExternalIP=203.0.113.7"),
-            ("only one rule matches: only that one", two(),
-             Selection { internal_subnets: nets(&["192.168.0.0/16"]), external_subnets: nets(&["203.0.113.0/24"]), ..none.clone() },
-             &v4[..], "Hostname=n1 ExternalIP=203.0.113.7"),
-            ("subnets in configured order", two(),
-             Selection { internal_subnets: nets(&["203.0.113.0/24", "10.0.0.0/8"]), ..none.clone() },
-             &v4[..], "Hostname=n1 InternalIP=203.0.113.7"),
-            ("by network name, any case", two(),
-             Selection { internal_network: Some("WAN".into()), external_network: Some("lan".into()), ..none.clone() },
-             &v4[..], "Hostname=n1 InternalIP=203.0.113.7 ExternalIP=10.0.0.5"),
-            ("neither network there", two(),
-             Selection { internal_network: Some("x".into()), external_network: Some("y".into()), ..none.clone() },
-             &v4[..], "error: neither the internal nor the external network is among the machine's networks"),
-            ("one network missing is no error", two(),
-             Selection { internal_network: Some("x".into()), ..none.clone() },
-             &v4[..], "Hostname=n1 InternalIP=10.0.0.5 ExternalIP=10.0.0.5"),
-            ("excluded", two(),
-             Selection { exclude_internal: nets(&["10.0.0.0/8"]), ..none.clone() },
-             &v4[..], "Hostname=n1 InternalIP=203.0.113.7 ExternalIP=10.0.0.5"),
-            ("both families in order of priority", two(), none.clone(), &[Family::V6, Family::V4][..],
-             "Hostname=n1 InternalIP=fd00::5 ExternalIP=fd00::5 InternalIP=10.0.0.5 ExternalIP=10.0.0.5"),
-            ("every family must have one", guest(vec![nic(4000, "", &["10.0.0.5"])]), none.clone(),
-             &[Family::V4, Family::V6][..], "error: no suitable V6 address"),
-            ("only local ones", guest(vec![nic(4000, "", &["127.0.0.1", "169.254.3.4", "fe80::1", "ff02::1", "::", "nonsense"])]),
-             none.clone(), &v4[..], "error: no usable address after leaving out local ones"),
-            ("only guest-internal cards", guest(vec![nic(-1, "", &["10.0.0.5"])]), none.clone(), &v4[..],
-             "error: no usable address after leaving out local ones"),
-            ("tools not up", guest(vec![]), none.clone(), &v4[..], "error: the guest reports no network cards"),
+            (
+                "no rules: first of each",
+                two(),
+                none.clone(),
+                &v4[..],
+                "Hostname=n1 InternalIP=10.0.0.5 ExternalIP=10.0.0.5",
+            ),
+            (
+                "by subnet",
+                two(),
+                Selection {
+                    internal_subnets: nets(&["10.0.0.0/8"]),
+                    external_subnets: nets(&["203.0.113.0/24"]),
+                    ..none.clone()
+                },
+                &v4[..],
+                "Hostname=n1 InternalIP=10.0.0.5 ExternalIP=203.0.113.7",
+            ),
+            (
+                "only one rule matches: only that one",
+                two(),
+                Selection {
+                    internal_subnets: nets(&["192.168.0.0/16"]),
+                    external_subnets: nets(&["203.0.113.0/24"]),
+                    ..none.clone()
+                },
+                &v4[..],
+                "Hostname=n1 ExternalIP=203.0.113.7",
+            ),
+            (
+                "subnets in configured order",
+                two(),
+                Selection {
+                    internal_subnets: nets(&["203.0.113.0/24", "10.0.0.0/8"]),
+                    ..none.clone()
+                },
+                &v4[..],
+                "Hostname=n1 InternalIP=203.0.113.7",
+            ),
+            (
+                "by network name, any case",
+                two(),
+                Selection {
+                    internal_network: Some("WAN".into()),
+                    external_network: Some("lan".into()),
+                    ..none.clone()
+                },
+                &v4[..],
+                "Hostname=n1 InternalIP=203.0.113.7 ExternalIP=10.0.0.5",
+            ),
+            (
+                "neither network there",
+                two(),
+                Selection {
+                    internal_network: Some("x".into()),
+                    external_network: Some("y".into()),
+                    ..none.clone()
+                },
+                &v4[..],
+                "error: neither the internal nor the external network is among the machine's networks",
+            ),
+            (
+                "one network missing is no error",
+                two(),
+                Selection { internal_network: Some("x".into()), ..none.clone() },
+                &v4[..],
+                "Hostname=n1 InternalIP=10.0.0.5 ExternalIP=10.0.0.5",
+            ),
+            (
+                "excluded",
+                two(),
+                Selection { exclude_internal: nets(&["10.0.0.0/8"]), ..none.clone() },
+                &v4[..],
+                "Hostname=n1 InternalIP=203.0.113.7 ExternalIP=10.0.0.5",
+            ),
+            (
+                "both families in order of priority",
+                two(),
+                none.clone(),
+                &[Family::V6, Family::V4][..],
+                "Hostname=n1 InternalIP=fd00::5 ExternalIP=fd00::5 InternalIP=10.0.0.5 ExternalIP=10.0.0.5",
+            ),
+            (
+                "every family must have one",
+                guest(vec![nic(4000, "", &["10.0.0.5"])]),
+                none.clone(),
+                &[Family::V4, Family::V6][..],
+                "error: no suitable V6 address",
+            ),
+            (
+                "only local ones",
+                guest(vec![nic(
+                    4000,
+                    "",
+                    &["127.0.0.1", "169.254.3.4", "fe80::1", "ff02::1", "::", "nonsense"],
+                )]),
+                none.clone(),
+                &v4[..],
+                "error: no usable address after leaving out local ones",
+            ),
+            (
+                "only guest-internal cards",
+                guest(vec![nic(-1, "", &["10.0.0.5"])]),
+                none.clone(),
+                &v4[..],
+                "error: no usable address after leaving out local ones",
+            ),
+            (
+                "tools not up",
+                guest(vec![]),
+                none.clone(),
+                &v4[..],
+                "error: the guest reports no network cards",
+            ),
         ] {
             assert_eq!(text(select(&guest, &selection, families)), want, "{name}");
         }

@@ -9,10 +9,7 @@ pub(crate) fn instance_type(guest_id: &str, n_cpus: u32, memory_mib: u64) -> Str
 }
 
 fn short_name(guest_id: &str) -> &'static str {
-    GUESTS
-        .iter()
-        .find(|(_, ids)| ids.contains(&guest_id))
-        .map_or("unknown", |(short, _)| short)
+    GUESTS.iter().find(|(_, ids)| ids.contains(&guest_id)).map_or("unknown", |(short, _)| short)
 }
 
 /// Short name, and the guest ids that have it. Ids newer than about 2020 are missing upstream, and so here.
@@ -124,7 +121,13 @@ mod tests {
             ("photon", "vmwarePhoton64Guest", 2, 4096, "vsphere-vm.cpu-2.mem-4gb.os-photon"),
             ("integer division", "rhel8_64Guest", 1, 1535, "vsphere-vm.cpu-1.mem-1gb.os-rhel8"),
             ("below 1 GiB", "otherGuest64", 1, 512, "vsphere-vm.cpu-1.mem-0gb.os-other"),
-            ("newer than the table", "debian11_64Guest", 2, 2048, "vsphere-vm.cpu-2.mem-2gb.os-unknown"),
+            (
+                "newer than the table",
+                "debian11_64Guest",
+                2,
+                2048,
+                "vsphere-vm.cpu-2.mem-2gb.os-unknown",
+            ),
             ("nothing known", "", 0, 0, "vsphere-vm.cpu-0.mem-0gb.os-unknown"),
         ] {
             assert_eq!(instance_type(guest, n_cpus, mib), want, "{name}");

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
-pub use vcenter::{Tuning, VcenterInstances};
 pub(crate) use vcenter::policy as vcenter_policy;
+pub use vcenter::{Tuning, VcenterInstances};
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
 
 /// Whether a caller needs zone and region; asking costs tagging calls when they are not cached.

@@ -196,17 +196,52 @@ mod tests {
         let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
         for (name, list, want) in [
             ("cluster and datacenter", &[("cluster", "z", "a"), ("dc", "r", "eu")][..], "eu/a"),
-            ("nearest wins for both", &[("host", "z", "near"), ("cluster", "z", "far"), ("dc", "r", "eu")], "eu/near"),
-            ("host before pool", &[("host", "z", "h"), ("host", "r", "r"), ("pool", "z", "p"), ("pool", "r", "p")], "r/h"),
-            ("pool when the host path lacks one", &[("host", "z", "h"), ("pool", "z", "p"), ("pool", "r", "pr")], "pr/p"),
+            (
+                "nearest wins for both",
+                &[("host", "z", "near"), ("cluster", "z", "far"), ("dc", "r", "eu")],
+                "eu/near",
+            ),
+            (
+                "host before pool",
+                &[("host", "z", "h"), ("host", "r", "r"), ("pool", "z", "p"), ("pool", "r", "p")],
+                "r/h",
+            ),
+            (
+                "pool when the host path lacks one",
+                &[("host", "z", "h"), ("pool", "z", "p"), ("pool", "r", "pr")],
+                "pr/p",
+            ),
             ("the machine's own tags last", &[("vm", "z", "v"), ("folder", "r", "f")], "f/v"),
-            ("zone on one path and region on another", &[("pool", "z", "p"), ("folder", "r", "f")],
-             "no tag of category r on the machine or above it"),
-            ("no region", &[("cluster", "z", "a")], "no tag of category r on the machine or above it"),
-            ("no zone", &[("cluster", "r", "a")], "no tag of category z on the machine or above it"),
-            ("two of one category", &[("cluster", "z", "b"), ("cluster", "z", "a"), ("dc", "r", "eu")],
-             "ManagedEntity:cluster carries several tags of category z: a, b"),
-            ("two farther away do not matter", &[("host", "z", "h"), ("cluster", "z", "b"), ("cluster", "z", "a"), ("dc", "r", "eu")], "eu/h"),
+            (
+                "zone on one path and region on another",
+                &[("pool", "z", "p"), ("folder", "r", "f")],
+                "no tag of category r on the machine or above it",
+            ),
+            (
+                "no region",
+                &[("cluster", "z", "a")],
+                "no tag of category r on the machine or above it",
+            ),
+            (
+                "no zone",
+                &[("cluster", "r", "a")],
+                "no tag of category z on the machine or above it",
+            ),
+            (
+                "two of one category",
+                &[("cluster", "z", "b"), ("cluster", "z", "a"), ("dc", "r", "eu")],
+                "ManagedEntity:cluster carries several tags of category z: a, b",
+            ),
+            (
+                "two farther away do not matter",
+                &[
+                    ("host", "z", "h"),
+                    ("cluster", "z", "b"),
+                    ("cluster", "z", "a"),
+                    ("dc", "r", "eu"),
+                ],
+                "eu/h",
+            ),
         ] {
             let got = match resolve(&placement, &ancestors(), &tags(list), &categories) {
                 Ok(zone) => format!("{}/{}", zone.region, zone.zone),
@@ -218,7 +253,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_not_guessed() {
-        let mut placement = Placement { machine: object("vm"), host: None, pool: None, parent: None };
+        let mut placement =
+            Placement { machine: object("vm"), host: None, pool: None, parent: None };
         let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
         let resolve = |p: &Placement| resolve(p, &ancestors(), &TagNames::new(), &categories);
         assert_eq!(resolve(&placement), Err(ZoneError::NoHost));

@@ -95,12 +95,24 @@ mod tests {
         let id = ProviderId(Uuid::parse_str("421a7c0e-1111-4222-8333-abcdefabcdef").unwrap());
         for (name, text, want) in [
             ("as we write it", "vsphere://421a7c0e-1111-4222-8333-abcdefabcdef", Ok(id)),
-            ("upper case, as older releases wrote it", "vsphere://421A7C0E-1111-4222-8333-ABCDEFABCDEF", Ok(id)),
+            (
+                "upper case, as older releases wrote it",
+                "vsphere://421A7C0E-1111-4222-8333-ABCDEFABCDEF",
+                Ok(id),
+            ),
             ("spaces", "vsphere:// 421a7c0e-1111-4222-8333-abcdefabcdef ", Ok(id)),
-            ("no scheme", "421a7c0e-1111-4222-8333-abcdefabcdef", Err(ParseProviderIdError::Scheme)),
+            (
+                "no scheme",
+                "421a7c0e-1111-4222-8333-abcdefabcdef",
+                Err(ParseProviderIdError::Scheme),
+            ),
             ("another cloud", "k3s://node-1", Err(ParseProviderIdError::Scheme)),
             ("empty", "vsphere://", Err(ParseProviderIdError::Uuid)),
-            ("nil", "vsphere://00000000-0000-0000-0000-000000000000", Err(ParseProviderIdError::Uuid)),
+            (
+                "nil",
+                "vsphere://00000000-0000-0000-0000-000000000000",
+                Err(ParseProviderIdError::Uuid),
+            ),
         ] {
             assert_eq!(text.parse::<ProviderId>(), want, "{name}");
         }

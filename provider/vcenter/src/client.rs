@@ -223,7 +223,9 @@ async fn exchange(
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(CallErrorKind::Transport)?.into_data() else { continue };
         if bytes.len() + data.len() > MAX_BODY {
-            return Err(CallErrorKind::Malformed(format!("an answer of more than {MAX_BODY} bytes")));
+            return Err(CallErrorKind::Malformed(format!(
+                "an answer of more than {MAX_BODY} bytes"
+            )));
         }
         bytes.extend_from_slice(&data);
     }

@@ -55,9 +55,9 @@ impl Fault {
             "ManagedObjectNotFound" => {
                 FaultKind::ManagedObjectNotFound(element.child("obj").and_then(MoRef::read))
             }
-            "InvalidProperty" => FaultKind::InvalidProperty(
-                element.text_of("name").unwrap_or_default().to_owned(),
-            ),
+            "InvalidProperty" => {
+                FaultKind::InvalidProperty(element.text_of("name").unwrap_or_default().to_owned())
+            }
             "InvalidCollectorVersion" => FaultKind::InvalidCollectorVersion,
             "RequestCanceled" => FaultKind::RequestCanceled,
             "InvalidArgument" => FaultKind::InvalidArgument(

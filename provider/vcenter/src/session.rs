@@ -10,9 +10,7 @@ use std::{sync::Mutex, time::Duration};
 use secrecy::SecretString;
 use tokio::time::Instant;
 
-use crate::{
-    Backoff, CallErrorKind, Credential, Jitter, ServiceContent,
-};
+use crate::{Backoff, CallErrorKind, Credential, Jitter, ServiceContent};
 
 /// Pause before a rejected credential is tried a second time; the third attempt waits twice as long.
 pub const LOCKOUT_SPACING: Duration = Duration::from_secs(15);

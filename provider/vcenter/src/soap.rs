@@ -70,9 +70,10 @@ impl Vcenter {
         body.reference("_this", &MoRef::new("ServiceInstance", "ServiceInstance"));
         let (answer, cookie) =
             self.post("RetrieveServiceContent", &body.finish(), None, deadline).await?;
-        let content = answer.child("returnval").and_then(ServiceContent::read).ok_or_else(|| {
-            self.malformed("RetrieveServiceContent", "incomplete service content")
-        })?;
+        let content =
+            answer.child("returnval").and_then(ServiceContent::read).ok_or_else(|| {
+                self.malformed("RetrieveServiceContent", "incomplete service content")
+            })?;
         // Before any credential is sent: another vCenter's inventory says nothing about our machines.
         let uuid = content.about.instance_uuid.as_str();
         if self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid {
@@ -140,8 +141,7 @@ impl Vcenter {
             }
             Scope::Of(session) => session.clone(),
         };
-        let first =
-            self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await;
+        let first = self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await;
         let Err(err) = first else { return Ok(first?.0) };
         if !matches!(err.fault(), Some(FaultKind::NotAuthenticated)) {
             return Err(err);
@@ -227,8 +227,7 @@ fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
         .into_iter()
         .find(|c| c.name == "Body")
         .ok_or_else(|| malformed("no Body".to_owned()))?;
-    let content =
-        if body.children.is_empty() { None } else { Some(body.children.swap_remove(0)) };
+    let content = if body.children.is_empty() { None } else { Some(body.children.swap_remove(0)) };
     let content = content.ok_or_else(|| malformed("an empty Body".to_owned()))?;
     if content.name == "Fault" {
         let message = content.text_of("faultstring").unwrap_or_default().to_owned();

@@ -61,10 +61,8 @@ impl TlsTrust {
         let normal = if self.insecure || roots.is_empty() {
             None
         } else {
-            let built = WebPkiServerVerifier::builder_with_provider(
-                Arc::new(roots),
-                Arc::clone(&provider),
-            );
+            let built =
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
             Some(built.build().map_err(|err| TlsError::BadCertificate(err.to_string()))?)
         };
         let verifier = Verifier {
@@ -114,12 +112,10 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         }
         let failure = match &self.normal {
-            Some(normal) => {
-                match normal.verify_server_cert(leaf, intermediates, name, ocsp, now) {
-                    Ok(verified) => return Ok(verified),
-                    Err(err) => err,
-                }
-            }
+            Some(normal) => match normal.verify_server_cert(leaf, intermediates, name, ocsp, now) {
+                Ok(verified) => return Ok(verified),
+                Err(err) => err,
+            },
             None => rustls::CertificateError::UnknownIssuer.into(),
         };
         let Some(wanted) = &self.thumbprint else { return Err(failure) };

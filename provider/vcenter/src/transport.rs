@@ -22,7 +22,8 @@ pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 ///
 /// Requests carry a path only (`/sdk`, `/rest/…`) and a `Host` header. The service decides where they go: over
 /// TLS ([`https`]) or straight into a router.
-pub type Transport = BoxCloneSyncService<http::Request<Full<Bytes>>, http::Response<Body>, BoxError>;
+pub type Transport =
+    BoxCloneSyncService<http::Request<Full<Bytes>>, http::Response<Body>, BoxError>;
 
 /// Boxes any service of a suitable shape.
 pub fn from_service<S, B>(service: S) -> Transport

@@ -72,9 +72,7 @@ impl ServiceContent {
     pub(crate) fn read(value: &Element) -> Option<Self> {
         let reference = |name: &str| value.child(name).and_then(MoRef::read);
         let about = value.child("about");
-        let text = |name: &str| {
-            about.and_then(|a| a.text_of(name)).unwrap_or_default().to_owned()
-        };
+        let text = |name: &str| about.and_then(|a| a.text_of(name)).unwrap_or_default().to_owned();
         Some(Self {
             root_folder: reference("rootFolder")?,
             property_collector: reference("propertyCollector")?,

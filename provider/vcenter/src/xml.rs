@@ -138,7 +138,8 @@ fn open(reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<Element, Xml
         if local.into_inner() != "type" {
             continue;
         }
-        let value = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).map_err(syntax)?;
+        let value =
+            attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).map_err(syntax)?;
         match namespace {
             ResolveResult::Bound(ns) if ns.as_ref() == XSI => {
                 let local = value.rsplit(':').next().unwrap_or_default();

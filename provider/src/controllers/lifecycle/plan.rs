@@ -193,10 +193,25 @@ mod tests {
             ("young and matched", false, young(true), vec!["delete n"]),
             ("unknown", false, not_ready(unknown(), None), vec![]),
             ("on", false, not_ready(Lookup::Found(()), Some(Lookup::Found(false))), vec![]),
-            ("on, node not ready yet", true, not_ready(Lookup::Found(()), Some(Lookup::Found(false))), vec![]),
-            ("off", false, not_ready(Lookup::Found(()), Some(Lookup::Found(true))), vec!["taint n"]),
+            (
+                "on, node not ready yet",
+                true,
+                not_ready(Lookup::Found(()), Some(Lookup::Found(false))),
+                vec![],
+            ),
+            (
+                "off",
+                false,
+                not_ready(Lookup::Found(()), Some(Lookup::Found(true))),
+                vec!["taint n"],
+            ),
             ("still off", true, not_ready(Lookup::Found(()), Some(Lookup::Found(true))), vec![]),
-            ("power unknown", false, not_ready(Lookup::Found(()), Some(Lookup::Unknown(Unknown::NotSeen))), vec![]),
+            (
+                "power unknown",
+                false,
+                not_ready(Lookup::Found(()), Some(Lookup::Unknown(Unknown::NotSeen))),
+                vec![],
+            ),
         ] {
             let judged = [Judged { node: node("n", is_off), judgement }];
             let steps = plan(&judged, 0, &mut Guard::default(), now, Active::default());

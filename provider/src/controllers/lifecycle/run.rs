@@ -164,8 +164,7 @@ impl LifecycleController {
             format!("Deleting node {name} because it does not exist in the cloud provider");
         self.events.record(node, Severity::Normal, "DeletingNode", message);
         let path = format!("/api/v1/nodes/{name}");
-        let uid =
-            (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
+        let uid = (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
         match self.cluster.delete(&path, uid).await {
             Ok(_) => {
                 tracing::info!(node = %name, "node deleted: its machine is gone");

@@ -221,9 +221,9 @@ pub(crate) fn valid_label(key: &str) -> bool {
                 !bytes.is_empty()
                     && bytes[0] != b'-'
                     && bytes[bytes.len() - 1] != b'-'
-                    && bytes.iter().all(|b| {
-                        b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-'
-                    })
+                    && bytes
+                        .iter()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
             })
     };
     is_name(name) && prefix.is_none_or(is_domain)
@@ -344,8 +344,16 @@ mod tests {
         for (name, node, lookup) in [
             ("unknown", node(json!({})), Lookup::Unknown(Unknown::NotSeen)),
             ("gone", node(json!({})), Lookup::Gone { proved_at, matched: true }),
-            ("no addresses", node(json!({})), Lookup::Found(Metadata { addresses: Err(why.clone()), ..metadata() })),
-            ("no zone", node(json!({})), Lookup::Found(Metadata { zone: Err(why.clone()), ..metadata() })),
+            (
+                "no addresses",
+                node(json!({})),
+                Lookup::Found(Metadata { addresses: Err(why.clone()), ..metadata() }),
+            ),
+            (
+                "no zone",
+                node(json!({})),
+                Lookup::Found(Metadata { zone: Err(why.clone()), ..metadata() }),
+            ),
             ("another node IP", node(wrong_ip), Lookup::Found(metadata())),
         ] {
             let plan = init(&node, lookup);
@@ -404,25 +412,33 @@ mod tests {
 
     #[test]
     fn extra_labels_are_added_and_never_those_of_kubernetes() {
-        let extra = ["a.example/x", "b.example/y", "foo.kubernetes.io/z", "k8s.io/z", "mykubernetes.io/z"]
-            .map(|key| (key.to_owned(), "1".to_owned()));
+        let extra =
+            ["a.example/x", "b.example/y", "foo.kubernetes.io/z", "k8s.io/z", "mykubernetes.io/z"]
+                .map(|key| (key.to_owned(), "1".to_owned()));
         let node = node(json!({"metadata": {"labels": {"b.example/y": "9"}}}));
         let lookup = Lookup::Found(metadata());
         let plan = initialize(&node, &lookup, &extra.into(), Active::default());
         let Plan::Write(writes) = plan else { panic!() };
         let labels = writes.node.unwrap()["metadata"]["labels"].clone();
-        let present: Vec<&str> = ["a.example/x", "b.example/y", "foo.kubernetes.io/z", "k8s.io/z", "mykubernetes.io/z"]
-            .into_iter()
-            .filter(|key| labels.get(key).is_some())
-            .collect();
+        let present: Vec<&str> =
+            ["a.example/x", "b.example/y", "foo.kubernetes.io/z", "k8s.io/z", "mykubernetes.io/z"]
+                .into_iter()
+                .filter(|key| labels.get(key).is_some())
+                .collect();
         assert_eq!(present, ["a.example/x", "mykubernetes.io/z"]);
     }
 
     #[test]
     fn label_keys_are_checked_like_kubernetes_does() {
         for (key, want) in [
-            ("a", true), ("a.example/x", true), ("A_b.c", true), ("", false), ("-a", false),
-            ("a/", false), ("Upper.example/x", false), ("a/b/c", false),
+            ("a", true),
+            ("a.example/x", true),
+            ("A_b.c", true),
+            ("", false),
+            ("-a", false),
+            ("a/", false),
+            ("Upper.example/x", false),
+            ("a/b/c", false),
         ] {
             assert_eq!(valid_label(key), want, "{key:?}");
         }

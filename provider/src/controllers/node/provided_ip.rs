@@ -46,9 +46,7 @@ fn parse(annotation: &str) -> Result<Vec<IpAddr>, String> {
     let ips = ips.ok_or_else(invalid)?;
     match ips.as_slice() {
         [_] => Ok(ips),
-        [a, b]
-            if a.is_ipv4() != b.is_ipv4() && !a.is_unspecified() && !b.is_unspecified() =>
-        {
+        [a, b] if a.is_ipv4() != b.is_ipv4() && !a.is_unspecified() && !b.is_unspecified() => {
             Ok(ips)
         }
         _ => Err(invalid()),
@@ -96,10 +94,26 @@ mod tests {
             (Hostname, "n"),
         ]);
         for (name, annotation, want) in [
-            ("single", "10.1.1.2", Some(vec![(InternalIp, "10.1.1.2"), (ExternalIp, "203.0.113.1"), (Hostname, "n")])),
-            ("dual, in order of the annotation", "2600:1::ba3d,10.1.1.2",
-             Some(vec![(InternalIp, "2600:1:0:0:0:0:0:ba3d"), (InternalIp, "10.1.1.2"), (ExternalIp, "203.0.113.1"), (Hostname, "n")])),
-            ("leading zeros", "10.001.1.2", Some(vec![(InternalIp, "10.1.1.2"), (ExternalIp, "203.0.113.1"), (Hostname, "n")])),
+            (
+                "single",
+                "10.1.1.2",
+                Some(vec![(InternalIp, "10.1.1.2"), (ExternalIp, "203.0.113.1"), (Hostname, "n")]),
+            ),
+            (
+                "dual, in order of the annotation",
+                "2600:1::ba3d,10.1.1.2",
+                Some(vec![
+                    (InternalIp, "2600:1:0:0:0:0:0:ba3d"),
+                    (InternalIp, "10.1.1.2"),
+                    (ExternalIp, "203.0.113.1"),
+                    (Hostname, "n"),
+                ]),
+            ),
+            (
+                "leading zeros",
+                "10.001.1.2",
+                Some(vec![(InternalIp, "10.1.1.2"), (ExternalIp, "203.0.113.1"), (Hostname, "n")]),
+            ),
             ("not there", "10.1.1.9", None),
             ("empty", "", None),
             ("a space", "10.1.1.2, 2600:1::ba3d", None),

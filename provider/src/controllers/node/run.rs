@@ -147,11 +147,7 @@ impl NodeController {
     }
 
     /// One look at one node. `Some` says what it waits for.
-    async fn sync(
-        &self,
-        name: &str,
-        jitter: &mut Jitter,
-    ) -> Result<Option<Unknown>, ClusterError> {
+    async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
         let Some(node) = self.store.get(name) else {
             self.take_due(name);
             return Ok(None);
@@ -192,12 +188,8 @@ impl NodeController {
         let mut conflicts = 0;
         loop {
             let lookup = self.instances.metadata(&node.identity(), ZoneWanted::Yes);
-            let plan = plan::initialize(
-                &node,
-                &lookup,
-                &self.settings.extra_labels,
-                self.settings.active,
-            );
+            let plan =
+                plan::initialize(&node, &lookup, &self.settings.extra_labels, self.settings.active);
             let writes = match plan {
                 Plan::Nothing => return Ok(None),
                 Plan::Wait(why) => return Ok(Some(why)),

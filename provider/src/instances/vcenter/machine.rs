@@ -72,8 +72,7 @@ impl Machine {
     }
 
     fn set(&mut self, path: &str, value: Option<&Element>) {
-        let text =
-            || value.map(|v| v.text.trim()).filter(|t| !t.is_empty()).map(str::to_owned);
+        let text = || value.map(|v| v.text.trim()).filter(|t| !t.is_empty()).map(str::to_owned);
         let reference = || value.and_then(MoRef::read);
         match path {
             "config.uuid" => {

@@ -26,9 +26,7 @@ use self::{
     machine::{Machine, Power},
     state::{Effects, Link, State},
 };
-use super::{
-    Family, Instances, Selection, ZoneCategories, ZoneWanted, addresses, instance_type,
-};
+use super::{Family, Instances, Selection, ZoneCategories, ZoneWanted, addresses, instance_type};
 use crate::{
     model::{Lookup, Metadata, NodeIdentity, ProviderId, Unknown},
     mutant::{Active, mutant},

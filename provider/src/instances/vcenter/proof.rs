@@ -125,11 +125,8 @@ async fn by_reference(
     link: &Link,
 ) -> Result<Result<Reference, Unknown>, CallError> {
     let client = &shared.vcenters[link.vcenter].client;
-    let spec = FilterSpec::of_objects(
-        "VirtualMachine",
-        &["config.uuid"],
-        vec![link.machine.clone()],
-    );
+    let spec =
+        FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![link.machine.clone()]);
     match client.retrieve(&spec).await {
         Err(err) if err.is_object_gone() => Ok(Ok(Reference::IsGone)),
         Err(err) => Err(err),

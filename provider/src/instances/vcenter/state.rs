@@ -225,8 +225,7 @@ impl State {
         if attempt.waiting.is_empty() {
             self.decide(name, now, effects);
         } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
-            let all_troubled =
-                attempt.waiting.iter().all(|index| self.vcenters[*index].troubled);
+            let all_troubled = attempt.waiting.iter().all(|index| self.vcenters[*index].troubled);
             if all_troubled {
                 self.decide(name, now, effects);
             } else {
@@ -241,9 +240,9 @@ impl State {
             .nodes
             .iter()
             .filter(|(_, t)| {
-                t.attempt.as_ref().is_some_and(|a| {
-                    a.answers.values().any(|o| matches!(o, Outcome::Hit(..)))
-                })
+                t.attempt
+                    .as_ref()
+                    .is_some_and(|a| a.answers.values().any(|o| matches!(o, Outcome::Hit(..))))
             })
             .map(|(name, _)| name.clone())
             .collect();

@@ -300,7 +300,6 @@ fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<MoRef>) {
     for machine in missing {
         left(shared, index, &machine);
     }
-    let names: BTreeSet<String> =
-        shared.lock().vcenters[index].desired.values().cloned().collect();
+    let names: BTreeSet<String> = shared.lock().vcenters[index].desired.values().cloned().collect();
     tracing::info!(n_nodes = names.len(), n_machines = entered.len(), "the view is current");
 }
