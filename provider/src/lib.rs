@@ -1,1 +1,82 @@
-//! Placeholder.
+//! A vSphere cloud provider for Kubernetes: the cloud-node and cloud-node-lifecycle controllers over vCenter.
+//!
+//! A drop-in for `kubernetes/cloud-provider-vsphere` in vCenter mode: same flags, same `vsphere.conf`, same Secrets,
+//! labels, addresses and provider IDs. What differs on purpose is listed in `docs/differences-from-upstream.md`.
+//!
+//! # Map
+//!
+//! - [`app`](run): everything is built and started in [`run`], and only there; `main` adds files, signals and sockets.
+//! - `config`: `vsphere.conf` in YAML or INI, into one validated [`Config`].
+//! - `model`: vocabulary. `instances`: what machines there are ([`Instances`] and its vCenter backend).
+//! - `controllers`: decisions in pure `plan`s, acts in `run`s. `cluster`: the API server as we use it.
+//!
+//! # Guarantees
+//!
+//! - *Unknown never deletes.* A node is deleted only after its machine was proved gone; see [`Instances::exists`].
+//! - *The world is handed in.* Below `main` there is no clock but tokio's, no environment, no file, no randomness that
+//!   was not seeded, and no global. Two runs with the same [`Deps::seed`] in the same world make the same calls.
+//! - *One login per vCenter* and kind of API, made once for all who wait, ended when [`run`] returns.
+//!
+//! # In process
+//!
+//! [`run`] needs no sockets, no files and no threads besides the runtime's, so it runs under tokio's paused clock. Hand
+//! it a [`kube::Client`] over any tower service and a [`Connector`] that returns one for each vCenter:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use provider::{Config, Deps, Options, UnknownKeys};
+//! # async fn example(
+//! #     cluster: kube::Client,
+//! #     vcenter: provider::Transport,
+//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! let text = "global: {server: vc.example, user: ccm, password: secret}";
+//! let (config, _warnings) = Config::parse("vsphere.conf", text, UnknownKeys::Warn)?;
+//! let deps = Deps {
+//!     connect: Arc::new(move |_vcenter| Ok(vcenter.clone())),
+//!     seed: 7,
+//!     identity: "replica-0".to_owned(),
+//!     epoch: "2026-01-01T00:00:00Z".parse()?,
+//!     ..Deps::new(cluster)
+//! };
+//! let stop = deps.stop.clone();
+//! let running = tokio::spawn(provider::run(config, Options::default(), deps));
+//! // … watch what it does, then:
+//! stop.cancel();
+//! running.await??;
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod cli;
+
+mod app;
+mod cluster;
+mod config;
+mod controllers;
+mod instances;
+mod model;
+mod mutant;
+mod tasks;
+mod telemetry;
+
+pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run, serve};
+pub use config::{
+    Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
+    parse_secret,
+};
+pub use instances::{
+    AddressError, Ancestors, Family, Guest, Instances, Nic, Placement, Selection, TagNames, Tuning,
+    VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
+};
+pub use model::{
+    Address, AddressKind, Clock, Lookup, MachineId, Metadata, Node, NodeIdentity,
+    ParseProviderIdError, ProviderId, Taint, Unknown, Zone, swap_byte_order,
+};
+#[cfg(feature = "mutants")]
+pub use mutant::Mutant;
+pub use provider_vcenter::{
+    Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
+    TlsError, TlsTrust, Transport, from_service, https,
+};
+pub use telemetry::Telemetry;

@@ -1,1 +1,41 @@
-//! Placeholder.
+//! A vCenter client as a tower stack: SOAP and vAPI REST, one login each, deadlines on every call.
+//!
+//! The client knows nothing of Kubernetes, of files or of the environment. It is handed a
+//! [`Transport`] (any tower service that answers HTTP requests), a [`CredentialSource`] and a seed for
+//! its jitter, so that the same code runs over TLS in production and straight into a router under
+//! tokio's paused clock.
+//!
+//! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`types`](FilterSpec) for the
+//! codec, [`Fault`] and [`CallError`] for what can go wrong, [`Vcenter`] for what can be asked.
+
+mod backoff;
+mod client;
+mod credentials;
+mod error;
+mod fault;
+mod operations;
+mod session;
+mod soap;
+mod tls;
+mod transport;
+mod types;
+mod vapi;
+mod views;
+pub mod xml;
+
+pub use backoff::{Backoff, Jitter};
+#[cfg(feature = "mutants")]
+pub use client::Defects;
+pub use client::{Endpoint, Settings, Vcenter};
+pub use credentials::{Credential, CredentialError, CredentialSource, FixedCredential};
+pub use error::{CallError, CallErrorKind, Chain, Retry};
+pub use fault::{Fault, FaultKind};
+pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
+pub use tls::{TlsError, TlsTrust};
+pub use transport::{Body, BoxError, Transport, from_service, https};
+pub use types::{
+    About, FilterSpec, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent,
+    Traversal, UpdateKind, UpdateSet,
+};
+pub use vapi::{Category, CategoryId, Tag, TagId};
+pub use views::InventoryRead;

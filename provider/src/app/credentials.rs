@@ -1,0 +1,102 @@
+//! Where the credential of a vCenter comes from: its Secret or directory first, then the file.
+//!
+//! The Secret is read with `get` before a login, so a rotated password is used at the next one and no watch on Secrets
+//! is needed. A Secret that cannot be read just now does not take away the credential that was read before.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use base64::Engine as _;
+use futures::future::BoxFuture;
+use provider_vcenter::{Chain, Credential, CredentialError, CredentialSource};
+use serde_json::Value;
+
+use crate::{
+    cluster::Cluster,
+    config::{CredentialRef, SecretData, VcenterConfig, parse_secret},
+};
+
+/// Reads a directory of credentials: file name to content. Called before every login.
+pub type SecretFiles = Arc<dyn Fn(&Path) -> Result<SecretData, String> + Send + Sync>;
+
+/// The credential of one vCenter.
+pub(super) struct Credentials {
+    pub(super) vcenter: VcenterConfig,
+    pub(super) cluster: Cluster,
+    pub(super) files: Option<SecretFiles>,
+    pub(super) last: Mutex<Option<Credential>>,
+}
+
+impl Credentials {
+    async fn data(&self) -> Result<Option<SecretData>, CredentialError> {
+        match &self.vcenter.credentials {
+            CredentialRef::None => Ok(None),
+            CredentialRef::Directory(path) => {
+                let files = self.files.as_ref().ok_or_else(|| {
+                    CredentialError("credential directories are not readable here".to_owned())
+                })?;
+                files(path).map(Some).map_err(CredentialError)
+            }
+            CredentialRef::Secret { namespace, name } => {
+                let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+                let secret = self.cluster.get(&path).await.map_err(|err| {
+                    CredentialError(format!("secret {namespace}/{name}: {}", Chain(&err)))
+                })?;
+                decode(&secret)
+                    .map(Some)
+                    .map_err(|what| CredentialError(format!("secret {namespace}/{name}: {what}")))
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Credential, CredentialError> {
+        let found = match self.data().await {
+            Ok(None) => return self.inline(),
+            Ok(Some(data)) => parse_secret(&data, &self.vcenter.endpoint.host),
+            Err(err) => Err(err),
+        };
+        match found {
+            Ok(credential) => {
+                *self.last.lock().expect("nothing panics under this lock") =
+                    Some(credential.clone());
+                Ok(credential)
+            }
+            Err(err) => {
+                let last = self.last.lock().expect("nothing panics under this lock").clone();
+                match last.map_or_else(|| self.inline(), Ok) {
+                    Ok(credential) => {
+                        tracing::warn!(error = %err, "using the credential known before");
+                        Ok(credential)
+                    }
+                    Err(_) => Err(err),
+                }
+            }
+        }
+    }
+
+    fn inline(&self) -> Result<Credential, CredentialError> {
+        let inline = self.vcenter.inline.clone();
+        inline.ok_or_else(|| CredentialError("no credential is configured".to_owned()))
+    }
+}
+
+impl CredentialSource for Credentials {
+    fn credential(&self) -> BoxFuture<'_, Result<Credential, CredentialError>> {
+        Box::pin(self.read())
+    }
+}
+
+fn decode(secret: &Value) -> Result<SecretData, String> {
+    let Some(Value::Object(data)) = secret.get("data") else { return Ok(SecretData::new()) };
+    data.iter()
+        .map(|(key, value)| {
+            let bytes = value
+                .as_str()
+                .and_then(|text| base64::engine::general_purpose::STANDARD.decode(text).ok());
+            let bytes = bytes.ok_or_else(|| format!("the value of key {key:?} is not base64"))?;
+            Ok((key.clone(), bytes))
+        })
+        .collect()
+}

@@ -1,0 +1,187 @@
+//! Leader election over a Lease, as `k8s.io/client-go: tools/leaderelection` does it.
+//!
+//! Writes are PUTs with the resourceVersion that was read, so two cannot win. A foreign holder counts as alive until
+//! its lease duration has passed on *our* clock since we last saw its record change; timestamps are not trusted.
+
+use std::time::Duration;
+
+use provider_vcenter::{Chain, Jitter};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::LeaderElection;
+use crate::{
+    cluster::{Cluster, ClusterError},
+    model::Clock,
+};
+
+/// One candidate for one Lease.
+pub(super) struct Candidate {
+    cluster: Cluster,
+    election: LeaderElection,
+    identity: String,
+    clock: Clock,
+    jitter: Jitter,
+    /// The Lease as last seen, and when its record last changed.
+    seen: Option<(Value, Instant)>,
+}
+
+impl Candidate {
+    pub(super) fn new(
+        kube: kube::Client,
+        election: LeaderElection,
+        identity: String,
+        clock: Clock,
+        seed: u64,
+    ) -> Self {
+        let deadline = (election.renew_deadline / 2).max(Duration::from_secs(1));
+        let jitter = Jitter::new(seed, &format!("leader/{identity}"));
+        let cluster = Cluster::unpaced(kube, deadline);
+        Self { cluster, election, identity, clock, jitter, seen: None }
+    }
+
+    /// Tries until this candidate holds the Lease.
+    pub(super) async fn acquire(&mut self) {
+        loop {
+            match self.try_once().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(err) => tracing::warn!(error = %Chain(&err), "lease not acquired"),
+            }
+            let pause = self.jitter.stretch(self.election.retry_period, 1.2);
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Renews until that has failed for the renew deadline, or another holder is seen.
+    pub(super) async fn renew_until_lost(&mut self) {
+        let mut renewed_at = Instant::now();
+        loop {
+            tokio::time::sleep(self.election.retry_period).await;
+            let deadline = renewed_at + self.election.renew_deadline;
+            match tokio::time::timeout_at(deadline, self.renew()).await {
+                Ok(Ok(true)) => renewed_at = Instant::now(),
+                Ok(Ok(false)) => return,
+                Ok(Err(err)) => tracing::warn!(error = %Chain(&err), "lease not renewed"),
+                Err(_) => {}
+            }
+            if Instant::now() >= deadline {
+                return;
+            }
+        }
+    }
+
+    /// Gives the Lease up, if it is still ours. A failure costs the successor the rest of the lease duration.
+    pub(super) async fn release(&mut self) {
+        let Some((lease, _)) = &self.seen else { return };
+        if holder(lease) != self.identity {
+            return;
+        }
+        let mut lease = lease.clone();
+        lease["spec"]["holderIdentity"] = Value::String(String::new());
+        lease["spec"]["leaseDurationSeconds"] = 1.into();
+        lease["spec"]["renewTime"] = self.now().into();
+        if let Err(err) = self.cluster.put(&self.path(), &lease).await {
+            tracing::warn!(error = %Chain(&err), "lease not released");
+        }
+    }
+
+    /// One renewal: optimistically from the object last seen, else with a fresh read.
+    async fn renew(&mut self) -> Result<bool, ClusterError> {
+        if let Some((lease, _)) = &self.seen {
+            let mut lease = lease.clone();
+            lease["spec"]["renewTime"] = self.now().into();
+            match self.cluster.put(&self.path(), &lease).await {
+                Ok(written) => {
+                    self.seen = Some((written, Instant::now()));
+                    return Ok(true);
+                }
+                Err(err) => tracing::debug!(error = %Chain(&err), "optimistic renewal failed"),
+            }
+        }
+        self.try_once().await
+    }
+
+    async fn try_once(&mut self) -> Result<bool, ClusterError> {
+        let lease = match self.cluster.get(&self.path()).await {
+            Ok(lease) => lease,
+            Err(err) if err.is_not_found() => return self.create().await,
+            Err(err) => return Err(err),
+        };
+        let now = Instant::now();
+        let since = match &self.seen {
+            Some((seen, since)) if seen.get("spec") == lease.get("spec") => *since,
+            _ => now,
+        };
+        self.seen = Some((lease.clone(), since));
+        let holder = holder(&lease);
+        let is_ours = holder == self.identity;
+        if !holder.is_empty() && !is_ours {
+            let seconds = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
+            let duration = seconds.map_or(self.election.lease_duration, Duration::from_secs);
+            if now < since + duration {
+                return Ok(false);
+            }
+        }
+        let mut taken = lease.clone();
+        if !taken.get("spec").is_some_and(Value::is_object) {
+            taken["spec"] = json!({});
+        }
+        let spec = &mut taken["spec"];
+        spec["holderIdentity"] = self.identity.as_str().into();
+        spec["leaseDurationSeconds"] = self.election.lease_duration.as_secs().into();
+        spec["renewTime"] = self.now().into();
+        if !is_ours {
+            let transitions = spec.get("leaseTransitions").and_then(Value::as_u64).unwrap_or(0);
+            spec["leaseTransitions"] = (transitions + 1).into();
+            spec["acquireTime"] = self.now().into();
+        }
+        match self.cluster.put(&self.path(), &taken).await {
+            Ok(written) => {
+                self.seen = Some((written, Instant::now()));
+                Ok(true)
+            }
+            Err(err) if err.is_conflict() => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
+    async fn create(&mut self) -> Result<bool, ClusterError> {
+        let LeaderElection { namespace, name, lease_duration, .. } = &self.election;
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": lease_duration.as_secs(),
+                "acquireTime": self.now(),
+                "renewTime": self.now(),
+                "leaseTransitions": 0,
+            },
+        });
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        match self.cluster.post(&path, &lease).await {
+            Ok(written) => {
+                self.seen = Some((written, Instant::now()));
+                Ok(true)
+            }
+            Err(err) if err.is_conflict() => Ok(false),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn path(&self) -> String {
+        let LeaderElection { namespace, name, .. } = &self.election;
+        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
+    }
+
+    /// A `MicroTime`.
+    fn now(&self) -> String {
+        self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    }
+}
+
+fn holder(lease: &Value) -> &str {
+    lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default()
+}

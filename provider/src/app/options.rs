@@ -1,0 +1,137 @@
+//! What [`run`](super::run) is told to do, and the world it is handed.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use provider_vcenter::Transport;
+use tokio_util::sync::CancellationToken;
+
+use super::SecretFiles;
+use crate::{VcenterConfig, instances::Tuning, telemetry::Telemetry};
+
+/// Makes the transport to a vCenter. Called once per vCenter at start.
+pub type Connector = Arc<dyn Fn(&VcenterConfig) -> Result<Transport, String> + Send + Sync>;
+
+/// What to do, as the command line says it. [`Options::default`] is what upstream does without flags, except that there
+/// is no leader election.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether the cloud-node controller runs.
+    pub cloud_node: bool,
+    /// Whether the cloud-node-lifecycle controller runs.
+    pub cloud_node_lifecycle: bool,
+    /// `--node-status-update-frequency`: pause between two passes over all addresses.
+    pub node_status_period: Duration,
+    /// `--node-monitor-period`: pause between two looks at nodes that are not ready.
+    pub node_monitor_period: Duration,
+    /// `--concurrent-node-syncs`.
+    pub concurrent_node_syncs: usize,
+    /// `--kube-api-qps`, per controller.
+    pub kube_api_qps: f64,
+    /// `--kube-api-burst`, per controller.
+    pub kube_api_burst: u32,
+    /// `--node-labels`: added to every node at initialization.
+    pub node_labels: BTreeMap<String, String>,
+    /// `SKIP_NODE_DELETION`: no node is ever deleted.
+    pub skip_node_deletion: bool,
+    /// Leader election; `None` starts at once.
+    pub leader_election: Option<LeaderElection>,
+    /// How the vCenter backend behaves. Its seed is overwritten with [`Deps::seed`].
+    pub tuning: Tuning,
+    /// Deadline of every vCenter call but the long poll.
+    pub vcenter_deadline: Duration,
+    /// How long one wait for updates blocks.
+    pub vcenter_poll: Duration,
+    /// A deliberate defect.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<crate::Mutant>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cloud_node: true,
+            cloud_node_lifecycle: true,
+            node_status_period: Duration::from_secs(300),
+            node_monitor_period: Duration::from_secs(5),
+            concurrent_node_syncs: 1,
+            kube_api_qps: 20.0,
+            kube_api_burst: 30,
+            node_labels: BTreeMap::new(),
+            skip_node_deletion: false,
+            leader_election: None,
+            tuning: Tuning::default(),
+            vcenter_deadline: Duration::from_secs(30),
+            vcenter_poll: Duration::from_secs(60),
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+}
+
+/// Leader election over a Lease, with client-go's meaning of the three durations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// A candidate waits this long after the last change it saw before it takes over.
+    pub lease_duration: Duration,
+    /// The leader gives up after this long without a successful renewal.
+    pub renew_deadline: Duration,
+    /// Pause between two attempts.
+    pub retry_period: Duration,
+}
+
+impl Default for LeaderElection {
+    fn default() -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            name: "cloud-controller-manager".to_owned(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// The world that [`run`](super::run) is handed.
+#[derive(Clone)]
+pub struct Deps {
+    /// The workload cluster. Only its transport and authentication are used: deadlines, pacing and retries are ours, so
+    /// a client built from a kubeconfig should have `default_retry` off.
+    pub kube: kube::Client,
+    /// Makes the transport to each vCenter.
+    pub connect: Connector,
+    /// Reads a directory of credentials; `None` makes a configured directory an error at login.
+    pub secret_files: Option<SecretFiles>,
+    /// Wall time at the moment of the call to `run`; later times are this plus what tokio's clock has counted.
+    pub epoch: Timestamp,
+    /// Seeds every jitter.
+    pub seed: u64,
+    /// Name of this replica in the Lease. Must be unique among replicas.
+    pub identity: String,
+    /// Cancelled to stop: controllers finish the write they are at, the lease is released, logins are ended.
+    pub stop: CancellationToken,
+    /// Metrics and health of this run, readable while it lasts and after.
+    pub telemetry: Arc<Telemetry>,
+}
+
+impl Deps {
+    /// A world with this cluster, no vCenter to connect to, epoch zero and seed zero.
+    pub fn new(kube: kube::Client) -> Self {
+        Self {
+            kube,
+            connect: Arc::new(|vcenter| {
+                Err(format!("no transport to vCenter {}", vcenter.endpoint.name))
+            }),
+            secret_files: None,
+            epoch: Timestamp::UNIX_EPOCH,
+            seed: 0,
+            identity: "provider".to_owned(),
+            stop: CancellationToken::new(),
+            telemetry: Arc::new(Telemetry::default()),
+        }
+    }
+}

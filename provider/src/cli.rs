@@ -1,0 +1,324 @@
+//! The command line of upstream, flag by flag.
+//!
+//! Every flag of the Go framework parses. Those without an effect here say so once at start. Durations are written as in
+//! Go, underscores count as dashes, `--flag value` and `--flag=value` both work, and a bare boolean flag means true.
+
+mod controllers;
+mod duration;
+mod flags;
+
+use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use self::flags::{FLAGS, Flag, Kind};
+use crate::{LeaderElection, Options, UnknownKeys, controllers::node::valid_label};
+
+pub use duration::{ParseDurationError, parse_duration};
+
+/// What a command line asks for.
+#[derive(Clone, Debug)]
+pub struct Arguments {
+    /// `--cloud-config`.
+    pub cloud_config: PathBuf,
+    /// `--kubeconfig`.
+    pub kubeconfig: Option<PathBuf>,
+    /// `--master`.
+    pub master: Option<String>,
+    /// `--bind-address`.
+    pub bind_address: IpAddr,
+    /// `--secure-port`; 0 serves nothing.
+    pub secure_port: u16,
+    /// `--strict-config`.
+    pub unknown_keys: UnknownKeys,
+    /// `--v`: 0 says little, 2 is usual, 4 and more is much.
+    pub verbosity: u8,
+    /// `--log-format`: whether lines are JSON.
+    pub json_logs: bool,
+    /// What [`run`](crate::run) is told.
+    pub options: Options,
+    /// Things to be said once at start.
+    pub notes: Vec<String>,
+}
+
+/// Why a command line cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgumentsError {
+    /// Help, version, or not parsable at all; clap knows how to say it.
+    #[error("{0}")]
+    Clap(#[from] clap::Error),
+    /// A value that makes no sense.
+    #[error("--{flag}: {what}")]
+    Value {
+        /// Name of the flag.
+        flag: &'static str,
+        /// What is wrong and what to do about it.
+        what: String,
+    },
+}
+
+fn fail(flag: &'static str, what: impl Into<String>) -> ArgumentsError {
+    ArgumentsError::Value { flag, what: what.into() }
+}
+
+/// The command, for help and completion.
+pub fn command() -> Command {
+    let mut command = Command::new("provider")
+        .about("A vSphere cloud provider for Kubernetes (vCenter mode)")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args_override_self(true);
+    for flag in FLAGS {
+        let mut arg = Arg::new(flag.name).long(flag.name).help(flag.help);
+        arg = match flag.kind {
+            Kind::Bool => arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .value_name("BOOL"),
+            Kind::Value(name) => arg.num_args(1).value_name(name).allow_hyphen_values(true),
+        };
+        if flag.name == "v" {
+            arg = arg.short('v');
+        }
+        if flag.has_effect {
+            command = command.arg(arg.action(ArgAction::Set).default_value(flag.default));
+        } else {
+            command = command.arg(arg.action(ArgAction::Append).hide(true));
+        }
+    }
+    command
+}
+
+/// Reads a command line, the name of the program first.
+///
+/// # Errors
+///
+/// See [`ArgumentsError`].
+pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, ArgumentsError> {
+    let matches = command().try_get_matches_from(arguments.into_iter().map(normalize))?;
+    let flags = Flags(&matches);
+    match flags.text("cloud-provider").as_str() {
+        "vsphere" => {}
+        "vsphere-paravirtual" => {
+            return Err(fail(
+                "cloud-provider",
+                "vsphere-paravirtual is not supported yet; use vsphere",
+            ));
+        }
+        other => {
+            let what = format!("unknown cloud provider {other:?}; expected vsphere");
+            return Err(fail("cloud-provider", what));
+        }
+    }
+    let cloud_config = flags.text("cloud-config");
+    if cloud_config.is_empty() {
+        return Err(fail("cloud-config", "is required: the path of vsphere.conf"));
+    }
+    let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
+    let mut notes = notes(&matches);
+    let options = options(flags, &mut notes)?;
+    Ok(Arguments {
+        cloud_config: cloud_config.into(),
+        kubeconfig: path("kubeconfig").map(PathBuf::from),
+        master: path("master"),
+        bind_address: flags.parsed("bind-address", "an IP address")?,
+        secure_port: flags.parsed("secure-port", "a port number")?,
+        unknown_keys: if flags.flag("strict-config")? {
+            UnknownKeys::Refuse
+        } else {
+            UnknownKeys::Warn
+        },
+        verbosity: flags.parsed("v", "a number from 0 to 10")?,
+        json_logs: match flags.text("log-format").as_str() {
+            "text" | "" => false,
+            "json" => true,
+            other => return Err(fail("log-format", format!("{other:?} is neither text nor json"))),
+        },
+        options,
+        notes,
+    })
+}
+
+fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, ArgumentsError> {
+    let controllers = controllers::select(&flags.text("controllers"))
+        .map_err(|what| fail("controllers", what))?;
+    let period = |name: &'static str| {
+        parse_duration(&flags.text(name)).map_err(|err| fail(name, err.to_string()))
+    };
+    let positive = |name: &'static str| match period(name)? {
+        period if period.is_zero() => Err(fail(name, "must be more than zero")),
+        period => Ok(period),
+    };
+    let workers: usize = flags.parsed("concurrent-node-syncs", "a number of workers")?;
+    if workers == 0 {
+        return Err(fail(
+            "concurrent-node-syncs",
+            "must be at least 1: with 0 no node is initialized",
+        ));
+    }
+    let leader_election =
+        if flags.flag("leader-elect")? { Some(leader_election(flags, &period)?) } else { None };
+    if flags.text("node-status-update-frequency").is_empty() {
+        notes.push("--node-status-update-frequency is empty".to_owned());
+    }
+    Ok(Options {
+        cloud_node: controllers.cloud_node,
+        cloud_node_lifecycle: controllers.cloud_node_lifecycle,
+        node_status_period: positive("node-status-update-frequency")?,
+        node_monitor_period: positive("node-monitor-period")?,
+        concurrent_node_syncs: workers,
+        kube_api_qps: flags.parsed("kube-api-qps", "a number of requests per second")?,
+        kube_api_burst: flags.parsed("kube-api-burst", "a number of requests")?,
+        node_labels: node_labels(&flags.text("node-labels"))?,
+        leader_election,
+        ..Options::default()
+    })
+}
+
+fn leader_election(
+    flags: Flags<'_>,
+    period: &dyn Fn(&'static str) -> Result<std::time::Duration, ArgumentsError>,
+) -> Result<LeaderElection, ArgumentsError> {
+    if flags.text("leader-elect-resource-lock") != "leases" {
+        return Err(fail("leader-elect-resource-lock", "only leases are supported"));
+    }
+    let election = LeaderElection {
+        namespace: flags.text("leader-elect-resource-namespace"),
+        name: flags.text("leader-elect-resource-name"),
+        lease_duration: period("leader-elect-lease-duration")?,
+        renew_deadline: period("leader-elect-renew-deadline")?,
+        retry_period: period("leader-elect-retry-period")?,
+    };
+    if election.lease_duration <= election.renew_deadline {
+        let what = "must be more than --leader-elect-renew-deadline";
+        return Err(fail("leader-elect-lease-duration", what));
+    }
+    if election.renew_deadline <= election.retry_period.mul_f64(1.2) {
+        let what = "must be more than 1.2 times --leader-elect-retry-period";
+        return Err(fail("leader-elect-renew-deadline", what));
+    }
+    Ok(election)
+}
+
+fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
+    let mut labels = BTreeMap::new();
+    for pair in text.split(',').filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(fail("node-labels", format!("{pair:?} is not key=value")));
+        };
+        if !valid_label(key) {
+            return Err(fail("node-labels", format!("invalid key {key:?}")));
+        }
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    Ok(labels)
+}
+
+/// What was asked for and has no effect.
+fn notes(matches: &ArgMatches) -> Vec<String> {
+    FLAGS
+        .iter()
+        .filter(|flag| !flag.has_effect && matches.contains_id(flag.name))
+        .map(|Flag { name, .. }| format!("--{name} has no effect in this provider"))
+        .collect()
+}
+
+#[derive(Clone, Copy)]
+struct Flags<'a>(&'a ArgMatches);
+
+impl Flags<'_> {
+    fn text(self, name: &str) -> String {
+        self.0.get_one::<String>(name).cloned().unwrap_or_default()
+    }
+
+    fn flag(self, name: &'static str) -> Result<bool, ArgumentsError> {
+        match self.text(name).as_str() {
+            "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
+            "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
+            other => Err(fail(name, format!("{other:?} is neither true nor false"))),
+        }
+    }
+
+    fn parsed<T: std::str::FromStr>(
+        self,
+        name: &'static str,
+        expected: &str,
+    ) -> Result<T, ArgumentsError> {
+        let text = self.text(name);
+        text.parse().map_err(|_| fail(name, format!("{text:?} is not {expected}")))
+    }
+}
+
+/// Underscores in the name of a flag count as dashes.
+fn normalize(argument: String) -> String {
+    let Some(rest) = argument.strip_prefix("--") else { return argument };
+    match rest.split_once('=') {
+        Some((name, value)) => format!("--{}={value}", name.replace('_', "-")),
+        None => format!("--{}", rest.replace('_', "-")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn parse_line(line: &str) -> Result<Arguments, ArgumentsError> {
+        let words = std::iter::once("provider").chain(line.split_whitespace());
+        parse(words.map(str::to_owned))
+    }
+
+    #[test]
+    fn the_command_line_of_upstream_is_understood() {
+        let arguments = parse_line(
+            "--cloud-provider=vsphere --cloud-config=vsphere.conf --kubeconfig=k \
+             --authentication-skip-lookup --leader-elect=false --bind-address=127.0.0.1 --v=2",
+        )
+        .unwrap();
+        assert!(arguments.options.leader_election.is_none());
+        assert_eq!(arguments.secure_port, 10258);
+        assert_eq!(arguments.verbosity, 2);
+        assert_eq!(
+            arguments.notes,
+            ["--authentication-skip-lookup has no effect in this provider"]
+        );
+    }
+
+    #[test]
+    fn defaults_are_those_of_upstream() {
+        let arguments = parse_line("--cloud_config c").unwrap();
+        let options = arguments.options;
+        assert_eq!(options.leader_election, Some(LeaderElection::default()));
+        assert_eq!(options.node_status_period, Duration::from_secs(300));
+        assert_eq!(options.node_monitor_period, Duration::from_secs(5));
+        assert!(options.cloud_node && options.cloud_node_lifecycle);
+        assert!(arguments.notes.is_empty(), "{:?}", arguments.notes);
+    }
+
+    #[test]
+    fn wrong_command_lines_say_what_is_wrong() {
+        let mut seen = String::new();
+        for line in [
+            "",
+            "--cloud-config=c --cloud-provider=aws",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual",
+            "--cloud-config=c --controllers=nope",
+            "--cloud-config=c --controllers=service",
+            "--cloud-config=c --node-monitor-period=5",
+            "--cloud-config=c --node-monitor-period=0s",
+            "--cloud-config=c --concurrent-node-syncs=0",
+            "--cloud-config=c --leader-elect=maybe",
+            "--cloud-config=c --leader-elect-lease-duration=5s",
+            "--cloud-config=c --node-labels=a",
+            "--cloud-config=c --node-labels=-a=b",
+            "--cloud-config=c --secure-port=70000",
+        ] {
+            seen.push_str(&parse_line(line).unwrap_err().to_string());
+            seen.push('\n');
+        }
+        insta::assert_snapshot!(seen);
+        assert!(matches!(parse_line("--cloud-config=c --nonsense"), Err(ArgumentsError::Clap(_))));
+        assert!(matches!(parse_line("--cloud-config=c stray"), Err(ArgumentsError::Clap(_))));
+    }
+}

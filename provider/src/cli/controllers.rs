@@ -1,0 +1,75 @@
+//! `--controllers`: which controllers run.
+
+/// Which controllers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Selected {
+    pub(super) cloud_node: bool,
+    pub(super) cloud_node_lifecycle: bool,
+}
+
+/// Canonical names, aliases, and whether the controller exists here.
+const KNOWN: [(&str, &str, bool); 4] = [
+    ("cloud-node-controller", "cloud-node", true),
+    ("cloud-node-lifecycle-controller", "cloud-node-lifecycle", true),
+    ("service-lb-controller", "service", false),
+    ("node-route-controller", "route", false),
+];
+
+/// Reads the list: the first entry that names a controller wins, `*` stands for all that are not named.
+///
+/// `k8s.io/controller-manager: app/helper.go`, `IsControllerEnabled`.
+pub(super) fn select(list: &str) -> Result<Selected, String> {
+    let entries: Vec<&str> = list.split(',').map(str::trim).filter(|e| !e.is_empty()).collect();
+    for entry in &entries {
+        let name = entry.strip_prefix('-').unwrap_or(entry);
+        if *entry == "*" {
+            continue;
+        }
+        let Some((canonical, _, exists)) =
+            KNOWN.iter().find(|(canonical, alias, _)| name == *canonical || name == *alias)
+        else {
+            let names: Vec<&str> = KNOWN.iter().map(|(_, alias, _)| *alias).collect();
+            return Err(format!(
+                "{name:?} is not a controller; expected *, a name, or -name, of {}",
+                names.join(", ")
+            ));
+        };
+        if !exists && !entry.starts_with('-') {
+            return Err(format!(
+                "{canonical} does not exist in this provider yet; leave it out, or use * for those that exist"
+            ));
+        }
+    }
+    let is_enabled = |canonical: &str, alias: &str| {
+        let names = |entry: &str| entry == canonical || entry == alias;
+        let first = entries.iter().find(|e| names(e.strip_prefix('-').unwrap_or(e)));
+        first.map_or_else(|| entries.contains(&"*"), |entry| !entry.starts_with('-'))
+    };
+    Ok(Selected {
+        cloud_node: is_enabled(KNOWN[0].0, KNOWN[0].1),
+        cloud_node_lifecycle: is_enabled(KNOWN[1].0, KNOWN[1].1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_are_selected_as_upstream_selects_them() {
+        for (list, want) in [
+            ("*", Ok((true, true))),
+            ("cloud-node", Ok((true, false))),
+            ("cloud-node-controller", Ok((true, false))),
+            ("*,-service", Ok((true, true))),
+            ("-cloud-node-lifecycle,*", Ok((true, false))),
+            ("cloud-node,-cloud-node", Ok((true, false))),
+            ("-cloud-node,cloud-node", Ok((false, false))),
+            ("nope", Err(())),
+            ("*,route", Err(())),
+        ] {
+            let got = select(list).map(|s| (s.cloud_node, s.cloud_node_lifecycle));
+            assert_eq!(got.map_err(|_| ()), want, "{list}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! One request to the API server: pace, deadline, `Retry-After`, and an error that says what it was.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, Request, header};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use super::TokenBucket;
+
+/// Without an answer for this long a request has failed. kube itself would wait for ever.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// A throttled request is sent again this often at most.
+const MAX_THROTTLED: u32 = 8;
+const MAX_BODY: usize = 256 * 1024 * 1024;
+
+/// A client of the workload cluster with a rate limit of its own.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    client: kube::Client,
+    limiter: Option<Arc<TokenBucket>>,
+    deadline: Duration,
+}
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClusterError {
+    /// The API server refused.
+    #[error("{method} {path} was answered with {code} {reason}: {message}")]
+    Status { method: Method, path: String, code: u16, reason: String, message: String },
+    /// No answer.
+    #[error("{method} {path} was not answered")]
+    Transport {
+        method: Method,
+        path: String,
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// No answer in time.
+    #[error("{method} {path} was not answered within {deadline:?}")]
+    TimedOut { method: Method, path: String, deadline: Duration },
+    /// An answer that is not JSON, or not what was asked.
+    #[error("{path} was answered with something unreadable: {what}")]
+    Malformed { path: String, what: String },
+}
+
+impl ClusterError {
+    /// HTTP status, when the server answered.
+    pub(crate) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// Somebody else wrote first, or the object is another one.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// The object does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+}
+
+/// Which kind of patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    /// `application/strategic-merge-patch+json`, as the Go framework sends.
+    Strategic,
+}
+
+impl Cluster {
+    /// A client paced at `qps` with bursts of `burst`.
+    pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
+        let limiter = Some(Arc::new(TokenBucket::new(qps, burst)));
+        Self { client, limiter, deadline: DEADLINE }
+    }
+
+    /// A client without pacing and with a deadline of its own, for leases.
+    pub(crate) fn unpaced(client: kube::Client, deadline: Duration) -> Self {
+        Self { client, limiter: None, deadline }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, ClusterError> {
+        self.request(Method::GET, path, None, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, ClusterError> {
+        self.request(Method::POST, path, Some("application/json"), Some(body)).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Result<Value, ClusterError> {
+        self.request(Method::PUT, path, Some("application/json"), Some(body)).await
+    }
+
+    pub(crate) async fn patch(
+        &self,
+        path: &str,
+        kind: PatchKind,
+        body: &Value,
+    ) -> Result<Value, ClusterError> {
+        let PatchKind::Strategic = kind;
+        let content_type = "application/strategic-merge-patch+json";
+        self.request(Method::PATCH, path, Some(content_type), Some(body)).await
+    }
+
+    /// Deletes with an optional UID precondition: an object of the same name and another UID stays.
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        uid: Option<&str>,
+    ) -> Result<Value, ClusterError> {
+        let mut body = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if let Some(uid) = uid {
+            body["preconditions"] = json!({ "uid": uid });
+        }
+        self.request(Method::DELETE, path, Some("application/json"), Some(&body)).await
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Value, ClusterError> {
+        let bytes = body.map(|b| b.to_string().into_bytes()).unwrap_or_default();
+        let mut throttled = 0;
+        loop {
+            if let Some(limiter) = &self.limiter {
+                limiter.take().await;
+            }
+            let request = build(&method, path, content_type, bytes.clone())?;
+            let exchange = self.exchange(&method, path, request);
+            let timed_out = || ClusterError::TimedOut {
+                method: method.clone(),
+                path: path.to_owned(),
+                deadline: self.deadline,
+            };
+            let (status, retry_after, body) =
+                tokio::time::timeout(self.deadline, exchange).await.map_err(|_| timed_out())??;
+            let is_throttled = status == 429 || (status == 503 && retry_after.is_some());
+            if is_throttled && throttled < MAX_THROTTLED {
+                throttled += 1;
+                let wait = retry_after.unwrap_or(Duration::from_secs(1));
+                tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
+                continue;
+            }
+            return read(&method, path, status, &body);
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: &Method,
+        path: &str,
+        request: Request<kube::client::Body>,
+    ) -> Result<(u16, Option<Duration>, Vec<u8>), ClusterError> {
+        let transport = |source| ClusterError::Transport {
+            method: method.clone(),
+            path: path.to_owned(),
+            source: Box::new(source),
+        };
+        let response = self.client.send(request).await.map_err(transport)?;
+        let status = response.status().as_u16();
+        let retry_after = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|v| v.to_str().ok()?.trim().parse().ok())
+            .map(Duration::from_secs);
+        let mut body = response.into_body();
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(transport)?.into_data() else { continue };
+            if bytes.len() + data.len() > MAX_BODY {
+                let what = "too large".to_owned();
+                return Err(ClusterError::Malformed { path: path.to_owned(), what });
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok((status, retry_after, bytes))
+    }
+
+    /// Opens a watch and hands back its body. Not paced: watches are exempt, as in client-go.
+    pub(crate) async fn open(&self, path: &str) -> Result<kube::client::Body, ClusterError> {
+        let request = build(&Method::GET, path, None, Vec::new())?;
+        let timed_out = || ClusterError::TimedOut {
+            method: Method::GET,
+            path: path.to_owned(),
+            deadline: self.deadline,
+        };
+        let opened = tokio::time::timeout(self.deadline, self.client.send(request));
+        let response = opened.await.map_err(|_| timed_out())?.map_err(|source| {
+            let path = path.to_owned();
+            ClusterError::Transport { method: Method::GET, path, source: Box::new(source) }
+        })?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(response.into_body());
+        }
+        let collected = tokio::time::timeout(self.deadline, response.into_body().collect_bytes());
+        let body = collected.await.map_err(|_| timed_out())?.unwrap_or_default();
+        match read(&Method::GET, path, status, &body) {
+            Err(err) => Err(err),
+            Ok(_) => Err(ClusterError::Malformed {
+                path: path.to_owned(),
+                what: format!("status {status} for a watch"),
+            }),
+        }
+    }
+}
+
+fn build(
+    method: &Method,
+    path: &str,
+    content_type: Option<&str>,
+    body: Vec<u8>,
+) -> Result<Request<kube::client::Body>, ClusterError> {
+    let mut request =
+        Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+    if let Some(content_type) = content_type {
+        request = request.header(header::CONTENT_TYPE, content_type);
+    }
+    request.body(kube::client::Body::from(body)).map_err(|err| ClusterError::Malformed {
+        path: path.to_owned(),
+        what: format!("not a usable path: {err}"),
+    })
+}
+
+fn read(method: &Method, path: &str, status: u16, body: &[u8]) -> Result<Value, ClusterError> {
+    let parsed = serde_json::from_slice::<Value>(body);
+    if (200..300).contains(&status) {
+        return parsed.map_err(|err| ClusterError::Malformed {
+            path: path.to_owned(),
+            what: err.to_string(),
+        });
+    }
+    let text = |key: &str| {
+        let value = parsed.as_ref().ok()?.get(key)?.as_str()?;
+        Some(value.to_owned())
+    };
+    Err(ClusterError::Status {
+        method: method.clone(),
+        path: path.to_owned(),
+        code: status,
+        reason: text("reason").unwrap_or_default(),
+        message: text("message").unwrap_or_default(),
+    })
+}

@@ -1,0 +1,16 @@
+//! The workload cluster's API as this provider uses it: requests with deadlines, a node watch, events, leases.
+//!
+//! Requests go through [`kube::Client`] for its transport and authentication only. Retries, deadlines and pacing are
+//! ours, so that a client made from a bare service and one made from a kubeconfig behave alike.
+
+mod bucket;
+mod client;
+mod events;
+mod nodes;
+mod watch;
+
+pub(crate) use bucket::TokenBucket;
+pub(crate) use client::{Cluster, ClusterError, PatchKind};
+pub(crate) use events::{Events, Severity};
+pub(crate) use nodes::NodeStore;
+pub(crate) use watch::{NodeChange, watch_nodes};

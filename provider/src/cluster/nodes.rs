@@ -1,0 +1,76 @@
+//! The nodes as last seen, in order of name.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use tokio::sync::watch;
+
+use crate::model::Node;
+
+/// A shared, ordered picture of all nodes. "The cache" of the Go framework.
+#[derive(Debug)]
+pub(crate) struct NodeStore {
+    nodes: Mutex<BTreeMap<String, Arc<Node>>>,
+    synced: watch::Sender<bool>,
+}
+
+impl NodeStore {
+    pub(crate) fn new() -> Self {
+        Self { nodes: Mutex::new(BTreeMap::new()), synced: watch::Sender::new(false) }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Node>>> {
+        self.nodes.lock().expect("nothing panics under this lock")
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Node>> {
+        self.lock().get(name).cloned()
+    }
+
+    /// All nodes in order of name.
+    pub(crate) fn all(&self) -> Vec<Arc<Node>> {
+        self.lock().values().cloned().collect()
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Takes a node over, unless a newer version of it is known already.
+    pub(crate) fn upsert(&self, node: Node) -> bool {
+        let mut nodes = self.lock();
+        if let Some(known) = nodes.get(&node.name)
+            && known.uid == node.uid
+            && let (Ok(known), Ok(new)) =
+                (known.resource_version.parse::<u64>(), node.resource_version.parse::<u64>())
+            && new < known
+        {
+            return false;
+        }
+        nodes.insert(node.name.clone(), Arc::new(node));
+        true
+    }
+
+    /// Drops a node, unless another of the same name has taken its place.
+    pub(crate) fn remove(&self, name: &str, uid: &str) -> bool {
+        let mut nodes = self.lock();
+        let is_it = nodes.get(name).is_some_and(|node| node.uid == uid);
+        if is_it {
+            nodes.remove(name);
+        }
+        is_it
+    }
+
+    pub(crate) fn mark_synced(&self) {
+        self.synced.send_replace(true);
+    }
+
+    /// Waits for the first complete list.
+    pub(crate) async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as the store.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+}

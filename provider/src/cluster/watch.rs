@@ -1,0 +1,224 @@
+//! One list and one watch of nodes, for ever.
+//!
+//! A watch that says nothing for a while is closed and opened again at the last version: a connection that died
+//! quietly looks just like a quiet cluster. A version that is too old (410, as an event or as a status) leads to a new
+//! list. `kube::runtime::watcher` is not used because its default pauses are not seeded, it has no idle guard, and it
+//! retries an HTTP 410 with the same version for ever.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use http_body_util::BodyExt as _;
+use provider_vcenter::{Backoff, Chain, Jitter};
+use serde_json::Value;
+
+use super::{Cluster, ClusterError, NodeStore};
+use crate::model::Node;
+
+/// The server ends a watch after this long; below the five minutes after which proxies cut silent connections.
+const WATCH_SECONDS: u64 = 270;
+/// Bookmarks come about once a minute; nothing for longer than this means that nothing will come.
+const IDLE: Duration = Duration::from_secs(75);
+/// Failed watches in a row before everything is listed again.
+const MAX_FAILURES: u32 = 4;
+const PAGE: u32 = 500;
+const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// What happened to a node.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeChange {
+    /// New or changed.
+    Applied(Arc<Node>),
+    /// Deleted.
+    Deleted(Arc<Node>),
+}
+
+enum End {
+    /// Closed in the ordinary way; go on at the last version.
+    Closed,
+    /// The version is too old.
+    Expired,
+}
+
+/// Lists and watches nodes for ever; every change goes into `store` and then to `on_change`.
+pub(crate) async fn watch_nodes(
+    cluster: &Cluster,
+    store: &NodeStore,
+    seed: u64,
+    on_change: &(dyn Fn(NodeChange) + Send + Sync),
+) {
+    let jitter = Jitter::new(seed, "nodes/watch");
+    let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), jitter);
+    let mut version: Option<String> = None;
+    loop {
+        let result = match version.take() {
+            None => list(cluster, store, on_change).await.map(|listed| {
+                version = Some(listed);
+            }),
+            Some(mut from) => {
+                let ended = watch(cluster, store, &mut from, on_change).await;
+                match ended {
+                    Ok(End::Expired) => Ok(()),
+                    Ok(End::Closed) => {
+                        version = Some(from);
+                        Ok(())
+                    }
+                    Err(err) => {
+                        if backoff.failures() < MAX_FAILURES {
+                            version = Some(from);
+                        }
+                        Err(err)
+                    }
+                }
+            }
+        };
+        match result {
+            Ok(()) => backoff.reset(),
+            Err(err) => {
+                let pause = backoff.fail();
+                tracing::warn!(error = %Chain(&err), pause = ?pause, "nodes not watched");
+                tokio::time::sleep(pause).await;
+            }
+        }
+    }
+}
+
+async fn list(
+    cluster: &Cluster,
+    store: &NodeStore,
+    on_change: &(dyn Fn(NodeChange) + Send + Sync),
+) -> Result<String, ClusterError> {
+    let mut listed: BTreeMap<String, Node> = BTreeMap::new();
+    let mut token = String::new();
+    let version = loop {
+        let path = if token.is_empty() {
+            format!("/api/v1/nodes?limit={PAGE}")
+        } else {
+            format!("/api/v1/nodes?limit={PAGE}&continue={token}")
+        };
+        let page = cluster.get(&path).await?;
+        let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
+        let items = page.get("items").and_then(Value::as_array);
+        for item in items.ok_or_else(|| malformed("no items".to_owned()))? {
+            let node = Node::from_json(item).map_err(|err| malformed(err.to_string()))?;
+            listed.insert(node.name.clone(), node);
+        }
+        let text = |key: &str| {
+            page.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default()
+        };
+        token = encode(text("continue"));
+        if token.is_empty() {
+            break text("resourceVersion").to_owned();
+        }
+    };
+    let names: BTreeSet<&String> = listed.keys().collect();
+    let gone: Vec<Arc<Node>> =
+        store.all().into_iter().filter(|node| !names.contains(&node.name)).collect();
+    for node in gone {
+        store.remove(&node.name, &node.uid);
+        on_change(NodeChange::Deleted(node));
+    }
+    for node in listed.into_values() {
+        apply(store, node, on_change);
+    }
+    store.mark_synced();
+    Ok(version)
+}
+
+fn apply(store: &NodeStore, node: Node, on_change: &(dyn Fn(NodeChange) + Send + Sync)) {
+    let name = node.name.clone();
+    if store.upsert(node)
+        && let Some(node) = store.get(&name)
+    {
+        on_change(NodeChange::Applied(node));
+    }
+}
+
+async fn watch(
+    cluster: &Cluster,
+    store: &NodeStore,
+    version: &mut String,
+    on_change: &(dyn Fn(NodeChange) + Send + Sync),
+) -> Result<End, ClusterError> {
+    let path = format!(
+        "/api/v1/nodes?watch=true&allowWatchBookmarks=true&resourceVersion={version}\
+         &timeoutSeconds={WATCH_SECONDS}"
+    );
+    let mut body = match cluster.open(&path).await {
+        Ok(body) => body,
+        Err(err) if err.code() == Some(410) => return Ok(End::Expired),
+        Err(err) => return Err(err),
+    };
+    let mut buffer: Vec<u8> = Vec::new();
+    loop {
+        let Ok(frame) = tokio::time::timeout(IDLE, body.frame()).await else {
+            tracing::debug!("the node watch is silent and will be opened again");
+            return Ok(End::Closed);
+        };
+        let Some(frame) = frame else { return Ok(End::Closed) };
+        let frame = frame.map_err(|source| ClusterError::Transport {
+            method: http::Method::GET,
+            path: path.clone(),
+            source: Box::new(source),
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.extend_from_slice(&data);
+        if buffer.len() > MAX_LINE {
+            return Err(ClusterError::Malformed { path, what: "an endless line".to_owned() });
+        }
+        let mut rest = buffer.as_slice();
+        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+            let (line, tail) = rest.split_at(end);
+            rest = &tail[1..];
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
+            let event: Value =
+                serde_json::from_slice(line).map_err(|err| malformed(err.to_string()))?;
+            let object = event.get("object").unwrap_or(&Value::Null);
+            let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+            if kind == "ERROR" {
+                let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
+                if code == 410 {
+                    return Ok(End::Expired);
+                }
+                let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+                return Err(malformed(format!("an error event with {code}: {message}")));
+            }
+            let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+            if kind != "BOOKMARK" {
+                let node = Node::from_json(object).map_err(|err| malformed(err.to_string()))?;
+                match kind {
+                    "ADDED" | "MODIFIED" => apply(store, node, on_change),
+                    "DELETED" => {
+                        store.remove(&node.name, &node.uid);
+                        on_change(NodeChange::Deleted(Arc::new(node)));
+                    }
+                    other => return Err(malformed(format!("an event of type {other:?}"))),
+                }
+            }
+            if let Some(seen) = seen {
+                seen.clone_into(version);
+            }
+        }
+        let n_read = buffer.len() - rest.len();
+        buffer.drain(..n_read);
+    }
+}
+
+/// Percent-encodes a continue token for a query.
+fn encode(token: &str) -> String {
+    let mut out = String::new();
+    for byte in token.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,209 @@
+//! The INI dialect: gcfg, as `cloud-provider-vsphere` reads it.
+//!
+//! Written by hand, because no crate reads it the same way: section and key names in any case, subsections in quotes,
+//! `#` and `;` begin comments outside quotes, backslash escapes inside, a key without value is `true`.
+
+use super::{
+    ConfigError, Entry, Raw, Value,
+    keys::{Fate, KEYS, NOT_YET, Section, closest, unknown},
+};
+
+struct Header {
+    section: Option<Section>,
+    subsection: Option<String>,
+    text: String,
+}
+
+/// Reads a whole file.
+pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
+    let mut raw = Raw::default();
+    let mut header: Option<Header> = None;
+    let mut lines = text.lines().enumerate();
+    while let Some((index, line)) = lines.next() {
+        let fail = |what: &str| ConfigError::Syntax {
+            file: file.to_owned(),
+            what: format!("line {}: {what}", index + 1),
+        };
+        let line = line.trim_start_matches('\u{feff}').trim();
+        if line.is_empty() || line.starts_with('#') || line.starts_with(';') {
+            continue;
+        }
+        if let Some(inner) = line.strip_prefix('[') {
+            header = Some(read_header(file, inner, &mut raw).map_err(|err| match err {
+                Ok(what) => fail(&what),
+                Err(err) => err,
+            })?);
+            continue;
+        }
+        let (name, rest) = match line.find(['=', '#', ';']) {
+            Some(at) if line.as_bytes()[at] == b'=' => (&line[..at], Some(&line[at + 1..])),
+            Some(at) => (&line[..at], None),
+            None => (line, None),
+        };
+        let name = name.trim();
+        let is_name = !name.is_empty()
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if !is_name {
+            return Err(fail("expected `key = value` or `[section]`"));
+        }
+        let mut value = match rest {
+            None => Some("true".to_owned()),
+            Some(_) => None,
+        };
+        if let Some(rest) = rest {
+            let mut text = rest.to_owned();
+            // A backslash at the end of a line continues it.
+            while text.ends_with('\\') && !text.ends_with("\\\\") {
+                text.pop();
+                match lines.next() {
+                    Some((_, next)) => text.push_str(next),
+                    None => break,
+                }
+            }
+            value = Some(read_value(&text).map_err(fail)?);
+        }
+        let Some(header) = &header else { return Err(fail("a key before the first section")) };
+        take(header, name, value.unwrap_or_default(), &mut raw);
+    }
+    Ok(raw)
+}
+
+type HeaderError = Result<String, ConfigError>;
+
+fn read_header(file: &str, inner: &str, raw: &mut Raw) -> Result<Header, HeaderError> {
+    let name_end = inner.find([']', '"', ' ', '\t']).ok_or(Ok("expected `]`".to_owned()))?;
+    let name = inner[..name_end].trim();
+    let rest = inner[name_end..].trim_start();
+    let (subsection, rest) = match rest.strip_prefix('"') {
+        Some(quoted) => {
+            let end = quoted.find('"').ok_or(Ok("expected a closing quote".to_owned()))?;
+            (Some(quoted[..end].to_owned()), quoted[end + 1..].trim_start())
+        }
+        None => (None, rest),
+    };
+    let tail = rest.strip_prefix(']').ok_or(Ok("expected `]`".to_owned()))?.trim();
+    if !(tail.is_empty() || tail.starts_with('#') || tail.starts_with(';')) {
+        return Err(Ok("text after the section header".to_owned()));
+    }
+    let text = match &subsection {
+        Some(sub) => format!("[{name} \"{sub}\"]"),
+        None => format!("[{name}]"),
+    };
+    let sections = [
+        ("Global", Section::Global),
+        ("VirtualCenter", Section::VirtualCenter),
+        ("Labels", Section::Labels),
+        ("Nodes", Section::Nodes),
+    ];
+    let section = sections.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    if section.is_none() {
+        if NOT_YET.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            return Err(Err(not_yet(file, &text)));
+        }
+        let hint = closest(name, sections.iter().map(|(known, _)| *known));
+        raw.warnings.push(unknown(&text, hint.map(|h| format!("[{h}]"))));
+    }
+    let section = section.map(|(_, section)| *section);
+    if section == Some(Section::VirtualCenter) {
+        let name = subsection.clone().unwrap_or_default();
+        if !raw.vcenters.contains(&name) {
+            raw.vcenters.push(name);
+        }
+    }
+    Ok(Header { section, subsection, text })
+}
+
+/// The error for what upstream reads and we do not.
+pub(super) fn not_yet(file: &str, path: &str) -> ConfigError {
+    ConfigError::Key {
+        file: file.to_owned(),
+        key: path.to_owned(),
+        what: "load balancers and routes through NSX-T are not supported yet; remove this section, or \
+               keep them with the provider that serves them"
+            .to_owned(),
+    }
+}
+
+fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
+    // What is below an unknown section was reported with the section.
+    let Some(section) = header.section else { return };
+    let path = format!("{} {name}", header.text);
+    let of_section = || KEYS.iter().filter(|key| key.section == section);
+    let Some(key) = of_section().find(|key| key.ini.eq_ignore_ascii_case(name)) else {
+        let hint = closest(name, of_section().map(|key| key.ini));
+        raw.warnings.push(unknown(&path, hint.map(str::to_owned)));
+        return;
+    };
+    if key.fate == Fate::NoEffect {
+        raw.warnings.push(super::Warning(format!("{path} has no effect")));
+    }
+    raw.entries.push(Entry {
+        section,
+        subsection: header.subsection.clone(),
+        key: key.ini,
+        path,
+        value: Value::Text(value),
+    });
+}
+
+/// A value: quoted parts, escapes inside them, comments outside; outer spaces trimmed.
+fn read_value(text: &str) -> Result<String, &'static str> {
+    let mut out = String::new();
+    // Up to here the value holds something that must not be trimmed.
+    let mut kept = 0;
+    let mut chars = text.trim_start().chars();
+    let mut is_quoted = false;
+    while let Some(c) = chars.next() {
+        match (is_quoted, c) {
+            (_, '"') => {
+                is_quoted = !is_quoted;
+                kept = out.len();
+            }
+            (true, '\\') => {
+                out.push(match chars.next() {
+                    Some('"') => '"',
+                    Some('\\') => '\\',
+                    Some('n') => '\n',
+                    Some('t') => '\t',
+                    _ => return Err("unknown escape after a backslash inside quotes"),
+                });
+                kept = out.len();
+            }
+            (false, '#' | ';') => break,
+            (_, c) => {
+                out.push(c);
+                if is_quoted {
+                    kept = out.len();
+                }
+            }
+        }
+    }
+    if is_quoted {
+        return Err("a quote that is not closed");
+    }
+    let trimmed = out.trim_end().len().max(kept);
+    out.truncate(trimmed);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_gcfg_reads_them() {
+        for (name, text, want) in [
+            ("plain", " a b ", Ok("a b")),
+            ("comment", "p;x", Ok("p")),
+            ("hash", "p # x", Ok("p")),
+            ("quoted", "\"p;x\"", Ok("p;x")),
+            ("escapes", r#""a\"b\\c""#, Ok("a\"b\\c")),
+            ("spaces inside quotes stay", "\" a \"", Ok(" a ")),
+            ("part quoted", "a\"; b\"c", Ok("a; bc")),
+            ("empty", "", Ok("")),
+            ("open quote", "\"a", Err("a quote that is not closed")),
+        ] {
+            assert_eq!(read_value(text).as_deref(), want.as_ref().map(|w| *w), "{name}");
+        }
+    }
+}

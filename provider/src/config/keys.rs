@@ -1,0 +1,116 @@
+//! Every key of `vsphere.conf`, in both spellings, and what this provider does with it.
+
+/// A section of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Section {
+    Global,
+    VirtualCenter,
+    Labels,
+    Nodes,
+}
+
+/// What becomes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Read.
+    Read,
+    /// Upstream reads it without using it; so do we.
+    NoEffect,
+}
+
+/// A known key.
+pub(crate) struct Key {
+    pub section: Section,
+    pub ini: &'static str,
+    pub yaml: &'static str,
+    pub fate: Fate,
+}
+
+const fn key(section: Section, ini: &'static str, yaml: &'static str) -> Key {
+    Key { section, ini, yaml, fate: Fate::Read }
+}
+
+const fn idle(section: Section, ini: &'static str, yaml: &'static str) -> Key {
+    Key { section, ini, yaml, fate: Fate::NoEffect }
+}
+
+/// The keys of `cpi-vsphere` 1.6.
+pub(crate) const KEYS: &[Key] = &[
+    key(Section::Global, "user", "user"),
+    key(Section::Global, "password", "password"),
+    key(Section::Global, "server", "server"),
+    key(Section::Global, "port", "port"),
+    key(Section::Global, "insecure-flag", "insecureFlag"),
+    key(Section::Global, "datacenters", "datacenters"),
+    idle(Section::Global, "soap-roundtrip-count", "soapRoundtripCount"),
+    key(Section::Global, "ca-file", "caFile"),
+    key(Section::Global, "thumbprint", "thumbprint"),
+    key(Section::Global, "secret-name", "secretName"),
+    key(Section::Global, "secret-namespace", "secretNamespace"),
+    key(Section::Global, "secrets-directory", "secretsDirectory"),
+    idle(Section::Global, "api-disable", "apiDisable"),
+    idle(Section::Global, "api-binding", "apiBinding"),
+    key(Section::Global, "ip-family", "ipFamily"),
+    key(Section::VirtualCenter, "user", "user"),
+    key(Section::VirtualCenter, "password", "password"),
+    key(Section::VirtualCenter, "server", "server"),
+    key(Section::VirtualCenter, "port", "port"),
+    key(Section::VirtualCenter, "insecure-flag", "insecureFlag"),
+    key(Section::VirtualCenter, "datacenters", "datacenters"),
+    idle(Section::VirtualCenter, "soap-roundtrip-count", "soapRoundtripCount"),
+    key(Section::VirtualCenter, "ca-file", "caFile"),
+    key(Section::VirtualCenter, "thumbprint", "thumbprint"),
+    key(Section::VirtualCenter, "secret-name", "secretName"),
+    key(Section::VirtualCenter, "secret-namespace", "secretNamespace"),
+    key(Section::VirtualCenter, "ip-family", "ipFamily"),
+    key(Section::Labels, "zone", "zone"),
+    key(Section::Labels, "region", "region"),
+    key(Section::Nodes, "internal-network-subnet-cidr", "internalNetworkSubnetCidr"),
+    key(Section::Nodes, "external-network-subnet-cidr", "externalNetworkSubnetCidr"),
+    key(Section::Nodes, "internal-vm-network-name", "internalVmNetworkName"),
+    key(Section::Nodes, "external-vm-network-name", "externalVmNetworkName"),
+    key(Section::Nodes, "exclude-internal-network-subnet-cidr", "excludeInternalNetworkSubnetCidr"),
+    key(Section::Nodes, "exclude-external-network-subnet-cidr", "excludeExternalNetworkSubnetCidr"),
+];
+
+/// Sections that upstream reads and this provider does not read yet, in both spellings.
+pub(crate) const NOT_YET: &[&str] = &[
+    "LoadBalancer",
+    "LoadBalancerClass",
+    "NSXT",
+    "Route",
+    "loadBalancer",
+    "loadBalancerClass",
+    "nsxt",
+    "route",
+];
+
+/// The closest known spelling, for a hint.
+pub(crate) fn closest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|k| (distance(&word.to_lowercase(), &k.to_lowercase()), k))
+        .filter(|(d, k)| *d <= k.len().max(3) / 3)
+        .min()
+        .map(|(_, k)| k)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let cost = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A warning about a key or section that nobody reads.
+pub(crate) fn unknown(path: &str, hint: Option<String>) -> super::Warning {
+    let hint = hint.map(|h| format!("; did you mean {h}?")).unwrap_or_default();
+    super::Warning(format!("{path} is not a key of vsphere.conf and is ignored{hint}"))
+}

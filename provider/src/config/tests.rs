@@ -1,0 +1,137 @@
+//! Configurations in both dialects, and what is said about wrong ones.
+
+use super::*;
+
+fn parse(text: &str) -> Result<(Config, Vec<Warning>), ConfigError> {
+    Config::parse("vsphere.conf", text, UnknownKeys::Warn)
+}
+
+const YAML: &str = "
+global:
+  port: 443
+  insecureFlag: true
+  secretName: creds
+  secretNamespace: kube-system
+vcenter:
+  one:
+    server: 10.0.0.1
+    user: u
+    password: p
+    datacenters: [dc1]
+  two:
+    server: fd00::2
+    port: 8443
+    ipFamily: [ipv6, ipv4]
+labels:
+  region: k8s-region
+  zone: k8s-zone
+nodes:
+  internalNetworkSubnetCidr: 10.0.0.0/8, 192.168.0.0/16
+";
+
+const INI: &str = "
+# the same in the other dialect
+[Global]
+port = 443
+insecure-flag = yes
+secret-name = \"creds\"
+secret-namespace = kube-system ; a comment
+[VirtualCenter \"one\"]
+server = 10.0.0.1
+user = u
+password = p
+datacenters = dc1
+[virtualcenter \"two\"]
+server = fd00::2
+port = 8443
+ip-family = \"IPv6, ipv4\"
+[Labels]
+region = k8s-region
+zone = k8s-zone
+[Nodes]
+internal-network-subnet-cidr = 10.0.0.0/8,192.168.0.0/16
+";
+
+#[test]
+fn both_dialects_mean_the_same() {
+    let (yaml, warnings) = parse(YAML).unwrap();
+    let (ini, _) = parse(INI).unwrap();
+    assert_eq!(format!("{yaml:?}"), format!("{ini:?}"));
+    assert_eq!(warnings.len(), 1, "datacenters: {warnings:?}");
+    assert_eq!(yaml.vcenters[1].endpoint.authority(), "[fd00::2]:8443");
+    assert_eq!(yaml.vcenters[1].families, [Family::V6, Family::V4]);
+    assert!(yaml.vcenters[0].insecure && yaml.zones.is_some());
+    assert_eq!(yaml.selection.internal_subnets.len(), 2);
+}
+
+#[test]
+fn a_global_server_is_a_vcenter() {
+    let (config, _) = parse("global: {server: vc.example, user: u, password: p}").unwrap();
+    assert_eq!(config.vcenters[0].endpoint.name, "vc.example");
+    assert_eq!(config.vcenters[0].endpoint.port, 443);
+    assert_eq!(config.vcenters[0].credentials, CredentialRef::None);
+}
+
+#[test]
+fn errors_name_file_key_and_remedy() {
+    let mut seen = String::new();
+    for text in [
+        "",
+        "# only a comment\n",
+        "global: [1",
+        "- a\n",
+        "global: {user: u}",
+        "vcenter: {a: {user: u, password: p}}",
+        "vcenter: {a: {server: s, user: u}}",
+        "vcenter: {a: {server: s, user: u, password: p, port: 99999}}",
+        "vcenter: {a: {server: s, user: u, password: p, ipFamily: [ipv5]}}",
+        "vcenter: {a: {server: s, user: u, password: 012}}",
+        "vcenter: {a: {server: s, user: u, password: p}}\nnodes: {internalNetworkSubnetCidr: nonsense}",
+        "vcenter: {a: {server: s, user: u, password: p}}\nloadBalancer: {tier1: x}",
+        "[Global]\nuser\n= x",
+        "user = x",
+        "[VirtualCenter]\nuser = u\npassword = p",
+        "[VirtualCenter \"a\"]\nuser = u",
+        "[VirtualCenter \"a\"]\nuser = u\npassword = \"p",
+        "[VirtualCenter \"a\"]\nuser = u\npassword = p\ninsecure-flag = maybe",
+        "[VirtualCenter \"a\"]\nuser = u\npassword = p\n[Route]\nrouter-path = x",
+    ] {
+        seen.push_str(&parse(text).unwrap_err().to_string());
+        seen.push('\n');
+    }
+    insta::assert_snapshot!(seen);
+}
+
+#[test]
+fn unknown_keys_are_warned_about_with_a_hint_or_refused() {
+    let text =
+        "vcenter: {a: {server: s, user: u, password: p, insecureFlg: true}}\nGlobal: {}\nbanana: 1";
+    let (_, warnings) = parse(text).unwrap();
+    let texts: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    vcenter.a.insecureFlg is not a key of vsphere.conf and is ignored; did you mean insecureFlag?
+    Global is not a key of vsphere.conf and is ignored; did you mean global?
+    banana is not a key of vsphere.conf and is ignored
+    ");
+    let refused = Config::parse("vsphere.conf", text, UnknownKeys::Refuse).unwrap_err();
+    assert!(refused.to_string().contains("--strict-config"), "{refused}");
+    let legacy = "[Global]\nserver = s\nuser = u\npassword = p\nservice-account = x\n[Workspace]\nserver = s";
+    assert_eq!(parse(legacy).unwrap().1.len(), 2);
+}
+
+#[test]
+fn no_password_is_shown() {
+    let (config, _) = parse("global: {server: s, user: hunter-user, password: hunter2}").unwrap();
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("hunter2") && !shown.contains("hunter-user"), "{shown}");
+    let err = parse("global: {server: s, user: u, password: [hunter2").unwrap_err().to_string();
+    assert!(!err.contains("hunter2"), "{err}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn never_panics(text in "[\\[\\]\"=#;:{} a-z\\\\\n-]{0,120}") {
+        let _ = parse(&text);
+        let _ = parse(&format!("[Global]\n{text}"));
+    }
+}

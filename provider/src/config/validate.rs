@@ -1,0 +1,226 @@
+//! From entries to a [`Config`]: inheritance, defaults, checks. Every error names its key.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use ipnet::IpNet;
+use provider_vcenter::{Credential, Endpoint};
+
+use super::{
+    Config, ConfigError, CredentialRef, Raw, Value, VcenterConfig, Warning, keys::Section,
+};
+use crate::instances::{Family, Selection, ZoneCategories};
+
+/// Entries of one section, by key.
+struct Entries<'a> {
+    file: &'a str,
+    by_key: BTreeMap<&'static str, (&'a str, &'a Value)>,
+}
+
+impl<'a> Entries<'a> {
+    fn of(file: &'a str, raw: &'a Raw, section: Section, subsection: Option<&str>) -> Self {
+        let by_key = raw
+            .entries
+            .iter()
+            .filter(|e| e.section == section && e.subsection.as_deref() == subsection)
+            .map(|e| (e.key, (e.path.as_str(), &e.value)))
+            .collect();
+        Self { file, by_key }
+    }
+
+    fn fail(&self, key: &str, what: impl Into<String>) -> ConfigError {
+        ConfigError::Key { file: self.file.to_owned(), key: key.to_owned(), what: what.into() }
+    }
+
+    /// Text of a key; an empty one counts as unset.
+    fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
+        match self.by_key.get(key) {
+            Some((path, Value::List(_))) => {
+                Err(self.fail(path, "expected a single value, not a list"))
+            }
+            Some((_, Value::Text(text))) if !text.is_empty() => Ok(Some(text.clone())),
+            _ => Ok(None),
+        }
+    }
+
+    /// A list, or text with commas.
+    fn list(&self, key: &str) -> Vec<String> {
+        let parts: Vec<String> = match self.by_key.get(key) {
+            Some((_, Value::List(items))) => items.clone(),
+            Some((_, Value::Text(text))) => text.split(',').map(str::to_owned).collect(),
+            None => Vec::new(),
+        };
+        parts.into_iter().map(|p| p.trim().to_owned()).filter(|p| !p.is_empty()).collect()
+    }
+
+    fn flag(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match text.to_lowercase().as_str() {
+            "true" | "yes" | "on" | "1" => Ok(Some(true)),
+            "false" | "no" | "off" | "0" => Ok(Some(false)),
+            _ => Err(self.fail(self.path(key), "expected true or false")),
+        }
+    }
+
+    fn port(&self, key: &str) -> Result<Option<u16>, ConfigError> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match text.trim().parse::<u16>() {
+            Ok(port) if port > 0 => Ok(Some(port)),
+            _ => Err(self.fail(self.path(key), "expected a port number from 1 to 65535")),
+        }
+    }
+
+    fn families(&self, key: &str) -> Result<Option<Vec<Family>>, ConfigError> {
+        let mut families = Vec::new();
+        for text in self.list(key) {
+            let family = match text.to_lowercase().as_str() {
+                "ipv4" => Family::V4,
+                "ipv6" => Family::V6,
+                other => {
+                    let what = format!("invalid IP family {other:?}; expected ipv4 or ipv6");
+                    return Err(self.fail(self.path(key), what));
+                }
+            };
+            if !families.contains(&family) {
+                families.push(family);
+            }
+        }
+        Ok(Some(families).filter(|f| !f.is_empty()))
+    }
+
+    fn subnets(&self, key: &str) -> Result<Vec<IpNet>, ConfigError> {
+        self.list(key)
+            .iter()
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    let what = format!("{text:?} is not a subnet like 10.0.0.0/8");
+                    self.fail(self.path(key), what)
+                })
+            })
+            .collect()
+    }
+
+    fn path(&self, key: &'a str) -> &'a str {
+        self.by_key.get(key).map_or(key, |(path, _)| path)
+    }
+}
+
+pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), ConfigError> {
+    let global = Entries::of(file, &raw, Section::Global, None);
+    let mut vcenters = Vec::new();
+    let mut names = raw.vcenters.clone();
+    // The legacy form: one vCenter, described by the global section alone.
+    let legacy = global.text("server")?.filter(|server| !names.contains(server));
+    names.extend(legacy.clone());
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        let what = "no Virtual Center hosts defined; add a vcenter section".to_owned();
+        return Err(ConfigError::Syntax { file: file.to_owned(), what });
+    }
+    for name in &names {
+        let is_legacy = legacy.as_ref() == Some(name);
+        let own = if is_legacy {
+            Entries { file, by_key: global.by_key.clone() }
+        } else {
+            let subsection = Some(name.as_str()).filter(|n| !n.is_empty());
+            Entries::of(file, &raw, Section::VirtualCenter, subsection)
+        };
+        vcenters.push(vcenter(name, &own, &global, raw.is_yaml && !is_legacy)?);
+    }
+    let labels = Entries::of(file, &raw, Section::Labels, None);
+    let zones = match (labels.text("zone")?, labels.text("region")?) {
+        (Some(zone), Some(region)) => Some(ZoneCategories { zone, region }),
+        _ => None,
+    };
+    let nodes = Entries::of(file, &raw, Section::Nodes, None);
+    let selection = Selection {
+        internal_subnets: nodes.subnets("internal-network-subnet-cidr")?,
+        external_subnets: nodes.subnets("external-network-subnet-cidr")?,
+        internal_network: nodes.text("internal-vm-network-name")?,
+        external_network: nodes.text("external-vm-network-name")?,
+        exclude_internal: nodes.subnets("exclude-internal-network-subnet-cidr")?,
+        exclude_external: nodes.subnets("exclude-external-network-subnet-cidr")?,
+    };
+    let mut warnings = raw.warnings.clone();
+    for vcenter in vcenters.iter().filter(|vcenter| !vcenter.datacenters.is_empty()) {
+        warnings.push(Warning(format!(
+            "datacenters of vCenter {:?}: the whole inventory that the login can see is searched; restrict the \
+             login's privileges to restrict the search",
+            vcenter.endpoint.name
+        )));
+    }
+    Ok((Config { vcenters, selection, zones }, warnings))
+}
+
+fn vcenter(
+    name: &str,
+    own: &Entries<'_>,
+    global: &Entries<'_>,
+    server_required: bool,
+) -> Result<VcenterConfig, ConfigError> {
+    if name.is_empty() {
+        let what = "vsphere.conf does not have the VirtualCenter IP address specified; \
+                    write [VirtualCenter \"address\"]";
+        return Err(own.fail("VirtualCenter", what));
+    }
+    let host = match own.text("server")? {
+        Some(server) => server,
+        None if server_required => {
+            let what = "vsphere.conf does not have the VirtualCenter IP address specified";
+            return Err(own.fail(&format!("vcenter.{name}.server"), what));
+        }
+        None => name.to_owned(),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let or_global = |key: &str| -> Result<Option<String>, ConfigError> {
+        Ok(own.text(key)?.or(global.text(key)?))
+    };
+    let credentials = credential_ref(own, global)?;
+    let inline = match (or_global("user")?, or_global("password")?) {
+        (Some(user), Some(password)) => Some(Credential::new(user, password)),
+        (user, _) if credentials == CredentialRef::None => {
+            let (key, what) = if user.is_none() {
+                ("user", "Username is missing; give user and password, or a secret")
+            } else {
+                ("password", "Password is missing; give user and password, or a secret")
+            };
+            return Err(own.fail(&format!("{name}.{key}"), what));
+        }
+        _ => None,
+    };
+    if inline.as_ref().is_some_and(|credential| credential.username.contains("-----BEGIN")) {
+        let what = "certificate logins are not supported yet; use a user name and a password";
+        return Err(own.fail(&format!("{name}.user"), what));
+    }
+    let port = own.port("port")?.or(global.port("port")?).unwrap_or(443);
+    let datacenters = Some(own.list("datacenters")).filter(|list| !list.is_empty());
+    Ok(VcenterConfig {
+        endpoint: Endpoint { name: name.to_owned(), host, port },
+        insecure: own.flag("insecure-flag")?.unwrap_or(false)
+            || global.flag("insecure-flag")?.unwrap_or(false),
+        ca_file: or_global("ca-file")?.map(PathBuf::from),
+        thumbprint: or_global("thumbprint")?,
+        families: own
+            .families("ip-family")?
+            .or(global.families("ip-family")?)
+            .unwrap_or_else(|| vec![Family::V4]),
+        inline,
+        credentials,
+        datacenters: datacenters.unwrap_or_else(|| global.list("datacenters")),
+    })
+}
+
+/// Which secret: the vCenter's own, else the global one; a global Secret and directory together count as neither.
+fn credential_ref(own: &Entries<'_>, global: &Entries<'_>) -> Result<CredentialRef, ConfigError> {
+    if let (Some(name), Some(namespace)) = (own.text("secret-name")?, own.text("secret-namespace")?)
+    {
+        return Ok(CredentialRef::Secret { namespace, name });
+    }
+    let secret = global.text("secret-name")?.zip(global.text("secret-namespace")?);
+    let directory = global.text("secrets-directory")?;
+    Ok(match (secret, directory) {
+        (Some((name, namespace)), None) => CredentialRef::Secret { namespace, name },
+        (None, Some(directory)) => CredentialRef::Directory(PathBuf::from(directory)),
+        _ => CredentialRef::None,
+    })
+}

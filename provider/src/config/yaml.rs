@@ -1,0 +1,120 @@
+//! The YAML dialect. Keys are case-sensitive, as upstream has them.
+
+use serde_json::{Map, Value as Json};
+
+use super::{
+    ConfigError, Entry, Raw, Value, Warning,
+    ini::not_yet,
+    keys::{Fate, KEYS, NOT_YET, Section, closest, unknown},
+};
+
+const SECTIONS: [(&str, Section); 4] = [
+    ("global", Section::Global),
+    ("vcenter", Section::VirtualCenter),
+    ("labels", Section::Labels),
+    ("nodes", Section::Nodes),
+];
+
+/// Reads a whole file.
+pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
+    let syntax = |what: String| ConfigError::Syntax { file: file.to_owned(), what };
+    let document: Json = serde_saphyr::from_str(text).map_err(|err| {
+        // The library quotes the text around the error, which may hold a password.
+        let text = err.to_string();
+        syntax(format!("not valid YAML: {}", text.lines().next().unwrap_or_default()))
+    })?;
+    let Json::Object(document) = document else {
+        return Err(syntax("expected a YAML mapping with `global`, `vcenter`, …".to_owned()));
+    };
+    let mut raw = Raw { is_yaml: true, ..Raw::default() };
+    for (name, value) in &document {
+        let Some((_, section)) = SECTIONS.iter().find(|(known, _)| known == name) else {
+            if NOT_YET.contains(&name.as_str()) {
+                return Err(not_yet(file, name));
+            }
+            let hint = closest(name, SECTIONS.iter().map(|(known, _)| *known));
+            raw.warnings.push(unknown(name, hint.map(str::to_owned)));
+            continue;
+        };
+        if value.is_null() {
+            continue;
+        }
+        let mapping = expect_mapping(file, name, value)?;
+        if *section != Section::VirtualCenter {
+            read_section(file, *section, None, name, mapping, &mut raw)?;
+            continue;
+        }
+        for (vcenter, value) in mapping {
+            raw.vcenters.push(vcenter.clone());
+            let path = format!("{name}.{vcenter}");
+            if !value.is_null() {
+                let mapping = expect_mapping(file, &path, value)?;
+                read_section(file, *section, Some(vcenter), &path, mapping, &mut raw)?;
+            }
+        }
+    }
+    Ok(raw)
+}
+
+fn expect_mapping<'a>(
+    file: &str,
+    path: &str,
+    value: &'a Json,
+) -> Result<&'a Map<String, Json>, ConfigError> {
+    value.as_object().ok_or_else(|| ConfigError::Key {
+        file: file.to_owned(),
+        key: path.to_owned(),
+        what: "expected a mapping".to_owned(),
+    })
+}
+
+fn read_section(
+    file: &str,
+    section: Section,
+    subsection: Option<&String>,
+    path: &str,
+    mapping: &Map<String, Json>,
+    raw: &mut Raw,
+) -> Result<(), ConfigError> {
+    let of_section = || KEYS.iter().filter(|key| key.section == section);
+    for (name, value) in mapping {
+        let path = format!("{path}.{name}");
+        let Some(key) = of_section().find(|key| key.yaml == name) else {
+            let hint = closest(name, of_section().map(|key| key.yaml));
+            raw.warnings.push(unknown(&path, hint.map(str::to_owned)));
+            continue;
+        };
+        if key.fate == Fate::NoEffect {
+            raw.warnings.push(Warning(format!("{path} has no effect")));
+        }
+        if value.is_null() {
+            continue;
+        }
+        let value = read_value(value).map_err(|what| ConfigError::Key {
+            file: file.to_owned(),
+            key: path.clone(),
+            what,
+        })?;
+        let subsection = subsection.cloned();
+        raw.entries.push(Entry { section, subsection, key: key.ini, path, value });
+    }
+    Ok(())
+}
+
+fn read_value(value: &Json) -> Result<Value, String> {
+    match value {
+        Json::String(text) => Ok(Value::Text(text.clone())),
+        Json::Bool(flag) => Ok(Value::Text(flag.to_string())),
+        Json::Number(number) if number.is_i64() || number.is_u64() => {
+            Ok(Value::Text(number.to_string()))
+        }
+        // `012` is 12 to one reader and 10 to another; a password must not depend on that.
+        Json::Number(_) => Err("a number that is not plain; put it in quotes".to_owned()),
+        Json::Array(items) => {
+            let texts: Option<Vec<String>> =
+                items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            texts.map(Value::List).ok_or_else(|| "expected a list of strings".to_owned())
+        }
+        Json::Null | Json::Object(_) => Err("expected a value, not a mapping".to_owned()),
+    }
+}

@@ -1,0 +1,6 @@
+//! The cloud-node-lifecycle controller: taints nodes whose machine is off, deletes nodes whose machine is gone.
+
+mod plan;
+mod run;
+
+pub(crate) use run::{LifecycleController, Settings};

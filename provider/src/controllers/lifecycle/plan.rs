@@ -1,0 +1,257 @@
+//! What to do about nodes that are not ready. Pure: nodes and what is known of their machines in, steps out.
+//!
+//! The guard against mass disappearance lives here: when more than one tenth of the nodes (and more than one) are
+//! gone at once, something is wrong with what we are shown rather than with that many machines. They are held until a
+//! second proof, at least half a minute later, and then released a tenth at a time.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::{
+    model::{Lookup, Node},
+    mutant::{Active, mutant},
+};
+
+/// A node never matched to a machine is not deleted before this age.
+pub(super) const YOUNG: Duration = Duration::from_secs(60);
+/// The second proof of a held node must be at least this much younger than the first.
+pub(super) const HOLD: Duration = Duration::from_secs(30);
+/// A remembered proof older than this is made anew before it is acted upon.
+const PROOF_AGE: Duration = Duration::from_secs(60);
+
+/// What is known of one node.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    pub node: Arc<Node>,
+    pub judgement: Judgement,
+}
+
+/// What is known of a node's machine.
+#[derive(Clone, Debug)]
+pub(super) enum Judgement {
+    /// The node is ready; nobody asked.
+    Ready,
+    /// The node is not ready.
+    NotReady {
+        exists: Lookup<()>,
+        /// Asked only when it exists.
+        shutdown: Option<Lookup<bool>>,
+        age: Duration,
+    },
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The node is ready again.
+    RemoveShutdownTaint(Arc<Node>),
+    /// The machine is off.
+    AddShutdownTaint(Arc<Node>),
+    /// The machine is gone.
+    Delete(Arc<Node>),
+    /// The machine is gone, and so are too many others: say so once.
+    Hold { node: Arc<Node>, n_gone: usize, n_nodes: usize },
+}
+
+/// Remembers which nodes are held, by UID, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    held: BTreeMap<String, Instant>,
+}
+
+impl Guard {
+    /// How young a proof must be for this node.
+    pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
+        let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
+        match self.held.get(uid) {
+            Some(since) if now >= *since + HOLD => (*since + HOLD).max(ordinary),
+            _ => ordinary,
+        }
+    }
+
+    /// Nodes held back now.
+    pub(super) fn n_held(&self) -> usize {
+        self.held.len()
+    }
+}
+
+/// Nodes that may go at once.
+fn limit(n_nodes: usize) -> usize {
+    (n_nodes / 10).max(1)
+}
+
+/// Decides about all nodes at once.
+///
+/// `n_missing` is how many machines of ready and other nodes the backend does not see at present.
+pub(super) fn plan(
+    nodes: &[Judged],
+    n_missing: usize,
+    guard: &mut Guard,
+    now: Instant,
+    active: Active,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut gone: Vec<(&Arc<Node>, Instant)> = Vec::new();
+    for Judged { node, judgement } in nodes {
+        match judgement {
+            Judgement::Ready if node.has_shutdown_taint() => {
+                steps.push(Step::RemoveShutdownTaint(Arc::clone(node)));
+            }
+            Judgement::Ready => {}
+            Judgement::NotReady { exists, shutdown, age } => match exists {
+                // Being deleted already: finalizers decide when it goes.
+                Lookup::Gone { .. } if node.deleting => {}
+                Lookup::Gone { proved_at, matched } if *matched || *age >= YOUNG => {
+                    gone.push((node, *proved_at));
+                }
+                // Unknown never deletes: a vCenter we cannot ask is not a missing machine.
+                Lookup::Unknown(_) if mutant!(active, ErrorIsGone) => gone.push((node, now)),
+                Lookup::Gone { .. } | Lookup::Unknown(_) => {}
+                Lookup::Found(()) => {
+                    let is_off = matches!(shutdown, Some(Lookup::Found(true)));
+                    if is_off && !node.has_shutdown_taint() {
+                        steps.push(Step::AddShutdownTaint(Arc::clone(node)));
+                    }
+                }
+            },
+        }
+    }
+    let n_nodes = nodes.len();
+    let limit = limit(n_nodes);
+    let is_mass = gone.len().max(n_missing) > limit && !mutant!(active, NoMassGuard);
+    guard.held.retain(|uid, _| gone.iter().any(|(node, _)| node.uid == *uid));
+    if !is_mass && guard.held.is_empty() {
+        steps.extend(gone.into_iter().map(|(node, _)| Step::Delete(Arc::clone(node))));
+        return steps;
+    }
+    let n_gone = gone.len().max(n_missing);
+    let mut n_released = 0;
+    for (node, proved_at) in gone {
+        let Some(since) = guard.held.get(&node.uid) else {
+            guard.held.insert(node.uid.clone(), proved_at);
+            steps.push(Step::Hold { node: Arc::clone(node), n_gone, n_nodes });
+            continue;
+        };
+        if proved_at >= *since + HOLD && n_released < limit {
+            n_released += 1;
+            steps.push(Step::Delete(Arc::clone(node)));
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{controllers::SHUTDOWN_TAINT, model::Unknown};
+
+    fn node(name: &str, is_off: bool) -> Arc<Node> {
+        let taints = if is_off {
+            json!([{"key": SHUTDOWN_TAINT, "effect": "NoSchedule"}])
+        } else {
+            json!([])
+        };
+        let value = json!({"metadata": {"name": name, "uid": name}, "spec": {"taints": taints}});
+        Arc::new(Node::from_json(&value).unwrap())
+    }
+
+    fn not_ready(exists: Lookup<()>, shutdown: Option<Lookup<bool>>) -> Judgement {
+        Judgement::NotReady { exists, shutdown, age: Duration::from_secs(3600) }
+    }
+
+    fn names(steps: &[Step]) -> Vec<String> {
+        steps
+            .iter()
+            .map(|step| match step {
+                Step::RemoveShutdownTaint(node) => format!("untaint {}", node.name),
+                Step::AddShutdownTaint(node) => format!("taint {}", node.name),
+                Step::Delete(node) => format!("delete {}", node.name),
+                Step::Hold { node, .. } => format!("hold {}", node.name),
+            })
+            .collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_node_is_judged_by_what_is_known() {
+        let now = Instant::now();
+        let gone = |matched| Lookup::Gone { proved_at: now, matched };
+        let unknown = || Lookup::Unknown(Unknown::NotSeen);
+        let young = |matched| Judgement::NotReady {
+            exists: gone(matched),
+            shutdown: None,
+            age: Duration::from_secs(59),
+        };
+        for (name, is_off, judgement, want) in [
+            ("ready", false, Judgement::Ready, vec![]),
+            ("ready again", true, Judgement::Ready, vec!["untaint n"]),
+            ("gone", false, not_ready(gone(true), None), vec!["delete n"]),
+            ("gone, off before", true, not_ready(gone(true), None), vec!["delete n"]),
+            ("young and never matched", false, young(false), vec![]),
+            ("young and matched", false, young(true), vec!["delete n"]),
+            ("unknown", false, not_ready(unknown(), None), vec![]),
+            ("on", false, not_ready(Lookup::Found(()), Some(Lookup::Found(false))), vec![]),
+            (
+                "on, node not ready yet",
+                true,
+                not_ready(Lookup::Found(()), Some(Lookup::Found(false))),
+                vec![],
+            ),
+            (
+                "off",
+                false,
+                not_ready(Lookup::Found(()), Some(Lookup::Found(true))),
+                vec!["taint n"],
+            ),
+            ("still off", true, not_ready(Lookup::Found(()), Some(Lookup::Found(true))), vec![]),
+            (
+                "power unknown",
+                false,
+                not_ready(Lookup::Found(()), Some(Lookup::Unknown(Unknown::NotSeen))),
+                vec![],
+            ),
+        ] {
+            let judged = [Judged { node: node("n", is_off), judgement }];
+            let steps = plan(&judged, 0, &mut Guard::default(), now, Active::default());
+            assert_eq!(names(&steps), want, "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_gone_at_once_are_held_and_released_slowly() {
+        let mut guard = Guard::default();
+        let judged = |n_gone: usize, n_nodes: usize, proved_at: Instant| -> Vec<Judged> {
+            (0..n_nodes)
+                .map(|i| Judged {
+                    node: node(&format!("n{i:02}"), false),
+                    judgement: if i < n_gone {
+                        not_ready(Lookup::Gone { proved_at, matched: true }, None)
+                    } else {
+                        Judgement::Ready
+                    },
+                })
+                .collect()
+        };
+        let first = Instant::now();
+        let steps = plan(&judged(3, 20, first), 0, &mut guard, first, Active::default());
+        assert_eq!(names(&steps), ["hold n00", "hold n01", "hold n02"]);
+        // The same proof again releases nothing, however late.
+        tokio::time::advance(HOLD).await;
+        let now = Instant::now();
+        assert!(plan(&judged(3, 20, first), 0, &mut guard, now, Active::default()).is_empty());
+        assert_eq!(guard.proof_after("n00", now), now);
+        // A second proof does, a tenth per round.
+        let steps = plan(&judged(3, 20, now), 0, &mut guard, now, Active::default());
+        assert_eq!(names(&steps), ["delete n00", "delete n01"]);
+        // Those that came back are not held any more.
+        plan(&judged(0, 20, now), 0, &mut guard, now, Active::default());
+        assert_eq!(guard.n_held(), 0);
+        // One alone goes, unless the backend misses many others.
+        let steps = plan(&judged(1, 20, now), 0, &mut guard, now, Active::default());
+        assert_eq!(names(&steps), ["delete n00"]);
+        let steps = plan(&judged(1, 20, now), 9, &mut guard, now, Active::default());
+        assert_eq!(names(&steps), ["hold n00"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! Carries out what `plan` decides about nodes that are not ready, once per period.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use provider_vcenter::{Chain, Jitter};
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{Guard, Judged, Judgement, Step, plan};
+use crate::{
+    cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
+    controllers::taints::{is_shutdown, shutdown_taint, taints_json},
+    instances::Instances,
+    model::{Clock, Lookup, Node, Unknown},
+    mutant::{Active, mutant},
+    tasks::Tasks,
+    telemetry::Telemetry,
+};
+
+/// One question to the backend may take this long; one that hangs holds up the others no longer.
+const QUESTION: Duration = Duration::from_secs(20);
+const MAX_CONFLICTS: u32 = 5;
+/// Held nodes that get an event of their own; more would only repeat it.
+const MAX_HOLD_EVENTS: usize = 10;
+
+/// Settings of the controller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub period: Duration,
+    /// Upstream's `SKIP_NODE_DELETION`: no node is ever deleted.
+    pub skip_deletion: bool,
+    pub seed: u64,
+    pub active: Active,
+}
+
+/// The cloud-node-lifecycle controller.
+pub(crate) struct LifecycleController {
+    cluster: Cluster,
+    store: Arc<NodeStore>,
+    instances: Arc<dyn Instances>,
+    events: Events,
+    telemetry: Arc<Telemetry>,
+    clock: Clock,
+    settings: Settings,
+}
+
+impl LifecycleController {
+    pub(crate) fn new(
+        cluster: Cluster,
+        store: Arc<NodeStore>,
+        instances: Arc<dyn Instances>,
+        events: Events,
+        telemetry: Arc<Telemetry>,
+        clock: Clock,
+        settings: Settings,
+    ) -> Self {
+        Self { cluster, store, instances, events, telemetry, clock, settings }
+    }
+
+    /// Starts the loop; a write under way is finished before it stops.
+    pub(crate) fn spawn(self, tasks: &Tasks) {
+        let stop = tasks.stopping();
+        let span = tracing::info_span!("cloud-node-lifecycle");
+        tasks.spawn(span, async move { self.run(&stop).await });
+    }
+
+    async fn run(&self, stop: &CancellationToken) {
+        let mut guard = Guard::default();
+        let mut jitter = Jitter::new(self.settings.seed, "lifecycle");
+        if stop.run_until_cancelled(self.store.synced()).await.is_none() {
+            return;
+        }
+        loop {
+            let judging = self.judge(&guard);
+            let Some(judged) = stop.run_until_cancelled(judging).await else { return };
+            let n_missing = self.instances.n_missing();
+            let now = Instant::now();
+            let steps = plan(&judged, n_missing, &mut guard, now, self.settings.active);
+            self.telemetry.set_held(guard.n_held());
+            let mut n_hold_events = 0;
+            for step in steps {
+                if stop.is_cancelled() {
+                    return;
+                }
+                self.act(step, &mut n_hold_events, &mut jitter).await;
+            }
+            let pause = tokio::time::sleep(self.settings.period);
+            if stop.run_until_cancelled(pause).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Asks about every node that is not ready, all at once: they are answered from the view, but for the few whose
+    /// machines are missing.
+    async fn judge(&self, guard: &Guard) -> Vec<Judged> {
+        let now = Instant::now();
+        let questions = self.store.all().into_iter().map(|node| async move {
+            if node.ready {
+                return Judged { node, judgement: Judgement::Ready };
+            }
+            let identity = node.identity();
+            let proof_after = guard.proof_after(&node.uid, now);
+            let asked = self.instances.exists(&identity, proof_after);
+            let exists = match tokio::time::timeout(QUESTION, asked).await {
+                Ok(exists) => exists,
+                Err(_) => {
+                    let why = format!("no answer within {QUESTION:?}");
+                    Lookup::Unknown(Unknown::Unavailable(why))
+                }
+            };
+            let may_be_off = matches!(exists, Lookup::Found(()))
+                || mutant!(self.settings.active, ShutdownOnUnknown);
+            let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));
+            let exists = match exists {
+                Lookup::Unknown(_) if mutant!(self.settings.active, ShutdownOnUnknown) => {
+                    Lookup::Found(())
+                }
+                other => other,
+            };
+            let age = node.created.map_or(Duration::ZERO, |created| self.clock.since(created));
+            Judged { node, judgement: Judgement::NotReady { exists, shutdown, age } }
+        });
+        join_all(questions).await
+    }
+
+    async fn act(&self, step: Step, n_hold_events: &mut usize, jitter: &mut Jitter) {
+        let (node, result) = match &step {
+            Step::RemoveShutdownTaint(node) => (node, self.set_taint(node, false, jitter).await),
+            Step::AddShutdownTaint(node) => (node, self.set_taint(node, true, jitter).await),
+            Step::Delete(node) => (node, self.delete(node).await),
+            Step::Hold { node, n_gone, n_nodes } => {
+                tracing::warn!(node = %node.name, n_gone, n_nodes, "node deletion held back");
+                *n_hold_events += 1;
+                if *n_hold_events <= MAX_HOLD_EVENTS {
+                    let message = format!(
+                        "Deletion of node {} is held back because the machines of {n_gone} of {n_nodes} \
+                         nodes are missing at once",
+                        node.name
+                    );
+                    self.events.record(node, Severity::Warning, "NodeDeletionHeld", message);
+                }
+                return;
+            }
+        };
+        if let Err(err) = result {
+            tracing::warn!(node = %node.name, error = %Chain(&err), "node not updated");
+            if let Step::Delete(node) = &step {
+                let message = format!("Failed deleting node {}: {err}", node.name);
+                self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
+            }
+        }
+    }
+
+    async fn delete(&self, node: &Arc<Node>) -> Result<(), ClusterError> {
+        if self.settings.skip_deletion {
+            tracing::info!(node = %node.name, "the machine is gone; deletion is switched off");
+            return Ok(());
+        }
+        let name = &node.name;
+        let message =
+            format!("Deleting node {name} because it does not exist in the cloud provider");
+        self.events.record(node, Severity::Normal, "DeletingNode", message);
+        let path = format!("/api/v1/nodes/{name}");
+        let uid = (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
+        match self.cluster.delete(&path, uid).await {
+            Ok(_) => {
+                tracing::info!(node = %name, "node deleted: its machine is gone");
+                self.telemetry.deleted();
+                // A node with finalizers stays; the watch will say so.
+                self.store.remove(name, &node.uid);
+                Ok(())
+            }
+            // Deleted by somebody else, or another node of the same name: not ours to delete.
+            Err(err) if err.is_not_found() || err.is_conflict() => {
+                self.store.remove(name, &node.uid);
+                Ok(())
+            }
+            Err(err) => Err(err),
+        }
+    }
+
+    async fn set_taint(
+        &self,
+        node: &Arc<Node>,
+        is_off: bool,
+        jitter: &mut Jitter,
+    ) -> Result<(), ClusterError> {
+        let path = format!("/api/v1/nodes/{}", node.name);
+        let mut current = Arc::clone(node);
+        for conflicts in 0..=MAX_CONFLICTS {
+            if current.uid != node.uid || current.has_shutdown_taint() == is_off {
+                return Ok(());
+            }
+            let mut taints = current.taints_without(is_shutdown);
+            if is_off {
+                taints.push(shutdown_taint());
+            }
+            // The list is atomic: with the version nobody's taint is lost.
+            let body = json!({
+                "metadata": {"uid": current.uid, "resourceVersion": current.resource_version},
+                "spec": {"taints": taints_json(&taints)},
+            });
+            match self.cluster.patch(&path, PatchKind::Strategic, &body).await {
+                Ok(written) => {
+                    self.take_over(&written, &node.uid);
+                    return Ok(());
+                }
+                Err(err) if err.is_not_found() => return Ok(()),
+                Err(err) if err.is_conflict() && conflicts < MAX_CONFLICTS => {
+                    let pause = jitter.stretch(Duration::from_millis(100), 1.0);
+                    tokio::time::sleep(pause).await;
+                    let value = match self.cluster.get(&path).await {
+                        Err(err) if err.is_not_found() => return Ok(()),
+                        other => other?,
+                    };
+                    let fresh = self.take_over(&value, &node.uid);
+                    let Some(fresh) = fresh else { return Ok(()) };
+                    // Readiness may have changed meanwhile; the next round decides anew.
+                    if fresh.ready == is_off {
+                        return Ok(());
+                    }
+                    current = fresh;
+                }
+                Err(err) => return Err(err),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_over(&self, value: &serde_json::Value, uid: &str) -> Option<Arc<Node>> {
+        let node = Node::from_json(value).ok().filter(|node| node.uid == uid)?;
+        if self.store.get(&node.name).is_some_and(|known| known.uid == uid) {
+            self.store.upsert(node.clone());
+        }
+        Some(Arc::new(node))
+    }
+}

@@ -1,0 +1,8 @@
+//! The cloud-node controller: initializes nodes and keeps their addresses and labels.
+
+mod plan;
+mod provided_ip;
+mod run;
+
+pub(crate) use plan::valid_label;
+pub(crate) use run::{NodeController, Settings};

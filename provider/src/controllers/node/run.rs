@@ -1,0 +1,267 @@
+//! Carries out what `plan` decides about nodes: one queue, a few workers, a periodic pass over addresses.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use provider_vcenter::{Chain, Jitter};
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{self, Plan, Writes};
+use crate::{
+    cluster::{Cluster, ClusterError, Events, NodeChange, NodeStore, PatchKind, Severity},
+    controllers::WorkQueue,
+    instances::{Instances, ZoneWanted},
+    model::{Lookup, Node, Unknown},
+    mutant::Active,
+    tasks::Tasks,
+    telemetry::Telemetry,
+};
+
+/// Writes of one node are tried this often against conflicts (`UpdateNodeSpecBackoff`).
+const MAX_CONFLICTS: u32 = 20;
+/// A node whose machine is known is looked at again at least this often, however often that failed.
+const KNOWN_CAP: Duration = Duration::from_secs(60);
+const UNKNOWN_CAP: Duration = Duration::from_secs(1000);
+/// A promised answer that does not come is asked for again.
+const PENDING_RECHECK: Duration = Duration::from_secs(60);
+
+/// Settings of the controller.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub workers: usize,
+    pub status_period: Duration,
+    pub extra_labels: BTreeMap<String, String>,
+    pub seed: u64,
+    pub active: Active,
+}
+
+/// The cloud-node controller.
+pub(crate) struct NodeController {
+    cluster: Cluster,
+    store: Arc<NodeStore>,
+    instances: Arc<dyn Instances>,
+    events: Events,
+    telemetry: Arc<Telemetry>,
+    settings: Settings,
+    queue: WorkQueue,
+    /// Nodes whose addresses are to be looked at.
+    due: Mutex<BTreeSet<String>>,
+}
+
+impl NodeController {
+    pub(crate) fn new(
+        cluster: Cluster,
+        store: Arc<NodeStore>,
+        instances: Arc<dyn Instances>,
+        events: Events,
+        telemetry: Arc<Telemetry>,
+        settings: Settings,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            cluster,
+            store,
+            instances,
+            events,
+            telemetry,
+            settings,
+            queue: WorkQueue::new(),
+            due: Mutex::new(BTreeSet::new()),
+        })
+    }
+
+    /// Takes note of a change seen by the watch.
+    pub(crate) fn on_change(&self, change: &NodeChange) {
+        if let NodeChange::Applied(node) = change {
+            self.queue.add(&node.name);
+        }
+    }
+
+    /// Starts workers and loops; a write under way is finished before a worker stops.
+    pub(crate) fn spawn(self: &Arc<Self>, tasks: &Tasks) {
+        for worker in 0..self.settings.workers {
+            let (this, stop) = (Arc::clone(self), tasks.stopping());
+            let span = tracing::info_span!("cloud-node", worker);
+            tasks.spawn(span, async move { this.work(worker, &stop).await });
+        }
+        let this = Arc::clone(self);
+        let span = tracing::info_span!("cloud-node-backend");
+        tasks.spawn_droppable(span, async move { this.follow_backend().await });
+        let this = Arc::clone(self);
+        let span = tracing::info_span!("cloud-node-addresses");
+        tasks.spawn_droppable(span, async move { this.pass_periodically().await });
+    }
+
+    async fn follow_backend(&self) {
+        loop {
+            let names = self.instances.changed().await;
+            self.mark_due(names.iter().cloned());
+            for name in &names {
+                self.queue.add(name);
+            }
+        }
+    }
+
+    async fn pass_periodically(&self) {
+        self.store.synced().await;
+        loop {
+            let names = self.store.names();
+            self.mark_due(names.iter().cloned());
+            for name in &names {
+                self.queue.add(name);
+            }
+            tokio::time::sleep(self.settings.status_period).await;
+        }
+    }
+
+    fn mark_due(&self, names: impl Iterator<Item = String>) {
+        self.due.lock().expect("nothing panics under this lock").extend(names);
+    }
+
+    fn take_due(&self, name: &str) -> bool {
+        self.due.lock().expect("nothing panics under this lock").remove(name)
+    }
+
+    async fn work(&self, worker: usize, stop: &CancellationToken) {
+        let mut jitter = Jitter::new(self.settings.seed, &format!("cloud-node/{worker}"));
+        while let Some(name) = stop.run_until_cancelled(self.queue.get()).await {
+            match self.sync(&name, &mut jitter).await {
+                Ok(None) => self.queue.forget(&name),
+                Ok(Some(Unknown::Pending)) => self.queue.add_after(&name, PENDING_RECHECK),
+                Ok(Some(why)) => {
+                    tracing::info!(node = %name, reason = %why, "node not synced yet");
+                    let is_known = matches!(why, Unknown::Incomplete(_) | Unknown::Unavailable(_));
+                    let cap = if is_known { KNOWN_CAP } else { UNKNOWN_CAP };
+                    self.queue.add_rate_limited(&name, cap);
+                }
+                Err(err) => {
+                    tracing::warn!(node = %name, error = %Chain(&err), "node not synced");
+                    self.telemetry.sync_failed();
+                    self.queue.add_rate_limited(&name, KNOWN_CAP);
+                }
+            }
+            self.queue.done(&name);
+        }
+    }
+
+    /// One look at one node. `Some` says what it waits for.
+    async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
+        let Some(node) = self.store.get(name) else {
+            self.take_due(name);
+            return Ok(None);
+        };
+        if node.is_uninitialized() {
+            return self.initialize(node, jitter).await;
+        }
+        if let Plan::Write(writes) = plan::reconcile_labels(&node) {
+            self.write(&node, &writes).await?;
+        }
+        if !self.take_due(name) {
+            return Ok(None);
+        }
+        let lookup = self.instances.metadata(&node.identity(), ZoneWanted::No);
+        match plan::refresh_addresses(&node, &lookup, self.settings.active) {
+            Plan::Nothing => Ok(None),
+            // The next change or the next period looks again; what is published stays.
+            Plan::Wait(Unknown::Pending) => Ok(None),
+            Plan::Wait(why) => {
+                tracing::info!(node = %name, reason = %why, "addresses left as they are");
+                Ok(None)
+            }
+            Plan::Write(writes) => {
+                let result = self.write(&node, &writes).await;
+                if result.is_err() {
+                    self.mark_due(std::iter::once(name.to_owned()));
+                }
+                result.map(|_| None)
+            }
+        }
+    }
+
+    async fn initialize(
+        &self,
+        mut node: Arc<Node>,
+        jitter: &mut Jitter,
+    ) -> Result<Option<Unknown>, ClusterError> {
+        let mut conflicts = 0;
+        loop {
+            let lookup = self.instances.metadata(&node.identity(), ZoneWanted::Yes);
+            let plan =
+                plan::initialize(&node, &lookup, &self.settings.extra_labels, self.settings.active);
+            let writes = match plan {
+                Plan::Nothing => return Ok(None),
+                Plan::Wait(why) => return Ok(Some(why)),
+                Plan::Write(writes) => writes,
+            };
+            match self.write(&node, &writes).await {
+                Ok(()) => {
+                    self.take_due(&node.name);
+                    let message = "Node synced successfully".to_owned();
+                    self.events.record(&node, Severity::Normal, "Synced", message);
+                    self.telemetry.initialized();
+                    if let Lookup::Found(metadata) = lookup {
+                        let id = metadata.provider_id;
+                        tracing::info!(node = %node.name, provider_id = %id, "node initialized");
+                    }
+                    return Ok(None);
+                }
+                Err(err) if err.is_conflict() && conflicts < MAX_CONFLICTS => {
+                    conflicts += 1;
+                    let pause = jitter.stretch(Duration::from_millis(50), 1.0);
+                    tokio::time::sleep(pause).await;
+                    match self.read_again(&node).await? {
+                        Some(fresh) if fresh.is_uninitialized() => node = fresh,
+                        _ => return Ok(None),
+                    }
+                }
+                Err(err) if err.is_not_found() => return Ok(None),
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    async fn write(&self, node: &Arc<Node>, writes: &Writes) -> Result<(), ClusterError> {
+        let path = format!("/api/v1/nodes/{}", node.name);
+        let mut version = node.resource_version.clone();
+        if let Some(status) = &writes.status {
+            let written =
+                self.cluster.patch(&format!("{path}/status"), PatchKind::Strategic, status).await?;
+            if let Some(written) = self.take_over(&written) {
+                version = written;
+            }
+        }
+        if let Some(body) = &writes.node {
+            let mut body = body.clone();
+            // Our own status write just before is no conflict.
+            body["metadata"]["resourceVersion"] = version.into();
+            let written = self.cluster.patch(&path, PatchKind::Strategic, &body).await?;
+            self.take_over(&written);
+        }
+        Ok(())
+    }
+
+    /// Takes the answer to a write into the store; says its version.
+    fn take_over(&self, written: &serde_json::Value) -> Option<String> {
+        let node = Node::from_json(written).ok()?;
+        let version = node.resource_version.clone();
+        // A node that was deleted meanwhile must not come back through the answer to an older write.
+        if self.store.get(&node.name).is_some_and(|known| known.uid == node.uid) {
+            self.store.upsert(node);
+        }
+        Some(version).filter(|v| !v.is_empty())
+    }
+
+    async fn read_again(&self, node: &Node) -> Result<Option<Arc<Node>>, ClusterError> {
+        match self.cluster.get(&format!("/api/v1/nodes/{}", node.name)).await {
+            Ok(value) => {
+                self.take_over(&value);
+                let fresh = Node::from_json(&value).ok().filter(|fresh| fresh.uid == node.uid);
+                Ok(fresh.map(Arc::new))
+            }
+            Err(err) if err.is_not_found() => Ok(None),
+            Err(err) => Err(err),
+        }
+    }
+}

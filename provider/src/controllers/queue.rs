@@ -1,0 +1,217 @@
+//! A work queue with client-go's semantics, on tokio's clock and without randomness.
+//!
+//! Keys are deduplicated, one key is never worked on twice at once, and a failed key comes back after
+//! 5 ms · 2ⁿ (at most 1000 s) or when the overall rate allows, whichever is later. Adding a key bypasses its delay.
+//! `k8s.io/client-go: util/workqueue`, `DefaultTypedControllerRateLimiter`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Mutex,
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::cluster::TokenBucket;
+
+const FIRST_DELAY: Duration = Duration::from_millis(5);
+const MAX_DELAY: Duration = Duration::from_secs(1000);
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct WorkQueue {
+    state: Mutex<Queued>,
+    changed: Notify,
+    overall: TokenBucket,
+}
+
+#[derive(Debug, Default)]
+struct Queued {
+    ready: VecDeque<String>,
+    dirty: BTreeSet<String>,
+    processing: BTreeSet<String>,
+    delayed: BTreeSet<(Instant, String)>,
+    due: BTreeMap<String, Instant>,
+    failures: BTreeMap<String, u32>,
+}
+
+impl WorkQueue {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(Queued::default()),
+            changed: Notify::new(),
+            overall: TokenBucket::new(10.0, 100),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queued> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// Adds a key now, whatever delay it was waiting for.
+    pub(crate) fn add(&self, key: &str) {
+        self.lock().add(key);
+        self.changed.notify_one();
+    }
+
+    /// Adds a key later, unless it is due sooner anyway.
+    pub(crate) fn add_after(&self, key: &str, delay: Duration) {
+        let at = Instant::now() + delay;
+        let queued = &mut *self.lock();
+        match queued.due.get(key) {
+            Some(due) if *due <= at => return,
+            Some(due) => {
+                let old = (*due, key.to_owned());
+                queued.delayed.remove(&old);
+            }
+            None => {}
+        }
+        queued.due.insert(key.to_owned(), at);
+        queued.delayed.insert((at, key.to_owned()));
+        self.changed.notify_one();
+    }
+
+    /// Notes a failure and adds the key after its growing delay, which is at most `cap`.
+    pub(crate) fn add_rate_limited(&self, key: &str, cap: Duration) {
+        let failures = {
+            let queued = &mut *self.lock();
+            let failures = queued.failures.entry(key.to_owned()).or_insert(0);
+            *failures = failures.saturating_add(1);
+            *failures - 1
+        };
+        let own = FIRST_DELAY.saturating_mul(1u32 << failures.min(24)).min(MAX_DELAY).min(cap);
+        self.add_after(key, own.max(self.overall.reserve()));
+    }
+
+    /// Forgets the failures of a key.
+    pub(crate) fn forget(&self, key: &str) {
+        self.lock().failures.remove(key);
+    }
+
+    /// The next key to work on. It must be given back with [`WorkQueue::done`].
+    ///
+    /// Cancel safe: a key is taken only when it is returned.
+    pub(crate) async fn get(&self) -> String {
+        loop {
+            let changed = self.changed.notified();
+            let next_due = {
+                let queued = &mut *self.lock();
+                queued.release_due(Instant::now());
+                if let Some(key) = queued.take() {
+                    if !queued.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return key;
+                }
+                queued.delayed.first().map(|(at, _)| *at)
+            };
+            match next_due {
+                Some(at) => {
+                    let _ = tokio::time::timeout_at(at, changed).await;
+                }
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Gives a key back; it is worked on again at once if it was added meanwhile.
+    pub(crate) fn done(&self, key: &str) {
+        let queued = &mut *self.lock();
+        queued.processing.remove(key);
+        if queued.dirty.contains(key) {
+            queued.ready.push_back(key.to_owned());
+            self.changed.notify_one();
+        }
+    }
+}
+
+impl Queued {
+    fn add(&mut self, key: &str) {
+        if let Some(at) = self.due.remove(key) {
+            self.delayed.remove(&(at, key.to_owned()));
+        }
+        if self.dirty.insert(key.to_owned()) && !self.processing.contains(key) {
+            self.ready.push_back(key.to_owned());
+        }
+    }
+
+    fn release_due(&mut self, now: Instant) {
+        while let Some((at, key)) = self.delayed.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.add(&key);
+        }
+    }
+
+    fn take(&mut self) -> Option<String> {
+        let key = self.ready.pop_front()?;
+        self.dirty.remove(&key);
+        self.processing.insert(key.clone());
+        Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAP: Duration = Duration::from_secs(1000);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_queued_once_and_worked_on_by_one() {
+        let queue = WorkQueue::new();
+        queue.add("a");
+        queue.add("b");
+        queue.add("a");
+        assert_eq!(queue.get().await, "a");
+        queue.add("a");
+        assert_eq!(queue.get().await, "b");
+        assert!(tokio::time::timeout(CAP, queue.get()).await.is_err());
+        queue.done("a");
+        assert_eq!(queue.get().await, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_wait_twice_as_long_each_time() {
+        let queue = WorkQueue::new();
+        let mut waits = Vec::new();
+        for _ in 0..20 {
+            queue.add_rate_limited("a", CAP);
+            let before = Instant::now();
+            assert_eq!(queue.get().await, "a");
+            waits.push(before.elapsed().as_millis());
+            queue.done("a");
+        }
+        assert_eq!(waits[..5], [5, 10, 20, 40, 80]);
+        assert_eq!(waits[19], 1_000_000);
+        queue.forget("a");
+        queue.add_rate_limited("a", CAP);
+        let before = Instant::now();
+        queue.get().await;
+        assert_eq!(before.elapsed().as_millis(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn adding_bypasses_the_delay() {
+        let queue = WorkQueue::new();
+        queue.add_after("a", CAP);
+        queue.add("a");
+        let before = Instant::now();
+        assert_eq!(queue.get().await, "a");
+        assert_eq!(before.elapsed(), Duration::ZERO);
+        queue.done("a");
+        assert!(tokio::time::timeout(CAP * 2, queue.get()).await.is_err(), "queued once only");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_sooner_of_two_delays_counts() {
+        let queue = WorkQueue::new();
+        queue.add_after("a", Duration::from_secs(9));
+        queue.add_after("a", Duration::from_secs(3));
+        queue.add_after("a", Duration::from_secs(6));
+        let before = Instant::now();
+        assert_eq!(queue.get().await, "a");
+        assert_eq!(before.elapsed().as_secs(), 3);
+    }
+}

@@ -1,0 +1,67 @@
+//! What machines there are, and what they say. One backend per place to ask; none of them deletes anything.
+
+mod addresses;
+mod cloud_init;
+mod instance_type;
+mod vcenter;
+mod zones;
+
+use std::collections::BTreeSet;
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use crate::model::{Lookup, Metadata, NodeIdentity};
+
+pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
+pub(crate) use vcenter::policy as vcenter_policy;
+pub use vcenter::{Tuning, VcenterInstances};
+pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
+
+/// Whether a caller needs zone and region; asking costs tagging calls when they are not cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneWanted {
+    /// The node is about to be initialized.
+    Yes,
+    /// Labels are written at initialization only; nobody would use the answer.
+    No,
+}
+
+/// Answers about the machines behind nodes.
+///
+/// Reads come from a view that the backend keeps current by itself, so they cost no call. Only proving that a
+/// machine is gone asks anew. `Unknown` is never a reason to take anything away.
+#[doc(alias = "InstancesV2")]
+pub trait Instances: Send + Sync {
+    /// Takes note of a node, so that its machine is looked up together with the others that are new.
+    fn observe(&self, node: &NodeIdentity);
+
+    /// Takes note that a node no longer exists.
+    fn forget(&self, name: &str);
+
+    /// What the node is to be told. `Unknown(Pending)` promises a later word through [`Instances::changed`].
+    #[doc(alias = "InstanceMetadata")]
+    fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata>;
+
+    /// Whether the machine exists. `Gone` needs a proof read after `proof_after`.
+    ///
+    /// Cancel safe: a proof cut short is begun again by the next question.
+    #[doc(alias = "InstanceExists")]
+    fn exists<'a>(
+        &'a self,
+        node: &'a NodeIdentity,
+        proof_after: Instant,
+    ) -> BoxFuture<'a, Lookup<()>>;
+
+    /// Whether the machine is not powered on. Suspended counts as shut down, as upstream has it.
+    #[doc(alias = "InstanceShutdown")]
+    fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool>;
+
+    /// How many machines of known nodes are not to be seen at present, for whatever reason.
+    fn n_missing(&self) -> usize;
+
+    /// Waits for news and returns the names of the nodes concerned. For one caller.
+    ///
+    /// Cancel safe: names not returned are returned next time.
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>>;
+}

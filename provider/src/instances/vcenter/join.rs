@@ -1,0 +1,206 @@
+//! Finds the machines of new nodes: a search each while that is cheap, else one paged read of the inventory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use provider_vcenter::{Backoff, CallError, Chain, Jitter, MoRef, Retry};
+use tokio::time::Instant;
+
+use super::{
+    Shared,
+    state::{JoinRequest, Outcome, VcenterIndex},
+};
+use crate::{
+    model::{MachineId, parse_uuid},
+    mutant::mutant,
+};
+
+/// Up to this many joins are searched one by one without a thought.
+const FEW: usize = 3;
+/// Calls that a paged read costs besides its pages: creating and destroying the view.
+const PAGED_OVERHEAD: usize = 2;
+/// Objects per page, for the estimate only; the client decides.
+const PAGE: usize = 1000;
+
+type Batch = BTreeMap<String, JoinRequest>;
+
+/// Serves joins for ever.
+pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
+    let backend = &shared.vcenters[index];
+    let jitter = Jitter::new(shared.tuning.seed, &format!("{}/join", backend.client.name()));
+    let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
+    loop {
+        backend.join.notified().await;
+        tokio::time::sleep(shared.tuning.join_window).await;
+        let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
+        if batch.is_empty() {
+            continue;
+        }
+        match resolve(shared, index, &batch).await {
+            Ok(()) => {
+                backoff.reset();
+                shared.lock().vcenters[index].troubled = false;
+            }
+            Err(err) => {
+                tracing::warn!(error = %Chain(&err), n_nodes = batch.len(), "machines not looked up");
+                shared.lock().vcenters[index].troubled = true;
+                let text = Chain(&err).to_string();
+                for (name, request) in &batch {
+                    answer(shared, index, name, request, Outcome::Failed(text.clone()));
+                }
+                let pause = backoff.fail();
+                let pause = match err.retry() {
+                    Retry::After(wait) => wait.min(Duration::from_secs(60)),
+                    _ => pause,
+                };
+                fail_fast(shared, index, &text, pause).await;
+            }
+        }
+    }
+}
+
+/// While the vCenter is left alone, whoever asks learns at once why.
+async fn fail_fast(shared: &Shared, index: VcenterIndex, why: &str, pause: Duration) {
+    let until = Instant::now() + pause;
+    let backend = &shared.vcenters[index];
+    while tokio::time::timeout_at(until, backend.join.notified()).await.is_ok() {
+        // A single vCenter's nodes wait for it instead of spinning through their own backoff.
+        if shared.vcenters.len() == 1 {
+            continue;
+        }
+        let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
+        for (name, request) in &batch {
+            answer(shared, index, name, request, Outcome::Failed(why.to_owned()));
+        }
+    }
+    backend.join.notify_one();
+}
+
+fn answer(
+    shared: &Shared,
+    index: VcenterIndex,
+    name: &str,
+    request: &JoinRequest,
+    outcome: Outcome,
+) {
+    shared.with(|state, effects| {
+        state.answer(index, name, request.attempt, outcome, Instant::now(), effects);
+    });
+}
+
+async fn resolve(shared: &Shared, index: VcenterIndex, batch: &Batch) -> Result<(), CallError> {
+    let mut left: BTreeSet<&String> = batch.keys().collect();
+    let n_by_uuid = batch.values().filter(|r| r.name.is_none()).count();
+    let inventory_size = shared.lock().vcenters[index].inventory_size;
+    let pages_cost = inventory_size.map(|n| n.div_ceil(PAGE) + PAGED_OVERHEAD);
+    let by_pages = n_by_uuid > FEW && pages_cost.is_none_or(|cost| cost < n_by_uuid);
+    if by_pages {
+        by_inventory(shared, index, batch, &mut left).await?;
+    }
+    for name in left {
+        let outcome = by_search(shared, index, &batch[name]).await?;
+        answer(shared, index, name, &batch[name], outcome);
+    }
+    Ok(())
+}
+
+/// Reads the inventory page by page; gives up when searching the rest has become cheaper.
+async fn by_inventory(
+    shared: &Shared,
+    index: VcenterIndex,
+    batch: &Batch,
+    left: &mut BTreeSet<&String>,
+) -> Result<(), CallError> {
+    let client = &shared.vcenters[index].client;
+    let mut wanted: BTreeSet<MachineId> = BTreeSet::new();
+    let mut limit = PAGED_OVERHEAD;
+    for request in batch.values().filter(|r| r.name.is_none()) {
+        wanted.extend(&request.candidates);
+        limit += 1;
+    }
+    let mut found: BTreeMap<MachineId, Vec<MoRef>> = BTreeMap::new();
+    let (mut n_machines, mut n_pages) = (0, 0);
+    let mut read = client.read_inventory(&["config.uuid"]).await?;
+    let outcome = loop {
+        match client.next_page(&mut read).await {
+            Ok(Some(page)) => {
+                n_pages += 1;
+                n_machines += page.len();
+                for object in page {
+                    let uuid = object.text("config.uuid").and_then(parse_uuid);
+                    if let Some(uuid) = uuid.filter(|uuid| wanted.contains(uuid)) {
+                        found.entry(uuid).or_default().push(object.object);
+                    }
+                }
+                if !read.is_complete() && n_pages >= limit {
+                    break Ok(());
+                }
+            }
+            Ok(None) => break Ok(()),
+            Err(err) => break Err(err),
+        }
+    };
+    let is_complete = outcome.is_ok() && read.is_complete();
+    client.end_inventory(read).await;
+    outcome?;
+    if !is_complete {
+        // Too large an inventory for so few nodes; a lower bound will do for the next decision.
+        shared.lock().vcenters[index].inventory_size = Some(n_machines.max(PAGE) * 2);
+        return Ok(());
+    }
+    shared.lock().vcenters[index].inventory_size = Some(n_machines);
+    for (name, request) in batch.iter().filter(|(_, r)| r.name.is_none()) {
+        let hit = request.candidates.iter().find_map(|uuid| Some((uuid, found.get(uuid)?)));
+        let outcome = match hit {
+            Some((uuid, machines)) => one_of(shared, *uuid, machines),
+            None => Outcome::Absent,
+        };
+        left.remove(name);
+        answer(shared, index, name, request, outcome);
+    }
+    Ok(())
+}
+
+async fn by_search(
+    shared: &Shared,
+    index: VcenterIndex,
+    request: &JoinRequest,
+) -> Result<Outcome, CallError> {
+    let client = &shared.vcenters[index].client;
+    for uuid in &request.candidates {
+        let machines = client.find_all_by_uuid(&uuid.hyphenated().to_string()).await?;
+        if !machines.is_empty() {
+            return Ok(one_of(shared, *uuid, &machines));
+        }
+    }
+    let Some(name) = &request.name else { return Ok(Outcome::Absent) };
+    match client.find_all_by_dns_name(name).await?.as_slice() {
+        [] => Ok(Outcome::Absent),
+        [machine] => {
+            let spec = provider_vcenter::FilterSpec::of_objects(
+                "VirtualMachine",
+                &["config.uuid"],
+                vec![machine.clone()],
+            );
+            let objects = client.retrieve(&spec).await?;
+            let uuid = objects.first().and_then(|o| o.text("config.uuid")).and_then(parse_uuid);
+            Ok(match uuid {
+                Some(uuid) => Outcome::Hit(machine.clone(), uuid),
+                None => Outcome::Failed("the machine of that name has no UUID yet".to_owned()),
+            })
+        }
+        several => Ok(Outcome::Ambiguous(format!("{} machines report its name", several.len()))),
+    }
+}
+
+fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
+    match machines {
+        [machine] => Outcome::Hit(machine.clone(), uuid),
+        [first, ..] if mutant!(shared.policy.active, GuessDuplicates) => {
+            Outcome::Hit(first.clone(), uuid)
+        }
+        several => Outcome::Ambiguous(format!("{} machines have the UUID {uuid}", several.len())),
+    }
+}

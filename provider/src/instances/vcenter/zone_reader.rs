@@ -1,0 +1,200 @@
+//! Reads ancestors and tags for those who need a zone, together and at most once per while.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use provider_vcenter::{CallError, CategoryId, Chain, FilterSpec, MoRef, Retry, Tag, TagId};
+use tokio::time::Instant;
+
+use super::{Shared, Tuning, state::VcenterIndex};
+use crate::{
+    instances::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, zones},
+    model::{Unknown, Zone},
+};
+
+/// A missing tag is looked for again after this long, when somebody asks.
+const MISSING_RETRY: Duration = Duration::from_secs(5);
+/// A failed read is not repeated sooner.
+const FAILURE_PAUSE: Duration = Duration::from_secs(2);
+
+/// What was read, with its age.
+#[derive(Debug, Default)]
+pub(super) struct ZoneCache {
+    ancestors: Ancestors,
+    tags: BTreeMap<MoRef, Vec<TagId>>,
+    names: BTreeMap<TagId, Tag>,
+    categories: BTreeMap<CategoryId, String>,
+    read_at: Option<Instant>,
+    failure: Option<(String, Instant)>,
+}
+
+impl ZoneCache {
+    /// The zone of a placement, an honest "not known", or `None` when something must be read first.
+    pub(super) fn answer(
+        &self,
+        placement: &Placement,
+        categories: &ZoneCategories,
+        now: Instant,
+        tuning: &Tuning,
+    ) -> Option<Result<Zone, Unknown>> {
+        if let Some((text, since)) = &self.failure
+            && now.duration_since(*since) < FAILURE_PAUSE
+        {
+            return Some(Err(Unknown::Unavailable(text.clone())));
+        }
+        let age = now.duration_since(self.read_at?);
+        if age >= tuning.zone_ttl || !self.covers(placement) {
+            return None;
+        }
+        match zones::resolve(placement, &self.ancestors, &self.tag_names(placement), categories) {
+            Ok(zone) => Some(Ok(zone)),
+            Err(_) if age >= MISSING_RETRY => None,
+            Err(err @ (ZoneError::NoHost | ZoneError::NotVisible(_))) => {
+                Some(Err(Unknown::Incomplete(err.to_string())))
+            }
+            Err(err @ ZoneError::Missing(_)) => Some(Err(Unknown::Incomplete(err.to_string()))),
+            Err(err @ ZoneError::Ambiguous { .. }) => {
+                Some(Err(Unknown::Ambiguous(err.to_string())))
+            }
+        }
+    }
+
+    fn covers(&self, placement: &Placement) -> bool {
+        let paths_known = placement.starts().all(|start| {
+            zones::path_up(start, &self.ancestors)
+                .is_ok_and(|path| path.iter().all(|object| self.tags.contains_key(object)))
+        });
+        paths_known && self.tags.contains_key(&placement.machine)
+    }
+
+    fn tag_names(&self, placement: &Placement) -> TagNames {
+        let mut objects = BTreeSet::from([placement.machine.clone()]);
+        for start in placement.starts() {
+            objects.extend(zones::path_up(start, &self.ancestors).unwrap_or_default());
+        }
+        let mut result = TagNames::new();
+        for object in objects {
+            for tag in self.tags.get(&object).into_iter().flatten() {
+                let Some(tag) = self.names.get(tag) else { continue };
+                let Some(category) = self.categories.get(&tag.category) else { continue };
+                let by_category = result.entry(object.clone()).or_default();
+                by_category.entry(category.clone()).or_default().push(tag.name.clone());
+            }
+        }
+        result
+    }
+}
+
+/// Serves zone requests for ever.
+pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
+    loop {
+        shared.vcenters[index].zones.notified().await;
+        tokio::time::sleep(shared.tuning.join_window).await;
+        let (wanted, placements) = requests(shared, index);
+        if wanted.is_empty() {
+            continue;
+        }
+        let result = read(shared, index, &placements).await;
+        {
+            let cache = &mut shared.lock().vcenters[index].zones;
+            cache.failure = match &result {
+                Ok(()) => None,
+                Err(err) => Some((Chain(err).to_string(), Instant::now())),
+            };
+        }
+        shared.announce(wanted);
+        if let Err(err) = result {
+            tracing::warn!(error = %Chain(&err), "zones not read");
+            if let Retry::After(wait) = err.retry() {
+                tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
+            }
+        }
+    }
+}
+
+fn requests(shared: &Shared, index: VcenterIndex) -> (BTreeSet<String>, Vec<Placement>) {
+    let mut state = shared.lock();
+    let wanted = std::mem::take(&mut state.vcenters[index].zone_wanted);
+    let placements = wanted
+        .iter()
+        .filter_map(|name| {
+            let (link, machine) = Shared::linked(&state, name)?;
+            Some(machine.placement(&link.machine))
+        })
+        .collect();
+    (wanted, placements)
+}
+
+async fn read(
+    shared: &Shared,
+    index: VcenterIndex,
+    placements: &[Placement],
+) -> Result<(), CallError> {
+    let client = &shared.vcenters[index].client;
+    let ttl = shared.tuning.zone_ttl;
+    let now = Instant::now();
+    let (starts, known_names, known_categories, is_stale) = {
+        let cache = &shared.lock().vcenters[index].zones;
+        let age = cache.read_at.map(|at| now.duration_since(at));
+        let is_stale = age.is_none_or(|age| age >= MISSING_RETRY);
+        let too_old = age.is_none_or(|age| age >= ttl);
+        let unknown = |start: &&MoRef| too_old || zones::path_up(start, &cache.ancestors).is_err();
+        let starts: BTreeSet<MoRef> =
+            placements.iter().flat_map(Placement::starts).filter(unknown).cloned().collect();
+        let names = if too_old { BTreeMap::new() } else { cache.names.clone() };
+        let categories = if too_old { BTreeMap::new() } else { cache.categories.clone() };
+        (starts, names, categories, is_stale)
+    };
+    let mut ancestors = Ancestors::new();
+    if !starts.is_empty() {
+        let spec = FilterSpec::ancestors(starts.into_iter().collect());
+        for object in client.retrieve(&spec).await? {
+            let parent = object.reference("parent").or_else(|| object.reference("parentVApp"));
+            ancestors.insert(object.object, parent);
+        }
+    }
+    // Tags of everything concerned in one call: old ones too once they have some age, so that the answer is of one
+    // moment.
+    let objects: Vec<MoRef> = {
+        let cache = &shared.lock().vcenters[index].zones;
+        let mut merged = cache.ancestors.clone();
+        merged.extend(ancestors.clone());
+        let mut objects: BTreeSet<MoRef> = placements.iter().map(|p| p.machine.clone()).collect();
+        for start in placements.iter().flat_map(Placement::starts) {
+            objects.extend(zones::path_up(start, &merged).unwrap_or_default());
+        }
+        objects.into_iter().filter(|o| is_stale || !cache.tags.contains_key(o)).collect()
+    };
+    let mut tags = client.tags_on_objects(&objects).await?;
+    for object in objects {
+        tags.entry(object).or_default();
+    }
+    let ids: BTreeSet<TagId> = tags.values().flatten().cloned().collect();
+    let (mut names, mut categories) = (known_names, known_categories);
+    for id in ids {
+        let tag = match names.get(&id) {
+            Some(tag) => tag.clone(),
+            None => match client.tag(&id).await {
+                Ok(tag) => tag,
+                // Deleted since the list was read.
+                Err(err) if err.retry() == Retry::Never => continue,
+                Err(err) => return Err(err),
+            },
+        };
+        if !categories.contains_key(&tag.category) {
+            let name = client.category(&tag.category).await?.name;
+            categories.insert(tag.category.clone(), name);
+        }
+        names.insert(id, tag);
+    }
+    let cache = &mut shared.lock().vcenters[index].zones;
+    if is_stale {
+        cache.tags.clear();
+        cache.read_at = Some(now);
+    }
+    cache.ancestors.extend(ancestors);
+    cache.tags.extend(tags);
+    cache.names = names;
+    cache.categories = categories;
+    Ok(())
+}

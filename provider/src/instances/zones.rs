@@ -1,0 +1,264 @@
+//! Zone and region of a machine from the tags of what is above it. Pure: ancestors and tags in, a zone out.
+//!
+//! Three paths are tried in order, as `cloud-provider-vsphere: pkg/common/connectionmanager/zones.go`,
+//! `LookupZoneByMoref`, does: from the host, from the resource pool, from the machine itself (its folders). Both
+//! names must be found on one path. Unlike upstream the nearest tag wins for both categories, and two tags of one
+//! category on one object are an error instead of the last one that was read.
+
+use std::collections::BTreeMap;
+
+use provider_vcenter::MoRef;
+
+use crate::model::Zone;
+
+/// Names of the tag categories that stand for zone and region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZoneCategories {
+    /// Category whose tags name zones.
+    pub zone: String,
+    /// Category whose tags name regions.
+    pub region: String,
+}
+
+/// Where a machine stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Placement {
+    /// The machine itself.
+    pub machine: MoRef,
+    /// Its host.
+    pub host: Option<MoRef>,
+    /// Its resource pool; none for templates.
+    pub pool: Option<MoRef>,
+    /// Its folder or vApp.
+    pub parent: Option<MoRef>,
+}
+
+impl Placement {
+    /// Everything whose ancestors matter, in no particular order.
+    pub fn starts(&self) -> impl Iterator<Item = &MoRef> {
+        [self.host.as_ref(), self.pool.as_ref(), self.parent.as_ref()].into_iter().flatten()
+    }
+}
+
+/// Parent of every object that was read; `None` for the root.
+pub type Ancestors = BTreeMap<MoRef, Option<MoRef>>;
+
+/// Names of tags by object and category name. Sorted, so that no answer depends on the order of another.
+pub type TagNames = BTreeMap<MoRef, BTreeMap<String, Vec<String>>>;
+
+/// Why no zone can be told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZoneError {
+    /// No host yet.
+    #[error("the machine has no host")]
+    NoHost,
+    /// An object above the machine was not read.
+    #[error("{0} is not visible")]
+    NotVisible(MoRef),
+    /// A choice that would be a guess.
+    #[error("{object} carries several tags of category {category}: {tags}")]
+    Ambiguous {
+        /// Where.
+        object: MoRef,
+        /// Which category.
+        category: String,
+        /// Their names.
+        tags: String,
+    },
+    /// No path has both.
+    #[error("no tag of category {0} on the machine or above it")]
+    Missing(String),
+}
+
+/// The object and everything above it, nearest first.
+///
+/// # Errors
+///
+/// When an object on the way was not read; a circle ends the walk.
+pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> Result<Vec<MoRef>, ZoneError> {
+    let mut path = Vec::new();
+    let mut current = Some(start);
+    while let Some(object) = current {
+        if path.contains(object) {
+            break;
+        }
+        let parent = ancestors.get(object).ok_or_else(|| ZoneError::NotVisible(object.clone()))?;
+        path.push(object.clone());
+        current = parent.as_ref();
+    }
+    Ok(path)
+}
+
+/// The zone of a machine.
+///
+/// # Errors
+///
+/// See [`ZoneError`]; ambiguity on a path ends the search, a missing tag tries the next path.
+pub fn resolve(
+    placement: &Placement,
+    ancestors: &Ancestors,
+    tags: &TagNames,
+    categories: &ZoneCategories,
+) -> Result<Zone, ZoneError> {
+    let host = placement.host.as_ref().ok_or(ZoneError::NoHost)?;
+    let mut last = match on_path(&path_up(host, ancestors)?, tags, categories) {
+        Err(ZoneError::Missing(category)) => ZoneError::Missing(category),
+        other => return other,
+    };
+    if let Some(pool) = &placement.pool {
+        match on_path(&path_up(pool, ancestors)?, tags, categories) {
+            Err(ZoneError::Missing(category)) => last = ZoneError::Missing(category),
+            other => return other,
+        }
+    }
+    let mut path = vec![placement.machine.clone()];
+    if let Some(parent) = &placement.parent {
+        path.extend(path_up(parent, ancestors)?);
+    }
+    match on_path(&path, tags, categories) {
+        Err(ZoneError::Missing(_)) => Err(last),
+        other => other,
+    }
+}
+
+fn on_path(
+    path: &[MoRef],
+    tags: &TagNames,
+    categories: &ZoneCategories,
+) -> Result<Zone, ZoneError> {
+    let nearest = |category: &str| -> Result<String, ZoneError> {
+        for object in path {
+            match tags.get(object).and_then(|t| t.get(category)).map(Vec::as_slice) {
+                None | Some([]) => {}
+                Some([name]) => return Ok(name.clone()),
+                Some(several) => {
+                    let mut names = several.to_vec();
+                    names.sort();
+                    return Err(ZoneError::Ambiguous {
+                        object: object.clone(),
+                        category: category.to_owned(),
+                        tags: names.join(", "),
+                    });
+                }
+            }
+        }
+        Err(ZoneError::Missing(category.to_owned()))
+    };
+    let region = nearest(&categories.region)?;
+    let zone = nearest(&categories.zone)?;
+    Ok(Zone { zone, region })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &str) -> MoRef {
+        MoRef::new("ManagedEntity", text)
+    }
+
+    fn ancestors() -> Ancestors {
+        [
+            ("host", Some("cluster")),
+            ("cluster", Some("hostfolder")),
+            ("hostfolder", Some("dc")),
+            ("pool", Some("cluster")),
+            ("folder", Some("vmroot")),
+            ("vmroot", Some("dc")),
+            ("dc", Some("root")),
+            ("root", None),
+        ]
+        .into_iter()
+        .map(|(child, parent)| (object(child), parent.map(object)))
+        .collect()
+    }
+
+    fn tags(list: &[(&str, &str, &str)]) -> TagNames {
+        let mut tags = TagNames::new();
+        for (on, category, name) in list {
+            tags.entry(object(on))
+                .or_default()
+                .entry((*category).to_owned())
+                .or_default()
+                .push((*name).to_owned());
+        }
+        tags
+    }
+
+    #[test]
+    fn zones_come_from_the_nearest_tags_on_one_path() {
+        let placement = Placement {
+            machine: object("vm"),
+            host: Some(object("host")),
+            pool: Some(object("pool")),
+            parent: Some(object("folder")),
+        };
+        let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
+        for (name, list, want) in [
+            ("cluster and datacenter", &[("cluster", "z", "a"), ("dc", "r", "eu")][..], "eu/a"),
+            (
+                "nearest wins for both",
+                &[("host", "z", "near"), ("cluster", "z", "far"), ("dc", "r", "eu")],
+                "eu/near",
+            ),
+            (
+                "host before pool",
+                &[("host", "z", "h"), ("host", "r", "r"), ("pool", "z", "p"), ("pool", "r", "p")],
+                "r/h",
+            ),
+            (
+                "pool when the host path lacks one",
+                &[("host", "z", "h"), ("pool", "z", "p"), ("pool", "r", "pr")],
+                "pr/p",
+            ),
+            ("the machine's own tags last", &[("vm", "z", "v"), ("folder", "r", "f")], "f/v"),
+            (
+                "zone on one path and region on another",
+                &[("pool", "z", "p"), ("folder", "r", "f")],
+                "no tag of category r on the machine or above it",
+            ),
+            (
+                "no region",
+                &[("cluster", "z", "a")],
+                "no tag of category r on the machine or above it",
+            ),
+            (
+                "no zone",
+                &[("cluster", "r", "a")],
+                "no tag of category z on the machine or above it",
+            ),
+            (
+                "two of one category",
+                &[("cluster", "z", "b"), ("cluster", "z", "a"), ("dc", "r", "eu")],
+                "ManagedEntity:cluster carries several tags of category z: a, b",
+            ),
+            (
+                "two farther away do not matter",
+                &[
+                    ("host", "z", "h"),
+                    ("cluster", "z", "b"),
+                    ("cluster", "z", "a"),
+                    ("dc", "r", "eu"),
+                ],
+                "eu/h",
+            ),
+        ] {
+            let got = match resolve(&placement, &ancestors(), &tags(list), &categories) {
+                Ok(zone) => format!("{}/{}", zone.region, zone.zone),
+                Err(err) => err.to_string(),
+            };
+            assert_eq!(got, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_not_guessed() {
+        let mut placement =
+            Placement { machine: object("vm"), host: None, pool: None, parent: None };
+        let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
+        let resolve = |p: &Placement| resolve(p, &ancestors(), &TagNames::new(), &categories);
+        assert_eq!(resolve(&placement), Err(ZoneError::NoHost));
+        placement.host = Some(object("elsewhere"));
+        assert_eq!(resolve(&placement), Err(ZoneError::NotVisible(object("elsewhere"))));
+    }
+}

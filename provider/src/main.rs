@@ -1,0 +1,34 @@
+//! The provider as a process: files, signals and sockets around [`provider::run`].
+
+mod process;
+
+use std::process::ExitCode;
+
+/// Bad input: a command line or a configuration that cannot be used.
+const BAD_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments = match provider::cli::parse(std::env::args()) {
+        Ok(arguments) => arguments,
+        Err(provider::cli::ArgumentsError::Clap(err)) => err.exit(),
+        Err(err) => {
+            process::complain(&err.to_string());
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    process::start_logging(&arguments);
+    let prepared = match process::prepare(&arguments) {
+        Ok(prepared) => prepared,
+        Err(what) => {
+            process::complain(&what);
+            return ExitCode::from(BAD_INPUT);
+        }
+    };
+    match process::run(arguments, prepared) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(err) => {
+            process::complain(&format!("{err:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Which machine a node is: provider ID, BIOS UUID and its two byte orders.
+
+use std::{fmt, str::FromStr};
+
+use uuid::Uuid;
+
+/// A machine's BIOS UUID, in vCenter's byte order.
+pub type MachineId = Uuid;
+
+/// A node's `spec.providerID`: `vsphere://` and the machine's BIOS UUID, lower case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProviderId(pub MachineId);
+
+/// Why a text is not a provider ID of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseProviderIdError {
+    /// Another provider's, or none at all.
+    #[error("the provider ID does not begin with vsphere://")]
+    Scheme,
+    /// No UUID after the scheme.
+    #[error("the provider ID holds no UUID")]
+    Uuid,
+}
+
+impl FromStr for ProviderId {
+    type Err = ParseProviderIdError;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let uuid = s.strip_prefix("vsphere://").ok_or(ParseProviderIdError::Scheme)?;
+        parse_uuid(uuid).map(Self).ok_or(ParseProviderIdError::Uuid)
+    }
+}
+
+impl fmt::Display for ProviderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vsphere://{}", self.0.hyphenated())
+    }
+}
+
+/// A UUID with or without dashes, in any case; the nil UUID counts as none.
+pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
+    Uuid::parse_str(text.trim()).ok().filter(|uuid| !uuid.is_nil())
+}
+
+/// The same UUID as a guest of hardware version 13 or newer reports it: the first three groups byte-swapped.
+///
+/// `cloud-provider-vsphere: pkg/cloudprovider/vsphere/util.go`, `ConvertK8sUUIDtoNormal`. Its own inverse.
+pub fn swap_byte_order(uuid: Uuid) -> Uuid {
+    Uuid::from_bytes_le(uuid.into_bytes())
+}
+
+/// What tells which machine a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// Name of the Node object.
+    pub name: String,
+    /// Its UID: a node of the same name and another UID is another node.
+    pub uid: String,
+    /// `spec.providerID`, when set.
+    pub provider_id: Option<String>,
+    /// `status.nodeInfo.systemUUID`, when set.
+    pub system_uuid: Option<String>,
+}
+
+impl NodeIdentity {
+    /// The UUIDs to look for, the likelier one first.
+    ///
+    /// A provider ID decides alone: as written, then byte-swapped. Without one the system UUID is taken, swapped
+    /// first, because guests of hardware version 13 and newer report it so (`cpi-vsphere` 3.2).
+    ///
+    /// # Errors
+    ///
+    /// When the provider ID is not one of ours: such a node is nobody we know.
+    pub fn candidates(&self) -> Result<Vec<MachineId>, ParseProviderIdError> {
+        let mut candidates = Vec::new();
+        if let Some(provider_id) = &self.provider_id {
+            let ProviderId(uuid) = provider_id.parse()?;
+            candidates.push(uuid);
+            candidates.push(swap_byte_order(uuid));
+        } else if let Some(uuid) = self.system_uuid.as_deref().and_then(parse_uuid) {
+            candidates.push(swap_byte_order(uuid));
+            candidates.push(uuid);
+        }
+        candidates.dedup();
+        Ok(candidates)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn provider_ids_parse_as_upstream_writes_them() {
+        let id = ProviderId(Uuid::parse_str("421a7c0e-1111-4222-8333-abcdefabcdef").unwrap());
+        for (name, text, want) in [
+            ("as we write it", "vsphere://421a7c0e-1111-4222-8333-abcdefabcdef", Ok(id)),
+            (
+                "upper case, as older releases wrote it",
+                "vsphere://421A7C0E-1111-4222-8333-ABCDEFABCDEF",
+                Ok(id),
+            ),
+            ("spaces", "vsphere:// 421a7c0e-1111-4222-8333-abcdefabcdef ", Ok(id)),
+            (
+                "no scheme",
+                "421a7c0e-1111-4222-8333-abcdefabcdef",
+                Err(ParseProviderIdError::Scheme),
+            ),
+            ("another cloud", "k3s://node-1", Err(ParseProviderIdError::Scheme)),
+            ("empty", "vsphere://", Err(ParseProviderIdError::Uuid)),
+            (
+                "nil",
+                "vsphere://00000000-0000-0000-0000-000000000000",
+                Err(ParseProviderIdError::Uuid),
+            ),
+        ] {
+            assert_eq!(text.parse::<ProviderId>(), want, "{name}");
+        }
+        assert_eq!(id.to_string(), "vsphere://421a7c0e-1111-4222-8333-abcdefabcdef");
+    }
+
+    #[test]
+    fn byte_order_swaps_as_upstream() {
+        let as_guest = Uuid::parse_str("56492e42-22ad-3911-6d72-59cc8f26bc90").unwrap();
+        let as_vcenter = Uuid::parse_str("422e4956-ad22-1139-6d72-59cc8f26bc90").unwrap();
+        assert_eq!(swap_byte_order(as_guest), as_vcenter);
+        assert_eq!(swap_byte_order(as_vcenter), as_guest);
+    }
+
+    #[test]
+    fn the_system_uuid_is_tried_swapped_first() {
+        let mut node = NodeIdentity {
+            name: "n".into(),
+            uid: "u".into(),
+            provider_id: None,
+            system_uuid: Some("56492E42-22AD-3911-6D72-59CC8F26BC90".into()),
+        };
+        let text = |c: Vec<Uuid>| c.iter().map(Uuid::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            text(node.candidates().unwrap()),
+            ["422e4956-ad22-1139-6d72-59cc8f26bc90", "56492e42-22ad-3911-6d72-59cc8f26bc90"]
+        );
+        node.provider_id = Some("vsphere://422e4956-ad22-1139-6d72-59cc8f26bc90".into());
+        assert_eq!(text(node.candidates().unwrap())[0], "422e4956-ad22-1139-6d72-59cc8f26bc90");
+        node.provider_id = Some("aws:///i-1".into());
+        assert_eq!(node.candidates(), Err(ParseProviderIdError::Scheme));
+        node.provider_id = None;
+        node.system_uuid = None;
+        assert!(node.candidates().unwrap().is_empty());
+    }
+}

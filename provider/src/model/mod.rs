@@ -1,0 +1,12 @@
+//! The vocabulary: identities, addresses, nodes, and what is known about a machine. No I/O.
+
+mod clock;
+mod identity;
+mod lookup;
+mod node;
+
+pub use clock::Clock;
+pub(crate) use identity::parse_uuid;
+pub use identity::{MachineId, NodeIdentity, ParseProviderIdError, ProviderId, swap_byte_order};
+pub use lookup::{Lookup, Metadata, Unknown, Zone};
+pub use node::{Address, AddressKind, Node, Taint};

@@ -1,0 +1,215 @@
+//! A Node as far as this provider reads it. Everything else stays in the API server.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::NodeIdentity;
+
+/// Kind of a node address, as the API spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AddressKind {
+    /// The guest's host name.
+    Hostname,
+    /// Reachable inside the cluster.
+    InternalIp,
+    /// Reachable from outside.
+    ExternalIp,
+    /// Not produced by this provider, but kept.
+    InternalDns,
+    /// Not produced by this provider, but kept.
+    ExternalDns,
+}
+
+impl AddressKind {
+    /// As the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hostname => "Hostname",
+            Self::InternalIp => "InternalIP",
+            Self::ExternalIp => "ExternalIP",
+            Self::InternalDns => "InternalDNS",
+            Self::ExternalDns => "ExternalDNS",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Hostname, Self::InternalIp, Self::ExternalIp, Self::InternalDns, Self::ExternalDns]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+    }
+}
+
+/// One entry of `status.addresses`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address {
+    /// Which kind.
+    pub kind: AddressKind,
+    /// Text of the address.
+    pub address: String,
+}
+
+impl Address {
+    /// An address.
+    pub fn new(kind: AddressKind, address: impl Into<String>) -> Self {
+        Self { kind, address: address.into() }
+    }
+
+    /// As the API has it.
+    pub fn to_json(&self) -> Value {
+        serde_json::json!({"type": self.kind.as_str(), "address": self.address})
+    }
+}
+
+/// One taint, kept whole so that a rewritten list loses nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint(pub Value);
+
+impl Taint {
+    /// Its key.
+    pub fn key(&self) -> &str {
+        self.0.get("key").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Its effect.
+    pub fn effect(&self) -> &str {
+        self.0.get("effect").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// A Node as far as this provider reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.labels`, only those this provider reads or writes are looked at.
+    pub labels: std::collections::BTreeMap<String, String>,
+    /// The annotation `alpha.kubernetes.io/provided-node-ip`, also when empty.
+    pub provided_node_ip: Option<String>,
+    /// `spec.providerID`, when not empty.
+    pub provider_id: Option<String>,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `status.addresses`.
+    pub addresses: Vec<Address>,
+    /// Whether the condition `Ready` is `True`.
+    pub ready: bool,
+    /// `status.nodeInfo.systemUUID`, when not empty.
+    pub system_uuid: Option<String>,
+}
+
+impl Node {
+    /// Reads a Node object.
+    ///
+    /// # Errors
+    ///
+    /// When the JSON is not a Node with a name.
+    pub fn from_json(value: &Value) -> Result<Self, serde_json::Error> {
+        let raw = RawNode::deserialize(value)?;
+        let some = |text: String| Some(text).filter(|t| !t.is_empty());
+        Ok(Self {
+            name: raw.metadata.name,
+            uid: raw.metadata.uid,
+            resource_version: raw.metadata.resource_version,
+            created: raw.metadata.creation_timestamp.and_then(|t| t.parse().ok()),
+            deleting: raw.metadata.deletion_timestamp.is_some(),
+            labels: raw.metadata.labels.unwrap_or_default(),
+            provided_node_ip: raw
+                .metadata
+                .annotations
+                .and_then(|mut a| a.remove("alpha.kubernetes.io/provided-node-ip")),
+            provider_id: some(raw.spec.provider_id),
+            taints: raw.spec.taints.unwrap_or_default().into_iter().map(Taint).collect(),
+            addresses: raw
+                .status
+                .addresses
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(|a| Some(Address::new(AddressKind::parse(&a.kind)?, a.address)))
+                .collect(),
+            ready: raw
+                .status
+                .conditions
+                .unwrap_or_default()
+                .iter()
+                .any(|c| c.kind == "Ready" && c.status == "True"),
+            system_uuid: some(raw.status.node_info.unwrap_or_default().system_uuid),
+        })
+    }
+
+    /// What tells which machine this node is.
+    pub fn identity(&self) -> NodeIdentity {
+        NodeIdentity {
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            provider_id: self.provider_id.clone(),
+            system_uuid: self.system_uuid.clone(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct RawNode {
+    metadata: RawMetadata,
+    #[serde(default)]
+    spec: RawSpec,
+    #[serde(default)]
+    status: RawStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata {
+    name: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    creation_timestamp: Option<String>,
+    deletion_timestamp: Option<String>,
+    labels: Option<std::collections::BTreeMap<String, String>>,
+    annotations: Option<std::collections::BTreeMap<String, String>>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawSpec {
+    #[serde(default, rename = "providerID")]
+    provider_id: String,
+    taints: Option<Vec<Value>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawStatus {
+    addresses: Option<Vec<RawAddress>>,
+    conditions: Option<Vec<RawCondition>>,
+    node_info: Option<RawNodeInfo>,
+}
+
+#[derive(Deserialize)]
+struct RawAddress {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
+#[derive(Deserialize)]
+struct RawCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+#[derive(Default, Deserialize)]
+struct RawNodeInfo {
+    #[serde(default, rename = "systemUUID")]
+    system_uuid: String,
+}

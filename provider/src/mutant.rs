@@ -1,0 +1,87 @@
+//! Deliberate one-line defects at true decision points, for the conformance suite to catch.
+//!
+//! Without the feature `mutants` nothing of this exists in the binary: every question is answered `false` at
+//! compile time.
+
+/// A deliberate defect.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mutant {
+    /// "Unknown" is taken for "gone" before deleting.
+    ErrorIsGone,
+    /// One empty search is taken for a proof of absence.
+    EmptySearchIsGone,
+    /// Missing guest information clears the published addresses.
+    EmptyClearsAddresses,
+    /// Every caller without a session logs in by itself.
+    NoSingleFlight,
+    /// The taint is removed although addresses (and zone) are not known yet.
+    TaintBeforeAddresses,
+    /// Any number of nodes may be deleted at once.
+    NoMassGuard,
+    /// Zones are read although they are switched off.
+    ZonesWhenOff,
+    /// A lost collector version is not noticed: the view is never built again.
+    IgnoreInvalidCollectorVersion,
+    /// An unknown power state counts as switched off.
+    ShutdownOnUnknown,
+    /// Every call logs in anew.
+    LoginPerCall,
+    /// Calls have no deadline.
+    NoDeadline,
+    /// A rejected credential is tried again at once.
+    NoLockout,
+    /// The first of several machines with one UUID is taken.
+    GuessDuplicates,
+    /// Nodes are deleted without a UID precondition.
+    NoUidPrecondition,
+    /// Addresses are written even when they did not change.
+    AlwaysWriteAddresses,
+    /// Sessions are left behind at the end.
+    NoLogout,
+}
+
+#[cfg(feature = "mutants")]
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Mutant; 16] = [
+        Mutant::ErrorIsGone,
+        Mutant::EmptySearchIsGone,
+        Mutant::EmptyClearsAddresses,
+        Mutant::NoSingleFlight,
+        Mutant::TaintBeforeAddresses,
+        Mutant::NoMassGuard,
+        Mutant::ZonesWhenOff,
+        Mutant::IgnoreInvalidCollectorVersion,
+        Mutant::ShutdownOnUnknown,
+        Mutant::LoginPerCall,
+        Mutant::NoDeadline,
+        Mutant::NoLockout,
+        Mutant::GuessDuplicates,
+        Mutant::NoUidPrecondition,
+        Mutant::AlwaysWriteAddresses,
+        Mutant::NoLogout,
+    ];
+}
+
+/// Which defect is active, if any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Active {
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<Mutant>,
+}
+
+macro_rules! mutant {
+    ($active:expr, $name:ident) => {{
+        #[cfg(feature = "mutants")]
+        {
+            $active.mutant == Some($crate::mutant::Mutant::$name)
+        }
+        #[cfg(not(feature = "mutants"))]
+        {
+            let _ = &$active;
+            false
+        }
+    }};
+}
+pub(crate) use mutant;

@@ -1,0 +1,243 @@
+//! An API server of a few dozen lines: nodes with versions, a watch, patches as the provider writes them, events.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+#[derive(Debug, Default)]
+struct State {
+    version: u64,
+    nodes: BTreeMap<String, Value>,
+    log: Vec<(u64, Value)>,
+    events: Vec<String>,
+    writes: Vec<String>,
+    lease: Option<Value>,
+    /// Refuses every request, as a dead API server would.
+    is_down: bool,
+}
+
+/// The fake.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+impl Cluster {
+    pub(crate) fn new() -> Self {
+        Self { state: Arc::default(), changed: Arc::new(Notify::new()) }
+    }
+
+    pub(crate) fn client(&self) -> kube::Client {
+        let this = self.clone();
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let this = this.clone();
+            async move { Ok::<_, Infallible>(this.serve(request).await) }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    pub(crate) fn join(&self, name: &str, system_uuid: &str) {
+        self.put(json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": {"taints": [
+                {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
+            ]},
+            "status": {
+                "nodeInfo": {"systemUUID": system_uuid},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }));
+    }
+
+    pub(crate) fn set_ready(&self, name: &str, ready: bool) {
+        let mut node = self.node(name).unwrap();
+        let status = if ready { "True" } else { "Unknown" };
+        node["status"]["conditions"] = json!([{"type": "Ready", "status": status}]);
+        self.put(node);
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<Value> {
+        self.state.lock().unwrap().nodes.get(name).cloned()
+    }
+
+    pub(crate) fn n_nodes(&self) -> usize {
+        self.state.lock().unwrap().nodes.len()
+    }
+
+    /// Reasons of the events recorded so far.
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.state.lock().unwrap().events.clone()
+    }
+
+    /// Writes since the last question.
+    pub(crate) fn take_writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().writes)
+    }
+
+    pub(crate) fn set_down(&self, is_down: bool) {
+        self.state.lock().unwrap().is_down = is_down;
+    }
+
+    pub(crate) fn lease_holder(&self) -> Option<String> {
+        let state = self.state.lock().unwrap();
+        Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())
+    }
+
+    fn put(&self, mut node: Value) -> Value {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        node["metadata"]["resourceVersion"] = state.version.to_string().into();
+        let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+        let kind = if state.nodes.contains_key(&name) { "MODIFIED" } else { "ADDED" };
+        state.nodes.insert(name, node.clone());
+        state.log.push((state.version, json!({"type": kind, "object": node})));
+        self.changed.notify_waiters();
+        node
+    }
+
+    async fn serve(&self, request: Request<kube::client::Body>) -> Response<Body> {
+        let (method, path) = (request.method().clone(), request.uri().to_string());
+        let body = request.into_body().collect_bytes().await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if self.state.lock().unwrap().is_down {
+            return status(503, "ServiceUnavailable");
+        }
+        if method != Method::GET && !path.contains("/leases") {
+            let line = format!("{method} {}", path.trim_start_matches("/api/v1/"));
+            self.state.lock().unwrap().writes.push(line);
+        }
+        if path.contains("watch=true") {
+            let from = path.split("resourceVersion=").nth(1).unwrap();
+            let from: u64 = from.split('&').next().unwrap().parse().unwrap();
+            return self.watch(from);
+        }
+        if path.starts_with("/api/v1/nodes?") {
+            let state = self.state.lock().unwrap();
+            let items: Vec<Value> = state.nodes.values().cloned().collect();
+            let version = state.version.to_string();
+            return ok(&json!({"metadata": {"resourceVersion": version}, "items": items}));
+        }
+        if path.ends_with("/events") {
+            let reason = body["reason"].as_str().unwrap().to_owned();
+            self.state.lock().unwrap().events.push(reason);
+            return ok(&body);
+        }
+        if path.contains("/leases") {
+            return self.lease(&method, body);
+        }
+        let Some(name) = path.strip_prefix("/api/v1/nodes/") else {
+            return status(404, "NotFound");
+        };
+        let name = name.trim_end_matches("/status");
+        let Some(mut node) = self.node(name) else { return status(404, "NotFound") };
+        match method {
+            Method::GET => ok(&node),
+            Method::DELETE => {
+                if body["preconditions"]["uid"] != node["metadata"]["uid"] {
+                    return status(409, "Conflict");
+                }
+                let state = &mut *self.state.lock().unwrap();
+                state.version += 1;
+                state.nodes.remove(name);
+                state.log.push((state.version, json!({"type": "DELETED", "object": node})));
+                self.changed.notify_waiters();
+                ok(&json!({"kind": "Status", "status": "Success"}))
+            }
+            Method::PATCH => {
+                let version = &body["metadata"]["resourceVersion"];
+                if !version.is_null() && *version != node["metadata"]["resourceVersion"] {
+                    return status(409, "Conflict");
+                }
+                merge(&mut node, &body);
+                ok(&self.put(node))
+            }
+            _ => status(405, "MethodNotAllowed"),
+        }
+    }
+
+    fn watch(&self, from: u64) -> Response<Body> {
+        let this = self.clone();
+        let frames = futures::stream::unfold(from, move |seen| {
+            let this = this.clone();
+            async move {
+                loop {
+                    let changed = this.changed.notified();
+                    let next = {
+                        let state = this.state.lock().unwrap();
+                        state.log.iter().find(|(version, _)| *version > seen).cloned()
+                    };
+                    if let Some((version, event)) = next {
+                        let line = Bytes::from(format!("{event}\n"));
+                        return Some((Ok(hyper::body::Frame::data(line)), version));
+                    }
+                    changed.await;
+                }
+            }
+        });
+        Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
+    }
+
+    fn lease(&self, method: &Method, body: Value) -> Response<Body> {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        let mut new = body;
+        match (method, &state.lease) {
+            (&Method::GET, Some(lease)) => return ok(lease),
+            (&Method::GET, None) => return status(404, "NotFound"),
+            (&Method::PUT, Some(lease))
+                if lease["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"] =>
+            {
+                return status(409, "Conflict");
+            }
+            _ => {}
+        }
+        new["metadata"]["resourceVersion"] = state.version.to_string().into();
+        state.lease = Some(new.clone());
+        ok(&new)
+    }
+}
+
+/// Merges as a strategic merge patch does, as far as nodes need it.
+fn merge(into: &mut Value, patch: &Value) {
+    if let (Value::Object(into), Value::Object(patch)) = (&mut *into, patch) {
+        for (key, value) in patch {
+            if value.is_null() {
+                into.remove(key);
+            } else {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        return;
+    }
+    *into = match patch {
+        Value::Array(items) => {
+            items.iter().filter(|item| item.get("$patch").is_none()).cloned().collect()
+        }
+        other => other.clone(),
+    };
+}
+
+fn ok(value: &Value) -> Response<Body> {
+    let bytes = Bytes::from(value.to_string());
+    Response::new(http_body_util::Full::new(bytes).boxed_unsync())
+}
+
+fn status(code: u16, reason: &str) -> Response<Body> {
+    let value = json!({"kind": "Status", "code": code, "reason": reason, "message": reason});
+    let mut response = ok(&value);
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+    response
+}

@@ -1,0 +1,8 @@
+//! The provider against small fakes with behavior, in virtual time and without sockets.
+//!
+//! What a real vCenter and a real API server do in full is the simulator's business; these fakes know one inventory
+//! and one list of nodes, and count calls.
+
+mod cluster;
+mod scenarios;
+mod vcenter;

@@ -1,0 +1,412 @@
+//! From join to deletion, with what can go wrong on the way.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use provider::{Config, Deps, LeaderElection, Options, RunError, UnknownKeys};
+use serde_json::Value;
+use tokio::{task::JoinHandle, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::{cluster::Cluster, vcenter::Vcenter};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn uuid(n: usize) -> String {
+    format!("42301ab2-c3d4-e5f6-0000-{n:012}")
+}
+
+/// As a guest of hardware version 13 reports it.
+fn swapped(n: usize) -> String {
+    format!("b21a3042-d4c3-f6e5-0000-{n:012}")
+}
+
+fn lines(calls: &BTreeMap<String, usize>) -> String {
+    calls.iter().map(|(name, n)| format!("{name} {n}\n")).collect()
+}
+
+struct Lab {
+    vcenter: Vcenter,
+    cluster: Cluster,
+    stop: CancellationToken,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options: Options) -> Lab {
+    let (config, _) = Config::parse("vsphere.conf", config, UnknownKeys::Refuse).unwrap();
+    let transports: BTreeMap<String, _> =
+        config.vcenters.iter().map(|v| (v.endpoint.name.clone(), vcenter.transport())).collect();
+    let deps = Deps {
+        connect: Arc::new(move |v| Ok(transports[&v.endpoint.name].clone())),
+        identity: "a".to_owned(),
+        epoch: "2026-01-01T00:00:00Z".parse().unwrap(),
+        ..Deps::new(cluster.client())
+    };
+    let stop = deps.stop.clone();
+    let running = tokio::spawn(provider::run(config, options, deps));
+    Lab { vcenter: vcenter.clone(), cluster: cluster.clone(), stop, running }
+}
+
+const PLAIN: &str = "global: {server: vc, user: ccm, password: secret}";
+const ZONES: &str = "global: {server: vc, user: ccm, password: secret}\nlabels: {zone: k8s-zone, region: k8s-region}";
+
+/// A lab with `n` nodes and machines.
+fn lab(n: usize, config: &str) -> Lab {
+    let (vcenter, cluster) = (Vcenter::new().with_zones(), Cluster::new());
+    for i in 0..n {
+        let name = format!("node-{i:03}");
+        vcenter.add(
+            &format!("vm-{i}"),
+            &uuid(i),
+            &name,
+            Some(&format!("10.0.{}.{}", i / 250, i % 250 + 1)),
+        );
+        cluster.join(&name, &swapped(i));
+    }
+    start(&vcenter, &cluster, config, Options::default())
+}
+
+fn is_initialized(node: &Value) -> bool {
+    node["spec"]["providerID"].as_str().is_some_and(|id| id.starts_with("vsphere://"))
+        && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
+        && node["status"]["addresses"].as_array().is_some_and(|a| !a.is_empty())
+}
+
+fn internal_ip(node: &Value) -> String {
+    let addresses = node["status"]["addresses"].as_array().unwrap();
+    let found = addresses.iter().find(|a| a["type"] == "InternalIP").unwrap();
+    found["address"].as_str().unwrap().to_owned()
+}
+
+impl Lab {
+    fn all_initialized(&self) -> bool {
+        (0..self.cluster.n_nodes())
+            .all(|i| is_initialized(&self.cluster.node(&format!("node-{i:03}")).unwrap()))
+    }
+
+    async fn finish(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+        assert!(!self.vcenter.has_session(), "logged out");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_joins_with_addresses_labels_and_provider_id() {
+    let lab = lab(1, ZONES);
+    sleep(5 * SECOND).await;
+    let node = lab.cluster.node("node-000").unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&serde_json::json!([
+        node["spec"], node["metadata"]["labels"], node["status"]["addresses"],
+    ])).unwrap(), @r#"
+    [
+      {
+        "providerID": "vsphere://42301ab2-c3d4-e5f6-0000-000000000000"
+      },
+      {
+        "beta.kubernetes.io/instance-type": "vsphere-vm.cpu-4.mem-8gb.os-ubuntu",
+        "failure-domain.beta.kubernetes.io/region": "eu",
+        "failure-domain.beta.kubernetes.io/zone": "a",
+        "node.kubernetes.io/instance-type": "vsphere-vm.cpu-4.mem-8gb.os-ubuntu",
+        "topology.kubernetes.io/region": "eu",
+        "topology.kubernetes.io/zone": "a"
+      },
+      [
+        {
+          "type": "Hostname",
+          "address": "node-000"
+        },
+        {
+          "type": "InternalIP",
+          "address": "10.0.0.1"
+        },
+        {
+          "type": "ExternalIP",
+          "address": "10.0.0.1"
+        }
+      ]
+    ]
+    "#);
+    insta::assert_snapshot!(lines(&lab.vcenter.take_calls()), @r#"
+    CreateFilter 1
+    CreateListView 1
+    FindAllByUuid 1
+    GET id 4
+    Login 1
+    POST session 1
+    POST tag-association?~action=list-attached-tags-on-objects 1
+    RetrievePropertiesEx 1
+    RetrieveServiceContent 1
+    WaitForUpdatesEx 2
+    "#);
+    insta::assert_snapshot!(lab.cluster.take_writes().join("\n"), @r#"
+    PATCH nodes/node-000/status
+    PATCH nodes/node-000
+    POST namespaces/default/events
+    "#);
+    assert_eq!(lab.cluster.events(), ["Synced"]);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_nodes_join_in_few_calls() {
+    let lab = lab(500, ZONES);
+    sleep(120 * SECOND).await;
+    assert!(lab.all_initialized());
+    let calls = lab.vcenter.take_calls();
+    let n_calls: usize = calls.values().sum();
+    assert!(n_calls <= 20 + 500 / 50, "{calls:?}");
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_called_per_node_while_nothing_changes() {
+    let lab = lab(50, ZONES);
+    sleep(60 * SECOND).await;
+    assert!(lab.all_initialized());
+    lab.vcenter.take_calls();
+    lab.cluster.take_writes();
+    sleep(3600 * SECOND).await;
+    let calls = lab.vcenter.take_calls();
+    assert!(calls.keys().all(|name| name == "WaitForUpdatesEx"), "{calls:?}");
+    assert!(calls.values().sum::<usize>() <= 3600 / 30, "{calls:?}");
+    assert!(lab.cluster.take_writes().is_empty());
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_follow_the_guest_and_survive_its_silence() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.edit("vm-1", |vm| vm.address = Some("10.9.9.9".to_owned()));
+    sleep(SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.9.9.9");
+    lab.cluster.take_writes();
+    lab.vcenter.edit("vm-1", |vm| vm.address = None);
+    sleep(700 * SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.9.9.9");
+    assert!(lab.cluster.take_writes().is_empty());
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_off_taints_its_node_until_it_is_ready() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.edit("vm-1", |vm| vm.power = "poweredOff");
+    sleep(20 * SECOND).await;
+    assert!(
+        lab.cluster.node("node-001").unwrap()["spec"]["taints"].is_null(),
+        "ready nodes are not judged"
+    );
+    lab.vcenter.take_calls();
+    lab.cluster.set_ready("node-001", false);
+    sleep(20 * SECOND).await;
+    let taints = lab.cluster.node("node-001").unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints[0]["key"], "node.cloudprovider.kubernetes.io/shutdown");
+    assert_eq!(
+        lab.cluster.take_writes().iter().filter(|w| **w == "PATCH nodes/node-001").count(),
+        2,
+        "once to initialize, once to taint"
+    );
+    let calls = lab.vcenter.take_calls();
+    assert!(calls.keys().all(|name| name == "WaitForUpdatesEx"), "{calls:?}");
+    lab.vcenter.edit("vm-1", |vm| vm.power = "poweredOn");
+    lab.cluster.set_ready("node-001", true);
+    sleep(10 * SECOND).await;
+    assert!(lab.cluster.node("node-001").unwrap()["spec"]["taints"].is_null());
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_machine_takes_its_node_along_in_four_calls() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.take_calls();
+    lab.vcenter.remove("vm-1");
+    sleep(SECOND).await;
+    lab.cluster.set_ready("node-001", false);
+    sleep(10 * SECOND).await;
+    assert!(lab.cluster.node("node-001").is_none());
+    assert_eq!(lab.cluster.n_nodes(), 2);
+    let calls = lab.vcenter.take_calls();
+    assert!(calls.values().sum::<usize>() <= 4, "{calls:?}");
+    assert!(lab.cluster.events().contains(&"DeletingNode".to_owned()));
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_cannot_be_seen_is_not_gone() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.hide("vm-1");
+    lab.cluster.set_ready("node-001", false);
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_vcenter_deletes_nothing_and_is_left_in_time() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.black_hole(true);
+    lab.vcenter.remove("vm-1");
+    lab.cluster.set_ready("node-001", false);
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.vcenter.black_hole(false);
+    sleep(240 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 2, "{:?}", lab.vcenter.take_calls());
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_session_costs_one_login_and_no_write() {
+    let lab = lab(100, ZONES);
+    sleep(60 * SECOND).await;
+    assert!(lab.all_initialized());
+    lab.vcenter.take_calls();
+    lab.cluster.take_writes();
+    lab.vcenter.end_session();
+    sleep(SECOND).await;
+    let calls = lab.vcenter.take_calls();
+    assert_eq!(calls.get("Login"), Some(&1), "{calls:?}");
+    assert!(calls.values().sum::<usize>() <= 10 + 100 / 50, "{calls:?}");
+    lab.vcenter.edit("vm-7", |vm| vm.address = Some("10.9.9.9".to_owned()));
+    sleep(SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-007").unwrap()), "10.9.9.9");
+    assert_eq!(lab.cluster.take_writes().len(), 1);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_fault_of_the_wait_is_survived() {
+    for fault in [
+        "InvalidCollectorVersion",
+        "RequestCanceled",
+        "NotAuthenticated",
+        "SystemError",
+        "ManagedObjectNotFound",
+    ] {
+        let lab = lab(3, PLAIN);
+        sleep(10 * SECOND).await;
+        lab.vcenter.fault("WaitForUpdatesEx", fault, 1);
+        lab.vcenter.edit("vm-0", |vm| vm.address = Some("10.8.8.8".to_owned()));
+        sleep(30 * SECOND).await;
+        lab.vcenter.edit("vm-1", |vm| vm.address = Some("10.9.9.9".to_owned()));
+        sleep(30 * SECOND).await;
+        assert_eq!(internal_ip(&lab.cluster.node("node-000").unwrap()), "10.8.8.8", "{fault}");
+        assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.9.9.9", "{fault}");
+        lab.finish().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_machines_of_one_uuid_are_nobodys() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    vcenter.add("vm-2", &uuid(1), "node-001", Some("10.0.0.2"));
+    cluster.join("node-001", &swapped(1));
+    let lab = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(300 * SECOND).await;
+    assert!(lab.cluster.take_writes().is_empty());
+    lab.vcenter.remove("vm-2");
+    sleep(300 * SECOND).await;
+    assert!(is_initialized(&lab.cluster.node("node-001").unwrap()));
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_machines_gone_at_once_are_held_and_then_let_go() {
+    let lab = lab(20, PLAIN);
+    sleep(10 * SECOND).await;
+    for i in 0..6 {
+        lab.vcenter.remove(&format!("vm-{i}"));
+        lab.cluster.set_ready(&format!("node-{i:03}"), false);
+    }
+    sleep(25 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 20);
+    assert!(lab.cluster.events().contains(&"NodeDeletionHeld".to_owned()));
+    sleep(15 * SECOND).await;
+    assert!(lab.cluster.n_nodes() < 20 && lab.cluster.n_nodes() >= 14);
+    sleep(60 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 14);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_vcenter_at_the_same_place_says_nothing() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    for i in 0..3 {
+        lab.vcenter.remove(&format!("vm-{i}"));
+        lab.cluster.set_ready(&format!("node-{i:03}"), false);
+    }
+    lab.vcenter.become_another();
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    assert_eq!(lab.vcenter.take_calls().get("Login"), Some(&1), "no credential to another vCenter");
+    lab.stop.cancel();
+    lab.running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_password_is_not_tried_in_a_storm() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    cluster.join("node-001", &swapped(1));
+    let config = "global: {server: vc, user: ccm, password: wrong}";
+    let lab = start(&vcenter, &cluster, config, Options::default());
+    sleep(600 * SECOND).await;
+    let n_logins = lab.vcenter.take_calls()["Login"];
+    assert!((3..=5).contains(&n_logins), "{n_logins}");
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarting_writes_nothing_and_deletes_only_after_two_looks() {
+    let first = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    first.finish().await;
+    cluster.take_writes();
+    let second = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(600 * SECOND).await;
+    assert!(cluster.take_writes().is_empty());
+    second.finish().await;
+    vcenter.remove("vm-1");
+    cluster.set_ready("node-001", false);
+    let third = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(4 * SECOND).await;
+    assert_eq!(cluster.n_nodes(), 3);
+    sleep(30 * SECOND).await;
+    assert_eq!(cluster.n_nodes(), 2);
+    third.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_one_replica_works_and_the_lease_is_given_back() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    let options =
+        Options { leader_election: Some(LeaderElection::default()), ..Options::default() };
+    let leader = start(&vcenter, &cluster, PLAIN, options);
+    sleep(5 * SECOND).await;
+    assert_eq!(cluster.lease_holder().as_deref(), Some("a"));
+    cluster.join("node-001", &swapped(1));
+    sleep(5 * SECOND).await;
+    assert!(is_initialized(&cluster.node("node-001").unwrap()));
+    leader.finish().await;
+    assert_eq!(cluster.lease_holder().as_deref(), Some(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_ends_the_run() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    let options =
+        Options { leader_election: Some(LeaderElection::default()), ..Options::default() };
+    let lab = start(&vcenter, &cluster, PLAIN, options);
+    sleep(5 * SECOND).await;
+    cluster.set_down(true);
+    let ended = tokio::time::timeout(15 * SECOND, lab.running).await.unwrap().unwrap();
+    assert!(matches!(ended, Err(RunError::LeadershipLost)), "{ended:?}");
+}

@@ -1,0 +1,484 @@
+//! A vCenter of a few dozen lines: one login, one list view, one filter, machines with properties as XML.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    fmt::Write as _,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use provider::{Transport, from_service};
+use provider_vcenter::xml::{self, Element};
+use tokio::sync::Notify;
+
+/// A machine: its UUID and addresses; everything else is derived.
+#[derive(Clone, Debug)]
+pub(crate) struct Vm {
+    pub(crate) uuid: String,
+    pub(crate) name: String,
+    pub(crate) address: Option<String>,
+    pub(crate) power: &'static str,
+    version: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    vms: BTreeMap<String, Vm>,
+    hidden: BTreeSet<String>,
+    changes: u64,
+    logins: u64,
+    session: Option<String>,
+    view: BTreeSet<String>,
+    has_filter: bool,
+    delivered: BTreeMap<String, u64>,
+    calls: Vec<String>,
+    zone_tags: bool,
+    /// Operations that answer with this fault, so many times.
+    faults: BTreeMap<&'static str, (&'static str, u32)>,
+    black_hole: bool,
+    instance: String,
+}
+
+/// The fake.
+#[derive(Clone, Debug)]
+pub(crate) struct Vcenter {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+impl Vcenter {
+    pub(crate) fn new() -> Self {
+        let state = State { instance: "i-1".to_owned(), ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
+    }
+
+    pub(crate) fn with_zones(self) -> Self {
+        self.state.lock().unwrap().zone_tags = true;
+        self
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.state.lock().unwrap());
+        self.changed.notify_waiters();
+        result
+    }
+
+    pub(crate) fn add(&self, id: &str, uuid: &str, name: &str, address: Option<&str>) {
+        self.change(|state| {
+            state.changes += 1;
+            let vm = Vm {
+                uuid: uuid.to_owned(),
+                name: name.to_owned(),
+                address: address.map(str::to_owned),
+                power: "poweredOn",
+                version: state.changes,
+            };
+            state.vms.insert(id.to_owned(), vm);
+        });
+    }
+
+    pub(crate) fn edit(&self, id: &str, edit: impl FnOnce(&mut Vm)) {
+        self.change(|state| {
+            state.changes += 1;
+            let version = state.changes;
+            let vm = state.vms.get_mut(id).unwrap();
+            edit(vm);
+            vm.version = version;
+        });
+    }
+
+    pub(crate) fn remove(&self, id: &str) {
+        self.change(|state| state.vms.remove(id));
+    }
+
+    pub(crate) fn hide(&self, id: &str) {
+        self.change(|state| state.hidden.insert(id.to_owned()));
+    }
+
+    /// Ends the session as an administrator or a restart would.
+    pub(crate) fn end_session(&self) {
+        self.change(|state| {
+            state.session = None;
+            state.has_filter = false;
+            state.view.clear();
+        });
+    }
+
+    pub(crate) fn fault(&self, operation: &'static str, fault: &'static str, times: u32) {
+        self.change(|state| state.faults.insert(operation, (fault, times)));
+    }
+
+    pub(crate) fn black_hole(&self, on: bool) {
+        self.change(|state| state.black_hole = on);
+    }
+
+    pub(crate) fn become_another(&self) {
+        self.end_session();
+        self.change(|state| state.instance = "i-2".to_owned());
+    }
+
+    /// Calls since the last question, by operation.
+    pub(crate) fn take_calls(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for call in std::mem::take(&mut self.state.lock().unwrap().calls) {
+            *counts.entry(call).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    pub(crate) fn has_session(&self) -> bool {
+        self.state.lock().unwrap().session.is_some()
+    }
+
+    pub(crate) fn transport(&self) -> Transport {
+        let this = self.clone();
+        from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
+            let this = this.clone();
+            async move { Ok::<_, Infallible>(this.serve(request).await) }
+        }))
+    }
+
+    async fn serve(&self, request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
+        if self.state.lock().unwrap().black_hole {
+            self.state.lock().unwrap().calls.push("(black hole)".to_owned());
+            std::future::pending::<()>().await;
+        }
+        let path = request.uri().to_string();
+        let cookie = request.headers().get("cookie").map(|c| c.to_str().unwrap().to_owned());
+        let method = request.method().clone();
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        if path != "/sdk" {
+            return self.rest(&method, &path, &text);
+        }
+        let envelope = xml::parse(&text).unwrap();
+        let call = envelope.child("Body").unwrap().children[0].clone();
+        let name = call.name.clone();
+        self.state.lock().unwrap().calls.push(name.clone());
+        let injected = {
+            let faults = &mut self.state.lock().unwrap().faults;
+            match faults.iter_mut().find(|(operation, _)| **operation == name) {
+                Some((_, (fault, times))) if *times > 0 => {
+                    *times -= 1;
+                    Some(*fault)
+                }
+                _ => None,
+            }
+        };
+        if let Some(fault) = injected {
+            return soap_fault(fault, "");
+        }
+        let is_open = matches!(name.as_str(), "RetrieveServiceContent" | "Login");
+        let session = self.state.lock().unwrap().session.clone();
+        if !is_open && (session.is_none() || cookie != session) {
+            return soap_fault("NotAuthenticated", "");
+        }
+        match self.soap(&call).await {
+            Ok(inner) => {
+                let mut response = answer(
+                    200,
+                    format!(
+                        "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
+                     xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"><soapenv:Body>\
+                     <{name}Response xmlns=\"urn:vim25\">{inner}</{name}Response></soapenv:Body></soapenv:Envelope>"
+                    ),
+                );
+                if name == "Login" {
+                    let session = self.state.lock().unwrap().session.clone().unwrap();
+                    let value = format!("{session}; Path=/; HttpOnly");
+                    response.headers_mut().insert("set-cookie", value.parse().unwrap());
+                }
+                response
+            }
+            Err((fault, fields)) => soap_fault(fault, &fields),
+        }
+    }
+
+    async fn soap(&self, call: &Element) -> Result<String, (&'static str, String)> {
+        match call.name.as_str() {
+            "RetrieveServiceContent" => {
+                let instance = self.state.lock().unwrap().instance.clone();
+                Ok(format!(
+                    "<returnval><rootFolder type=\"Folder\">group-d1</rootFolder>\
+                     <propertyCollector type=\"PropertyCollector\">pc</propertyCollector>\
+                     <viewManager type=\"ViewManager\">ViewManager</viewManager>\
+                     <about><version>8.0.3</version><instanceUuid>{instance}</instanceUuid></about>\
+                     <sessionManager type=\"SessionManager\">SessionManager</sessionManager>\
+                     <searchIndex type=\"SearchIndex\">SearchIndex</searchIndex></returnval>"
+                ))
+            }
+            "Login" => self.change(|state| {
+                if call.text_of("password") != Some("secret") {
+                    return Err(("InvalidLogin", String::new()));
+                }
+                state.logins += 1;
+                state.session = Some(format!("vmware_soap_session=s{}", state.logins));
+                Ok("<returnval><key>k</key></returnval>".to_owned())
+            }),
+            "Logout" => {
+                self.end_session();
+                Ok(String::new())
+            }
+            "FindAllByUuid" => {
+                let uuid = call.text_of("uuid").unwrap().to_lowercase();
+                let state = self.state.lock().unwrap();
+                Ok(visible(&state)
+                    .filter(|(_, vm)| vm.uuid == uuid)
+                    .map(|(id, _)| format!("<returnval type=\"VirtualMachine\">{id}</returnval>"))
+                    .collect())
+            }
+            "CreateContainerView" => {
+                Ok("<returnval type=\"ContainerView\">inventory</returnval>".to_owned())
+            }
+            "CreateListView" => self.change(|state| {
+                state.view = ids(call, "obj");
+                state.delivered.clear();
+                match state.view.iter().find(|id| !state.vms.contains_key(*id)) {
+                    Some(id) => Err(gone(id)),
+                    None => Ok("<returnval type=\"ListView\">list</returnval>".to_owned()),
+                }
+            }),
+            "ModifyListView" => self.change(|state| {
+                let mut unresolved = String::new();
+                for id in ids(call, "add") {
+                    if state.vms.contains_key(&id) {
+                        state.view.insert(id);
+                    } else {
+                        let _ = write!(
+                            unresolved,
+                            "<returnval type=\"VirtualMachine\">{id}</returnval>"
+                        );
+                    }
+                }
+                for id in ids(call, "remove") {
+                    state.view.remove(&id);
+                }
+                Ok(unresolved)
+            }),
+            "DestroyView" | "DestroyPropertyFilter" => Ok(String::new()),
+            "CreateFilter" => {
+                self.change(|state| state.has_filter = true);
+                Ok("<returnval type=\"PropertyFilter\">f</returnval>".to_owned())
+            }
+            "RetrievePropertiesEx" => self.retrieve(call),
+            "WaitForUpdatesEx" => self.wait(call).await,
+            other => panic!("the fake does not know {other}"),
+        }
+    }
+
+    fn retrieve(&self, call: &Element) -> Result<String, (&'static str, String)> {
+        let spec = call.child("specSet").unwrap();
+        let starts: Vec<Element> =
+            spec.all("objectSet").map(|o| o.child("obj").unwrap().clone()).collect();
+        let state = self.state.lock().unwrap();
+        let mut objects = String::new();
+        match starts[0].type_attr.as_deref().unwrap() {
+            "ContainerView" => {
+                for (id, vm) in visible(&state) {
+                    let _ = write!(
+                        objects,
+                        "<objects><obj type=\"VirtualMachine\">{id}</obj><propSet><name>config.uuid</name>\
+                         <val>{}</val></propSet></objects>",
+                        vm.uuid
+                    );
+                }
+            }
+            "VirtualMachine" => {
+                for start in &starts {
+                    let Some(vm) = state.vms.get(&start.text) else {
+                        return Err(gone(&start.text));
+                    };
+                    if state.hidden.contains(&start.text) {
+                        continue;
+                    }
+                    let _ = write!(
+                        objects,
+                        "<objects><obj type=\"VirtualMachine\">{}</obj><propSet><name>config.uuid</name>\
+                         <val>{}</val></propSet></objects>",
+                        start.text, vm.uuid
+                    );
+                }
+            }
+            "Folder"
+                if spec.child("propSet").unwrap().text_of("pathSet") == Some("childEntity") =>
+            {
+                objects = "<objects><obj type=\"Folder\">group-d1</obj><propSet><name>childEntity</name><val>\
+                    <ManagedObjectReference type=\"Datacenter\">datacenter-1</ManagedObjectReference></val></propSet></objects>"
+                    .to_owned();
+            }
+            _ => {
+                for (kind, id, parent) in [
+                    ("HostSystem", "host-1", "ClusterComputeResource\">domain-c1"),
+                    ("ResourcePool", "resgroup-1", "ClusterComputeResource\">domain-c1"),
+                    ("ClusterComputeResource", "domain-c1", "Datacenter\">datacenter-1"),
+                    ("Folder", "group-v1", "Datacenter\">datacenter-1"),
+                    ("Datacenter", "datacenter-1", "Folder\">group-d1"),
+                ] {
+                    let _ = write!(
+                        objects,
+                        "<objects><obj type=\"{kind}\">{id}</obj><propSet><name>parent</name>\
+                         <val type=\"{parent}</val></propSet></objects>"
+                    );
+                }
+                objects.push_str("<objects><obj type=\"Folder\">group-d1</obj></objects>");
+            }
+        }
+        Ok(format!("<returnval>{objects}</returnval>"))
+    }
+
+    async fn wait(&self, call: &Element) -> Result<String, (&'static str, String)> {
+        let seconds: u64 =
+            call.child("options").unwrap().text_of("maxWaitSeconds").unwrap().parse().unwrap();
+        let until = tokio::time::Instant::now() + Duration::from_secs(seconds);
+        let session = self.state.lock().unwrap().session.clone();
+        if call.text_of("version").is_none() {
+            self.state.lock().unwrap().delivered.clear();
+        }
+        loop {
+            let changed = self.changed.notified();
+            let updates = {
+                let mut state = self.state.lock().unwrap();
+                if state.session != session {
+                    return Err(("NotAuthenticated", String::new()));
+                }
+                if !state.has_filter {
+                    return Err(("InvalidCollectorVersion", String::new()));
+                }
+                updates(&mut state)
+            };
+            if !updates.is_empty() {
+                let version = self.state.lock().unwrap().changes;
+                return Ok(format!(
+                    "<returnval><version>v{version}</version><filterSet>{updates}</filterSet></returnval>"
+                ));
+            }
+            if tokio::time::timeout_at(until, changed).await.is_err() {
+                return Ok(String::new());
+            }
+        }
+    }
+
+    fn rest(&self, method: &http::Method, path: &str, body: &str) -> Response<Full<Bytes>> {
+        let what = path.rsplit('/').next().unwrap().split(':').next().unwrap().to_owned();
+        self.state.lock().unwrap().calls.push(format!("{method} {what}"));
+        let value = match what.as_str() {
+            "session" => serde_json::json!("rest-1"),
+            "tag-association?~action=list-attached-tags-on-objects" => {
+                let asked: serde_json::Value = serde_json::from_str(body).unwrap();
+                let objects = asked["object_ids"].as_array().unwrap();
+                let tagged = |object: &&serde_json::Value| {
+                    matches!(object["id"].as_str(), Some("domain-c1" | "datacenter-1"))
+                };
+                let with_tags = |object: &serde_json::Value| {
+                    let tag = if object["id"] == "domain-c1" { "zone-a" } else { "region-eu" };
+                    serde_json::json!({"object_id": object, "tag_ids": [tag]})
+                };
+                objects.iter().filter(tagged).map(with_tags).collect()
+            }
+            "id" => match path.rsplit_once("id:").unwrap().1 {
+                "zone-a" => serde_json::json!({"name": "a", "category_id": "cat-zone"}),
+                "region-eu" => serde_json::json!({"name": "eu", "category_id": "cat-region"}),
+                "cat-zone" => serde_json::json!({"name": "k8s-zone"}),
+                "cat-region" => serde_json::json!({"name": "k8s-region"}),
+                other => panic!("{other}"),
+            },
+            other => panic!("the fake does not know {other}"),
+        };
+        answer(200, serde_json::json!({"value": value}).to_string())
+    }
+}
+
+fn visible(state: &State) -> impl Iterator<Item = (&String, &Vm)> {
+    state.vms.iter().filter(|(id, _)| !state.hidden.contains(*id))
+}
+
+fn ids(call: &Element, name: &str) -> BTreeSet<String> {
+    call.all(name).map(|o| o.text.clone()).collect()
+}
+
+fn updates(state: &mut State) -> String {
+    let mut out = String::new();
+    let shown: BTreeMap<String, Vm> = visible(state)
+        .filter(|(id, _)| state.view.contains(*id))
+        .map(|(id, vm)| (id.clone(), vm.clone()))
+        .collect();
+    for (id, vm) in &shown {
+        let kind = match state.delivered.get(id) {
+            Some(version) if *version == vm.version => continue,
+            Some(_) => "modify",
+            None => "enter",
+        };
+        state.delivered.insert(id.clone(), vm.version);
+        let _ = write!(
+            out,
+            "<objectSet><kind>{kind}</kind><obj type=\"VirtualMachine\">{id}</obj>{}</objectSet>",
+            properties(vm)
+        );
+    }
+    let left: Vec<String> =
+        state.delivered.keys().filter(|id| !shown.contains_key(*id)).cloned().collect();
+    for id in left {
+        state.delivered.remove(&id);
+        let _ = write!(
+            out,
+            "<objectSet><kind>leave</kind><obj type=\"VirtualMachine\">{id}</obj></objectSet>"
+        );
+    }
+    out
+}
+
+fn properties(vm: &Vm) -> String {
+    let mut out = String::new();
+    let mut set = |name: &str, val: &str| {
+        let _ = write!(out, "<changeSet><name>{name}</name><op>assign</op>{val}</changeSet>");
+    };
+    set("config.uuid", &format!("<val>{}</val>", vm.uuid));
+    set("runtime.powerState", &format!("<val>{}</val>", vm.power));
+    set("runtime.host", "<val type=\"HostSystem\">host-1</val>");
+    set("resourcePool", "<val type=\"ResourcePool\">resgroup-1</val>");
+    set("parent", "<val type=\"Folder\">group-v1</val>");
+    set("summary.config.guestId", "<val>ubuntu64Guest</val>");
+    set("summary.config.numCpu", "<val>4</val>");
+    set("summary.config.memorySizeMB", "<val>8192</val>");
+    match &vm.address {
+        Some(address) => {
+            set("guest.hostName", &format!("<val>{}</val>", vm.name));
+            set(
+                "guest.net",
+                &format!(
+                    "<val><GuestNicInfo><ipAddress>{address}</ipAddress><deviceConfigId>4000</deviceConfigId>\
+                     </GuestNicInfo></val>"
+                ),
+            );
+        }
+        None => {
+            set("guest.hostName", "");
+            set("guest.net", "");
+        }
+    }
+    out
+}
+
+fn gone(id: &str) -> (&'static str, String) {
+    ("ManagedObjectNotFound", format!("<obj type=\"VirtualMachine\">{id}</obj>"))
+}
+
+fn soap_fault(name: &str, fields: &str) -> Response<Full<Bytes>> {
+    answer(
+        500,
+        format!(
+            "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\" \
+         xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"><e:Body><e:Fault><faultcode>ServerFaultCode</faultcode>\
+         <faultstring>injected</faultstring><detail><{name}Fault xmlns=\"urn:vim25\" xsi:type=\"{name}\">{fields}</{name}Fault>\
+         </detail></e:Fault></e:Body></e:Envelope>"
+        ),
+    )
+}
+
+fn answer(status: u16, body: String) -> Response<Full<Bytes>> {
+    Response::builder().status(status).body(Full::new(Bytes::from(body))).unwrap()
+}

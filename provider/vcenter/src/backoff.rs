@@ -1,0 +1,101 @@
+//! Growing pauses with seeded jitter: the same seed gives the same pauses on every machine.
+
+use std::time::Duration;
+
+/// A stream of pseudo-random fractions (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Jitter(u64);
+
+impl Jitter {
+    /// A stream of its own for each purpose: mix the name of the purpose into the seed.
+    pub fn new(seed: u64, purpose: &str) -> Self {
+        let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+        for byte in purpose.bytes() {
+            state = (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Self(state)
+    }
+
+    /// The next value.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// `base`, stretched by a factor in [1, 1 + `spread`).
+    ///
+    /// Rounded to milliseconds, so that a paused clock (which ticks in milliseconds) follows exactly.
+    pub fn stretch(&mut self, base: Duration, spread: f64) -> Duration {
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are what a fraction needs")]
+        let fraction = (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        let millis = base.as_secs_f64() * 1000.0 * (1.0 + spread * fraction);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "pauses are small and positive"
+        )]
+        Duration::from_millis(millis.round() as u64)
+    }
+}
+
+/// Exponential pauses: `first`, doubled each time, never above `max`, each stretched by up to half.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    first: Duration,
+    max: Duration,
+    failures: u32,
+    jitter: Jitter,
+}
+
+impl Backoff {
+    /// A fresh sequence.
+    pub fn new(first: Duration, max: Duration, jitter: Jitter) -> Self {
+        Self { first, max, failures: 0, jitter }
+    }
+
+    /// Notes a failure and says how long to wait.
+    pub fn fail(&mut self) -> Duration {
+        let base = self.first.saturating_mul(1u32 << self.failures.min(16)).min(self.max);
+        self.failures = self.failures.saturating_add(1);
+        self.jitter.stretch(base, 0.5)
+    }
+
+    /// Notes a success: the next failure waits `first` again.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Failures since the last success.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_limit_and_start_again() {
+        let s = Duration::from_secs;
+        let mut backoff = Backoff::new(s(1), s(60), Jitter::new(7, "test"));
+        let pauses: Vec<_> = (0..9).map(|_| backoff.fail()).collect();
+        assert!(pauses[0] >= s(1) && pauses[0] < s(2), "{pauses:?}");
+        assert!(pauses[8] >= s(60) && pauses[8] <= s(90), "{pauses:?}");
+        backoff.reset();
+        assert!(backoff.fail() < s(2));
+    }
+
+    #[test]
+    fn same_seed_same_numbers() {
+        let mut a = Jitter::new(1, "x");
+        let mut b = Jitter::new(1, "x");
+        let mut c = Jitter::new(1, "y");
+        let first = a.next_u64();
+        assert_eq!(first, b.next_u64());
+        assert_ne!(first, c.next_u64());
+    }
+}

@@ -1,0 +1,54 @@
+//! Where user names and passwords come from.
+
+use futures::future::BoxFuture;
+use secrecy::{ExposeSecret, SecretString};
+
+/// A user name and a password. `Debug` shows neither.
+#[derive(Clone)]
+pub struct Credential {
+    /// User name, for example `ccm@vsphere.local`.
+    pub username: String,
+    /// Password.
+    pub password: SecretString,
+}
+
+impl Credential {
+    /// A credential from plain strings.
+    pub fn new(username: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { username: username.into(), password: SecretString::from(password.into()) }
+    }
+
+    /// Whether both name and password are equal.
+    pub fn same_as(&self, other: &Credential) -> bool {
+        self.username == other.username
+            && self.password.expose_secret() == other.password.expose_secret()
+    }
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Credential(…)")
+    }
+}
+
+/// Why there is no credential. Texts never contain one.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct CredentialError(pub String);
+
+/// Asked before every login, so a rotated password is used at the next one.
+pub trait CredentialSource: Send + Sync {
+    /// The credential to use now.
+    fn credential(&self) -> BoxFuture<'_, Result<Credential, CredentialError>>;
+}
+
+/// Always the same credential.
+#[derive(Debug)]
+pub struct FixedCredential(pub Credential);
+
+impl CredentialSource for FixedCredential {
+    fn credential(&self) -> BoxFuture<'_, Result<Credential, CredentialError>> {
+        let credential = self.0.clone();
+        Box::pin(async move { Ok(credential) })
+    }
+}

@@ -1,0 +1,137 @@
+//! What can go wrong with a call, and what a caller may do about it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{BoxError, CredentialError, Fault, FaultKind};
+
+/// A call that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} at {vcenter} failed")]
+pub struct CallError {
+    /// Operation as the protocol names it.
+    pub operation: &'static str,
+    /// Name of the vCenter in the configuration.
+    pub vcenter: Arc<str>,
+    /// Why.
+    #[source]
+    pub kind: CallErrorKind,
+}
+
+/// Why a call did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum CallErrorKind {
+    /// The server answered with a fault.
+    #[error("{0}")]
+    Fault(Fault),
+    /// The vAPI endpoint answered with an error.
+    #[error("status {status}, {id}")]
+    Rest {
+        /// HTTP status.
+        status: u16,
+        /// First message id, or the type of the error.
+        id: String,
+        /// `Retry-After`, when sent.
+        retry_after: Option<Duration>,
+    },
+    /// Something in front of vCenter answered, not vCenter.
+    #[error("HTTP status {status}")]
+    Http {
+        /// HTTP status.
+        status: u16,
+        /// `Retry-After`, when sent.
+        retry_after: Option<Duration>,
+    },
+    /// No answer: refused, reset, TLS failure.
+    #[error("no answer")]
+    Transport(#[source] BoxError),
+    /// No complete answer within the deadline.
+    #[error("no complete answer within {0:?}")]
+    TimedOut(Duration),
+    /// An answer that is not what the protocol says.
+    #[error("malformed answer: {0}")]
+    Malformed(String),
+    /// No credential to log in with.
+    #[error("no usable credential")]
+    Credential(#[source] CredentialError),
+    /// Not tried: an earlier login failed and it is too early for the next one.
+    #[error("waiting {0:?} before the next login")]
+    NotYet(Duration),
+    /// Not tried: the credential was rejected, and trying it again now risks the account.
+    #[error("the credential was rejected; next attempt with the same one in {0:?}")]
+    Locked(Duration),
+    /// The endpoint answers as another vCenter than before; nothing it says is about our machines.
+    #[error("the endpoint is now another vCenter, with instance UUID {0}")]
+    OtherInstance(String),
+    /// Not tried: the client was shut down.
+    #[error("the client is closed")]
+    Closed,
+}
+
+/// What a caller may do about a failed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Once, after a new login.
+    AfterLogin,
+    /// Not before this much time has passed.
+    After(Duration),
+    /// With growing pauses.
+    WithBackoff,
+    /// The same call will fail again.
+    Never,
+}
+
+impl CallError {
+    /// What a caller may do about it. The only place that decides.
+    pub fn retry(&self) -> Retry {
+        match &self.kind {
+            CallErrorKind::Fault(fault) => match fault.kind {
+                FaultKind::NotAuthenticated => Retry::AfterLogin,
+                FaultKind::InvalidProperty(_)
+                | FaultKind::InvalidArgument(_)
+                | FaultKind::ManagedObjectNotFound(_) => Retry::Never,
+                _ => Retry::WithBackoff,
+            },
+            CallErrorKind::Rest { status: 401, .. } => Retry::AfterLogin,
+            CallErrorKind::Rest { retry_after: Some(wait), .. }
+            | CallErrorKind::Http { retry_after: Some(wait), .. }
+            | CallErrorKind::NotYet(wait)
+            | CallErrorKind::Locked(wait) => Retry::After(*wait),
+            CallErrorKind::Rest { status: 400 | 404, .. } | CallErrorKind::Closed => Retry::Never,
+            CallErrorKind::Rest { .. }
+            | CallErrorKind::Http { .. }
+            | CallErrorKind::Transport(_)
+            | CallErrorKind::TimedOut(_)
+            | CallErrorKind::Malformed(_)
+            | CallErrorKind::OtherInstance(_)
+            | CallErrorKind::Credential(_) => Retry::WithBackoff,
+        }
+    }
+
+    /// The fault, if the server answered with one.
+    pub fn fault(&self) -> Option<&FaultKind> {
+        match &self.kind {
+            CallErrorKind::Fault(fault) => Some(&fault.kind),
+            _ => None,
+        }
+    }
+
+    /// Whether the server says positively that the object does not exist (any more).
+    pub fn is_object_gone(&self) -> bool {
+        matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(_)))
+    }
+}
+
+/// An error with its causes on one line, for structured logs.
+pub struct Chain<'a>(pub &'a (dyn std::error::Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(err) = cause {
+            write!(f, ": {err}")?;
+            cause = err.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Faults that a vCenter answers, decided by `xsi:type` alone.
+
+use std::fmt;
+
+use crate::{MoRef, xml::Element};
+
+/// A fault with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which class.
+    pub kind: FaultKind,
+    /// What the server said, for the log.
+    pub message: String,
+}
+
+/// The fault classes that steer behavior; everything else keeps its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Wrong user or password, or a locked account.
+    InvalidLogin,
+    /// No session, or one that expired or was ended.
+    NotAuthenticated,
+    /// Logged in, but not allowed. Never to be read as "not there".
+    NoPermission,
+    /// The object was deleted; the only positive proof that a reference is gone.
+    ManagedObjectNotFound(Option<MoRef>),
+    /// A property path that this server does not know.
+    InvalidProperty(String),
+    /// A version that this session's collector did not issue.
+    InvalidCollectorVersion,
+    /// A blocked wait was cut off by the server.
+    RequestCanceled,
+    /// A malformed argument.
+    InvalidArgument(String),
+    /// The catch-all of a vCenter in trouble.
+    SystemError,
+    /// The host that would answer is not connected.
+    HostNotConnected,
+    /// Any other class, by name.
+    Other(String),
+}
+
+impl Fault {
+    /// Reads a fault from the element that carries its `xsi:type`.
+    pub fn read(element: &Element, message: &str) -> Self {
+        let name = match &element.xsi_type {
+            Some(name) => name.as_str(),
+            // Generated clients decide by element name; a server that leaves xsi:type out means that.
+            None => element.name.strip_suffix("Fault").unwrap_or(&element.name),
+        };
+        let kind = match name {
+            "InvalidLogin" => FaultKind::InvalidLogin,
+            "NotAuthenticated" => FaultKind::NotAuthenticated,
+            "NoPermission" => FaultKind::NoPermission,
+            "ManagedObjectNotFound" => {
+                FaultKind::ManagedObjectNotFound(element.child("obj").and_then(MoRef::read))
+            }
+            "InvalidProperty" => {
+                FaultKind::InvalidProperty(element.text_of("name").unwrap_or_default().to_owned())
+            }
+            "InvalidCollectorVersion" => FaultKind::InvalidCollectorVersion,
+            "RequestCanceled" => FaultKind::RequestCanceled,
+            "InvalidArgument" => FaultKind::InvalidArgument(
+                element.text_of("invalidProperty").unwrap_or_default().to_owned(),
+            ),
+            "SystemError" => FaultKind::SystemError,
+            "HostNotConnected" => FaultKind::HostNotConnected,
+            other => FaultKind::Other(other.to_owned()),
+        };
+        Self { kind, message: message.trim().to_owned() }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            FaultKind::ManagedObjectNotFound(Some(object)) => {
+                write!(f, "fault ManagedObjectNotFound for {object}")?;
+            }
+            FaultKind::ManagedObjectNotFound(None) => write!(f, "fault ManagedObjectNotFound")?,
+            FaultKind::InvalidProperty(name) => write!(f, "fault InvalidProperty for {name:?}")?,
+            FaultKind::InvalidArgument(name) => write!(f, "fault InvalidArgument for {name:?}")?,
+            FaultKind::Other(name) => write!(f, "fault {name}")?,
+            kind => write!(f, "fault {kind:?}")?,
+        }
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}

@@ -1,0 +1,130 @@
+//! Reads that need no object of the session: searches, time, properties.
+
+use crate::{
+    CallError, FilterSpec, MoRef, ObjectContent, Page, ServiceContent, Vcenter,
+    soap::Scope,
+    xml::{Element, XmlWriter},
+};
+
+impl Vcenter {
+    /// `CurrentTime`: the cheapest call that keeps a session alive.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn current_time(&self) -> Result<(), CallError> {
+        let deadline = self.inner.settings.call_deadline;
+        self.soap("CurrentTime", Scope::Any, deadline, |_, out| {
+            out.reference("_this", &MoRef::new("ServiceInstance", "ServiceInstance"));
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// `FindAllByUuid` over virtual machines by BIOS UUID. Empty says only that the caller sees none.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn find_all_by_uuid(&self, uuid: &str) -> Result<Vec<MoRef>, CallError> {
+        self.find("FindAllByUuid", "uuid", uuid).await
+    }
+
+    /// `FindAllByDnsName` over virtual machines, as their guests report it.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn find_all_by_dns_name(&self, name: &str) -> Result<Vec<MoRef>, CallError> {
+        self.find("FindAllByDnsName", "dnsName", name).await
+    }
+
+    async fn find(
+        &self,
+        operation: &'static str,
+        argument: &str,
+        value: &str,
+    ) -> Result<Vec<MoRef>, CallError> {
+        let deadline = self.inner.settings.call_deadline;
+        let answer = self
+            .soap(operation, Scope::Any, deadline, |content, out| {
+                out.reference("_this", &content.search_index);
+                out.text(argument, value);
+                out.text("vmSearch", "true");
+            })
+            .await?;
+        answer
+            .all("returnval")
+            .map(|value| {
+                MoRef::read(value).ok_or_else(|| self.malformed(operation, "not a reference"))
+            })
+            .collect()
+    }
+
+    /// `RetrievePropertiesEx`, all pages.
+    ///
+    /// # Errors
+    ///
+    /// As every call. `ManagedObjectNotFound` names a starting object that is gone.
+    pub async fn retrieve(&self, spec: &FilterSpec) -> Result<Vec<ObjectContent>, CallError> {
+        let deadline = self.inner.settings.call_deadline;
+        let page_size = self.inner.settings.page_size;
+        let answer = self
+            .soap("RetrievePropertiesEx", Scope::Any, deadline, |content, out| {
+                write_retrieve(content, spec, page_size, out);
+            })
+            .await?;
+        let Page { mut objects, mut token } = Page::read(&answer);
+        while let Some(next) = token {
+            // Paging tokens belong to the session; one that was lost meanwhile fails the read as a whole.
+            let session = self.session().await?;
+            let page = self.continue_retrieve(&session, &next).await?;
+            objects.extend(page.objects);
+            token = page.token;
+        }
+        Ok(objects)
+    }
+
+    pub(crate) async fn retrieve_first(
+        &self,
+        session: &crate::Session,
+        spec: &FilterSpec,
+    ) -> Result<Page, CallError> {
+        let deadline = self.inner.settings.call_deadline;
+        let page_size = self.inner.settings.page_size;
+        let answer: Element = self
+            .soap("RetrievePropertiesEx", Scope::Of(session), deadline, |content, out| {
+                write_retrieve(content, spec, page_size, out);
+            })
+            .await?;
+        Ok(Page::read(&answer))
+    }
+
+    pub(crate) async fn continue_retrieve(
+        &self,
+        session: &crate::Session,
+        token: &str,
+    ) -> Result<Page, CallError> {
+        let deadline = self.inner.settings.call_deadline;
+        let answer = self
+            .soap("ContinueRetrievePropertiesEx", Scope::Of(session), deadline, |content, out| {
+                out.reference("_this", &content.property_collector);
+                out.text("token", token);
+            })
+            .await?;
+        Ok(Page::read(&answer))
+    }
+}
+
+fn write_retrieve(
+    content: &ServiceContent,
+    spec: &FilterSpec,
+    page_size: u32,
+    out: &mut XmlWriter,
+) {
+    out.reference("_this", &content.property_collector);
+    spec.write("specSet", out);
+    out.nest("options", "", |out| {
+        out.text("maxObjects", &page_size.to_string());
+    });
+}

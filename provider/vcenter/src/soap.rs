@@ -1,0 +1,246 @@
+//! SOAP over the transport: envelope, cookie, faults, login, and one re-login per call.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use http_body_util::Full;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::{
+    CallError, CallErrorKind, Fault, FaultKind, MoRef, ServiceContent, Session, Vcenter,
+    client::Answer,
+    xml::{self, Element, XmlWriter},
+};
+
+/// Sent by the reference provider to every release; servers take it (`cpi-vsphere` 2.2).
+const SOAP_ACTION: &str = "urn:vim25/9.1.0.0";
+const COOKIE: &str = "vmware_soap_session";
+/// A logout that takes longer is not worth holding up the end of the process.
+const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Whose session a call belongs to.
+pub(crate) enum Scope<'a> {
+    /// Any: a lost session is replaced and the call repeated once.
+    Any,
+    /// Exactly this one: objects in the arguments die with it.
+    Of(&'a Session),
+}
+
+impl Vcenter {
+    /// The current login, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// [`CallErrorKind::NotYet`] and [`CallErrorKind::Locked`] say when to come back; no call was made then.
+    pub async fn session(&self) -> Result<Session, CallError> {
+        if self.inner.closed.load(Ordering::Acquire) {
+            return Err(self.error("Login", CallErrorKind::Closed));
+        }
+        #[cfg(feature = "mutants")]
+        if self.inner.settings.defects.no_single_flight && self.inner.soap.current().is_none() {
+            return self.login(u64::MAX).await;
+        }
+        self.inner
+            .soap
+            .get(
+                async |epoch| self.login(epoch).await,
+                |wait| self.error("Login", CallErrorKind::NotYet(wait)),
+                |err| !matches!(err.kind, CallErrorKind::Locked(_)),
+            )
+            .await
+    }
+
+    /// Whether there is a login right now.
+    pub fn is_logged_in(&self) -> bool {
+        self.inner.soap.current().is_some()
+    }
+
+    async fn login(&self, epoch: u64) -> Result<Session, CallError> {
+        let credential = self
+            .inner
+            .credentials
+            .credential()
+            .await
+            .map_err(|err| self.error("Login", CallErrorKind::Credential(err)))?;
+        self.guard(&credential).map_err(|kind| self.error("Login", kind))?;
+        let deadline = self.inner.settings.call_deadline;
+
+        let mut body = XmlWriter::default();
+        body.reference("_this", &MoRef::new("ServiceInstance", "ServiceInstance"));
+        let (answer, cookie) =
+            self.post("RetrieveServiceContent", &body.finish(), None, deadline).await?;
+        let content =
+            answer.child("returnval").and_then(ServiceContent::read).ok_or_else(|| {
+                self.malformed("RetrieveServiceContent", "incomplete service content")
+            })?;
+        // Before any credential is sent: another vCenter's inventory says nothing about our machines.
+        let uuid = content.about.instance_uuid.as_str();
+        if self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid {
+            let seen = uuid.to_owned();
+            return Err(self.error("RetrieveServiceContent", CallErrorKind::OtherInstance(seen)));
+        }
+
+        let mut body = XmlWriter::default();
+        body.reference("_this", &content.session_manager);
+        body.text("userName", &credential.username);
+        body.text("password", credential.password.expose_secret());
+        body.text("locale", "en_US");
+        let result = self.post("Login", &body.finish(), cookie.as_ref(), deadline).await;
+        if let Err(err) = &result
+            && matches!(err.fault(), Some(FaultKind::InvalidLogin))
+        {
+            self.inner.lockout.rejected(&credential);
+        }
+        let (_, new_cookie) = result?;
+        self.inner.lockout.accepted();
+        tracing::info!(vcenter = %self.inner.name, epoch, version = %content.about.version, "logged in");
+        Ok(Session { epoch, content, cookie: new_cookie.or(cookie) })
+    }
+
+    pub(crate) fn guard(&self, credential: &crate::Credential) -> Result<(), CallErrorKind> {
+        #[cfg(feature = "mutants")]
+        if self.inner.settings.defects.no_lockout {
+            return Ok(());
+        }
+        self.inner.lockout.check(credential)
+    }
+
+    pub(crate) async fn logout_soap(&self, session: &Session) {
+        let mut body = XmlWriter::default();
+        body.reference("_this", &session.content.session_manager);
+        let cookie = session.cookie.as_ref();
+        if let Err(err) = self.post("Logout", &body.finish(), cookie, LOGOUT_DEADLINE).await {
+            tracing::warn!(error = %crate::Chain(&err), "logout failed");
+        }
+    }
+
+    /// One call. `body` gets the entry points of the session and writes the arguments, `_this` first.
+    pub(crate) async fn soap(
+        &self,
+        operation: &'static str,
+        scope: Scope<'_>,
+        deadline: Duration,
+        body: impl Fn(&ServiceContent, &mut XmlWriter),
+    ) -> Result<Element, CallError> {
+        if self.inner.closed.load(Ordering::Acquire) {
+            return Err(self.error(operation, CallErrorKind::Closed));
+        }
+        let write = |session: &Session| {
+            let mut out = XmlWriter::default();
+            body(&session.content, &mut out);
+            out.finish()
+        };
+        let session = match scope {
+            Scope::Any => {
+                #[cfg(feature = "mutants")]
+                if self.inner.settings.defects.login_per_call {
+                    self.inner.soap.take();
+                }
+                self.session().await?
+            }
+            Scope::Of(session) => session.clone(),
+        };
+        let first = self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await;
+        let Err(err) = first else { return Ok(first?.0) };
+        if !matches!(err.fault(), Some(FaultKind::NotAuthenticated)) {
+            return Err(err);
+        }
+        self.inner.soap.invalidate(session.epoch);
+        if let Scope::Of(_) = scope {
+            return Err(err);
+        }
+        let session = self.session().await?;
+        let (answer, _) =
+            self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await?;
+        Ok(answer)
+    }
+
+    pub(crate) fn malformed(&self, operation: &'static str, what: &str) -> CallError {
+        self.error(operation, CallErrorKind::Malformed(what.to_owned()))
+    }
+
+    async fn post(
+        &self,
+        operation: &'static str,
+        body: &str,
+        cookie: Option<&SecretString>,
+        deadline: Duration,
+    ) -> Result<(Element, Option<SecretString>), CallError> {
+        let mut request = http::Request::post("/sdk")
+            .header(header::CONTENT_TYPE, "text/xml; charset=\"utf-8\"")
+            .header("soapaction", SOAP_ACTION)
+            .body(Full::new(Bytes::from(envelope(operation, body))))
+            .expect("a constant path and constant headers");
+        if let Some(cookie) = cookie
+            && let Ok(mut value) =
+                HeaderValue::try_from(format!("{COOKIE}={}", cookie.expose_secret()))
+        {
+            value.set_sensitive(true);
+            request.headers_mut().insert(header::COOKIE, value);
+        }
+        let answer = self.exchange(operation, request, deadline).await?;
+        let cookie = session_cookie(&answer);
+        let element = decode(operation, &answer).map_err(|kind| self.error(operation, kind))?;
+        Ok((element, cookie))
+    }
+}
+
+pub(crate) fn envelope(operation: &str, body: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+         <soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
+         xmlns:xsd=\"http://www.w3.org/2001/XMLSchema\" \
+         xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\">\
+         <soapenv:Body><{operation} xmlns=\"urn:vim25\">{body}</{operation}></soapenv:Body>\
+         </soapenv:Envelope>"
+    )
+}
+
+/// The value of the session cookie, without attributes and quotes.
+fn session_cookie(answer: &Answer) -> Option<SecretString> {
+    answer.headers.get_all(header::SET_COOKIE).iter().rev().find_map(|value| {
+        let pair = value.to_str().ok()?.split(';').next()?;
+        let (name, value) = pair.split_once('=')?;
+        (name.trim() == COOKIE).then(|| SecretString::from(value.trim().trim_matches('"')))
+    })
+}
+
+/// The response element, or what went wrong.
+fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
+    let status = answer.status.as_u16();
+    if !matches!(status, 200 | 500) {
+        return Err(CallErrorKind::Http { status, retry_after: answer.retry_after() });
+    }
+    let malformed = |what: String| {
+        // A proxy in front of vCenter answers 500 with text or HTML; that is no malformed SOAP.
+        if status == 500 {
+            CallErrorKind::Http { status, retry_after: answer.retry_after() }
+        } else {
+            CallErrorKind::Malformed(what)
+        }
+    };
+    let text = std::str::from_utf8(&answer.body).map_err(|_| malformed("not UTF-8".to_owned()))?;
+    let envelope = xml::parse(text).map_err(|err| malformed(err.to_string()))?;
+    let mut body = envelope
+        .children
+        .into_iter()
+        .find(|c| c.name == "Body")
+        .ok_or_else(|| malformed("no Body".to_owned()))?;
+    let content = if body.children.is_empty() { None } else { Some(body.children.swap_remove(0)) };
+    let content = content.ok_or_else(|| malformed("an empty Body".to_owned()))?;
+    if content.name == "Fault" {
+        let message = content.text_of("faultstring").unwrap_or_default().to_owned();
+        let detail = content.child("detail").and_then(|d| d.children.first());
+        let fault = match detail {
+            Some(detail) => Fault::read(detail, &message),
+            None => Fault { kind: FaultKind::Other("unnamed".to_owned()), message },
+        };
+        return Err(CallErrorKind::Fault(fault));
+    }
+    if status == 200 && content.name.strip_suffix("Response") == Some(operation) {
+        Ok(content)
+    } else {
+        Err(malformed(format!("{} in answer to {operation}", content.name)))
+    }
+}

@@ -1,0 +1,82 @@
+//! How requests leave: any tower service, or HTTPS in production.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use tower::{Service, util::BoxCloneSyncService};
+
+use crate::{Endpoint, TlsError, TlsTrust};
+
+/// Any error.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A response body.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Answers HTTP requests for one vCenter.
+///
+/// Requests carry a path only (`/sdk`, `/rest/…`) and a `Host` header. The service decides where they go: over
+/// TLS ([`https`]) or straight into a router.
+pub type Transport =
+    BoxCloneSyncService<http::Request<Full<Bytes>>, http::Response<Body>, BoxError>;
+
+/// Boxes any service of a suitable shape.
+pub fn from_service<S, B>(service: S) -> Transport
+where
+    S: Service<http::Request<Full<Bytes>>, Response = http::Response<B>>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    use tower::ServiceExt as _;
+    BoxCloneSyncService::new(
+        service
+            .map_response(|response: http::Response<B>| {
+                response.map(|body| body.map_err(Into::into).boxed_unsync())
+            })
+            .map_err(Into::into),
+    )
+}
+
+/// HTTPS to the endpoint, HTTP/1.1 with kept connections.
+///
+/// # Errors
+///
+/// When the trust settings cannot be used; nothing is dialed here.
+pub fn https(endpoint: &Endpoint, trust: &TlsTrust) -> Result<Transport, TlsError> {
+    use tower::ServiceExt as _;
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(Duration::from_secs(10)));
+    connector.set_keepalive(Some(Duration::from_secs(30)));
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(trust.client_config()?)
+        .https_only()
+        .enable_http1()
+        .wrap_connector(connector);
+    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(Duration::from_secs(60))
+        .build(connector);
+    let authority = endpoint.authority();
+    let service = client.map_request(move |mut request: http::Request<Full<Bytes>>| {
+        let path = request.uri().path_and_query().map_or("/", |p| p.as_str());
+        if let Ok(uri) = format!("https://{authority}{path}").parse() {
+            *request.uri_mut() = uri;
+        }
+        request
+    });
+    Ok(from_service(service))
+}

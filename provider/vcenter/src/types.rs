@@ -1,0 +1,336 @@
+//! The few dozen vSphere types this client speaks, written by hand.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{Fault, xml::Element, xml::XmlWriter};
+
+/// A managed object reference: type and id, as `VirtualMachine:vm-17`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MoRef {
+    kind: String,
+    id: String,
+}
+
+impl MoRef {
+    /// A reference of the given type and id.
+    pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { kind: kind.into(), id: id.into() }
+    }
+
+    /// Managed object type, for example `VirtualMachine`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Managed object id, for example `vm-17`.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Reads a reference from an element `<x type="T">id</x>`.
+    pub fn read(element: &Element) -> Option<Self> {
+        let id = element.text.trim();
+        let kind = element.type_attr.as_deref()?;
+        (!id.is_empty()).then(|| Self::new(kind, id))
+    }
+}
+
+impl fmt::Display for MoRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.id)
+    }
+}
+
+/// What the server says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Unique per vCenter installation; another value means another vCenter.
+    pub instance_uuid: String,
+    /// Product version, for the log.
+    pub version: String,
+}
+
+/// The entry points named by `RetrieveServiceContent`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceContent {
+    /// Root of the inventory.
+    pub root_folder: MoRef,
+    /// The default property collector of the session.
+    pub property_collector: MoRef,
+    /// Creates container and list views.
+    pub view_manager: MoRef,
+    /// Login and logout.
+    pub session_manager: MoRef,
+    /// Searches by UUID, DNS name and address.
+    pub search_index: MoRef,
+    /// What the server says it is.
+    pub about: About,
+}
+
+impl ServiceContent {
+    /// Decodes the answer of `RetrieveServiceContent`.
+    pub(crate) fn read(value: &Element) -> Option<Self> {
+        let reference = |name: &str| value.child(name).and_then(MoRef::read);
+        let about = value.child("about");
+        let text = |name: &str| about.and_then(|a| a.text_of(name)).unwrap_or_default().to_owned();
+        Some(Self {
+            root_folder: reference("rootFolder")?,
+            property_collector: reference("propertyCollector")?,
+            view_manager: reference("viewManager")?,
+            session_manager: reference("sessionManager")?,
+            search_index: reference("searchIndex")?,
+            about: About {
+                instance_uuid: text("instanceUuid").to_ascii_lowercase(),
+                version: text("version"),
+            },
+        })
+    }
+}
+
+/// One step of a property traversal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traversal {
+    /// Name by which other steps refer to this one.
+    pub name: String,
+    /// Managed object type on which this step applies (and its subtypes).
+    pub kind: String,
+    /// Property that holds the references to follow.
+    pub path: String,
+    /// Names of the steps applied to what was reached.
+    pub then: Vec<String>,
+}
+
+/// What to read from which objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterSpec {
+    /// Property paths per managed object type.
+    pub properties: Vec<(String, Vec<String>)>,
+    /// Starting objects.
+    pub objects: Vec<MoRef>,
+    /// Whether the starting objects themselves are left out of the answer.
+    pub skip_start: bool,
+    /// Traversals applied to every starting object.
+    pub traversals: Vec<Traversal>,
+}
+
+impl FilterSpec {
+    /// `paths` of the given objects themselves.
+    pub fn of_objects(kind: &str, paths: &[&str], objects: Vec<MoRef>) -> Self {
+        Self {
+            properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
+            objects,
+            skip_start: false,
+            traversals: Vec::new(),
+        }
+    }
+
+    /// `paths` of everything of type `kind` in a view.
+    pub fn of_view(view: &MoRef, kind: &str, paths: &[&str]) -> Self {
+        Self {
+            properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
+            objects: vec![view.clone()],
+            skip_start: true,
+            traversals: vec![Traversal {
+                name: "view".to_owned(),
+                kind: view.kind().to_owned(),
+                path: "view".to_owned(),
+                then: Vec::new(),
+            }],
+        }
+    }
+
+    /// Name and parent of the objects and of all their ancestors up to the root folder.
+    ///
+    /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`); several starting
+    /// objects share one call.
+    pub fn ancestors(objects: Vec<MoRef>) -> Self {
+        let up = |name: &str, kind: &str, path: &str| Traversal {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            path: path.to_owned(),
+            then: vec!["traverseParent".to_owned(), "traverseVApp".to_owned()],
+        };
+        Self {
+            properties: vec![
+                ("ManagedEntity".to_owned(), vec!["name".to_owned(), "parent".to_owned()]),
+                ("VirtualMachine".to_owned(), vec!["parentVApp".to_owned()]),
+            ],
+            objects,
+            skip_start: false,
+            traversals: vec![
+                up("traverseParent", "ManagedEntity", "parent"),
+                up("traverseVApp", "VirtualMachine", "parentVApp"),
+            ],
+        }
+    }
+
+    pub(crate) fn write(&self, name: &str, out: &mut XmlWriter) {
+        out.nest(name, "", |out| {
+            for (kind, paths) in &self.properties {
+                out.nest("propSet", "", |out| {
+                    out.text("type", kind);
+                    for path in paths {
+                        out.text("pathSet", path);
+                    }
+                });
+            }
+            for object in &self.objects {
+                out.nest("objectSet", "", |out| {
+                    out.reference("obj", object);
+                    out.text("skip", if self.skip_start { "true" } else { "false" });
+                    for step in &self.traversals {
+                        out.nest("selectSet", " xsi:type=\"TraversalSpec\"", |out| {
+                            out.text("name", &step.name);
+                            out.text("type", &step.kind);
+                            out.text("path", &step.path);
+                            out.text("skip", "false");
+                            for next in &step.then {
+                                out.nest("selectSet", " xsi:type=\"SelectionSpec\"", |out| {
+                                    out.text("name", next);
+                                });
+                            }
+                        });
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Properties of one object, as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectContent {
+    /// The object.
+    pub object: MoRef,
+    /// Values by property path.
+    pub properties: BTreeMap<String, Element>,
+    /// Paths that could not be read, and why.
+    pub missing: Vec<(String, Fault)>,
+}
+
+impl ObjectContent {
+    pub(crate) fn read(element: &Element) -> Option<Self> {
+        let object = MoRef::read(element.child("obj")?)?;
+        let properties = element
+            .all("propSet")
+            .filter_map(|p| Some((p.text_of("name")?.to_owned(), p.child("val")?.clone())))
+            .collect();
+        Some(Self { object, properties, missing: read_missing(element) })
+    }
+
+    /// Trimmed text of a property; an empty one counts as absent.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.properties.get(path).map(|v| v.text.trim()).filter(|t| !t.is_empty())
+    }
+
+    /// A property that is a reference.
+    pub fn reference(&self, path: &str) -> Option<MoRef> {
+        self.properties.get(path).and_then(MoRef::read)
+    }
+}
+
+fn read_missing(element: &Element) -> Vec<(String, Fault)> {
+    element
+        .all("missingSet")
+        .filter_map(|m| {
+            let fault = m.child("fault")?;
+            let kind = fault.child("fault").unwrap_or(fault);
+            let message = fault.text_of("localizedMessage").unwrap_or_default();
+            Some((m.text_of("path").unwrap_or_default().to_owned(), Fault::read(kind, message)))
+        })
+        .collect()
+}
+
+/// One page of a property read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// What was read.
+    pub objects: Vec<ObjectContent>,
+    /// Set when there is more.
+    pub token: Option<String>,
+}
+
+impl Page {
+    pub(crate) fn read(response: &Element) -> Self {
+        let Some(value) = response.child("returnval") else { return Self::default() };
+        Self {
+            objects: value.all("objects").filter_map(ObjectContent::read).collect(),
+            token: value.text_of("token").map(str::to_owned),
+        }
+    }
+}
+
+/// How an object changed its standing in a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateKind {
+    /// It began to match.
+    Enter,
+    /// Some of the asked properties changed.
+    Modify,
+    /// It no longer matches: deleted, removed from the view, or no longer visible.
+    Leave,
+}
+
+/// One changed property; no value means that it became unset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PropertyChange {
+    /// Property path, possibly of a part of what was asked.
+    pub name: String,
+    /// New value.
+    pub value: Option<Element>,
+}
+
+/// One object in an update set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectUpdate {
+    /// What happened.
+    pub kind: UpdateKind,
+    /// To which object.
+    pub object: MoRef,
+    /// The changed properties; all of them for [`UpdateKind::Enter`].
+    pub changes: Vec<PropertyChange>,
+    /// Paths that could not be read, and why.
+    pub missing: Vec<(String, Fault)>,
+}
+
+/// The answer of `WaitForUpdatesEx`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateSet {
+    /// To be handed in at the next wait.
+    pub version: String,
+    /// More is waiting; the version is good for one immediate wait only.
+    pub truncated: bool,
+    /// Changes in delivery order.
+    pub updates: Vec<ObjectUpdate>,
+}
+
+impl UpdateSet {
+    /// Decodes a `returnval`.
+    pub(crate) fn read(value: &Element) -> Result<Self, &'static str> {
+        let version = value.text_of("version").ok_or("an update set without a version")?.to_owned();
+        let mut updates = Vec::new();
+        for update in value.all("filterSet").flat_map(|f| f.all("objectSet")) {
+            let kind = match update.text_of("kind") {
+                Some("enter") => UpdateKind::Enter,
+                Some("modify") => UpdateKind::Modify,
+                Some("leave") => UpdateKind::Leave,
+                _ => return Err("an object update of unknown kind"),
+            };
+            let object =
+                update.child("obj").and_then(MoRef::read).ok_or("an object update without obj")?;
+            let changes = update
+                .all("changeSet")
+                .filter_map(|c| {
+                    let name = c.text_of("name")?.to_owned();
+                    let removed = matches!(c.text_of("op"), Some("remove" | "indirectRemove"));
+                    Some(PropertyChange {
+                        name,
+                        value: c.child("val").filter(|_| !removed).cloned(),
+                    })
+                })
+                .collect();
+            updates.push(ObjectUpdate { kind, object, changes, missing: read_missing(update) });
+        }
+        Ok(Self { version, truncated: value.text_of("truncated") == Some("true"), updates })
+    }
+}

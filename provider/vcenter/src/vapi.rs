@@ -1,0 +1,280 @@
+//! vAPI REST in its `/rest` dialect: one login, tags of many objects in one call.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+
+use base64::Engine as _;
+use bytes::Bytes;
+use http::{HeaderValue, Method, header};
+use http_body_util::Full;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+
+use crate::{CallError, CallErrorKind, MoRef, Vcenter, client::Answer, session::Login};
+
+const SESSION_PATH: &str = "/rest/com/vmware/cis/session";
+const TAGGING: &str = "/rest/com/vmware/cis/tagging";
+const LOGOUT_DEADLINE: Duration = Duration::from_secs(5);
+/// Objects per batched tagging call; servers limit the size of a request, and this stays far below it.
+const BATCH: usize = 2000;
+
+/// Id of a tag.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TagId(pub String);
+
+/// Id of a tag category.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CategoryId(pub String);
+
+/// A tag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// Its name: the value of a zone or region.
+    pub name: String,
+    /// The category it belongs to.
+    pub category: CategoryId,
+}
+
+/// A tag category.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Category {
+    /// Its name, as the configuration has it.
+    pub name: String,
+}
+
+/// One vAPI login.
+#[derive(Clone, Debug)]
+pub(crate) struct RestSession {
+    epoch: u64,
+    id: SecretString,
+}
+
+impl Login for RestSession {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+impl Vcenter {
+    /// `list-attached-tags-on-objects`: the tags directly attached to each object. Objects without tags are absent.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`]. A failed batch fails the whole read.
+    pub async fn tags_on_objects(
+        &self,
+        objects: &[MoRef],
+    ) -> Result<BTreeMap<MoRef, Vec<TagId>>, CallError> {
+        const OPERATION: &str = "tagging.tag-association.list-attached-tags-on-objects";
+        let path = format!("{TAGGING}/tag-association?~action=list-attached-tags-on-objects");
+        let mut tags: BTreeMap<MoRef, Vec<TagId>> = BTreeMap::new();
+        for batch in objects.chunks(BATCH) {
+            let ids: Vec<Value> =
+                batch.iter().map(|o| json!({"type": o.kind(), "id": o.id()})).collect();
+            let body = json!({ "object_ids": ids });
+            let value = self.rest(OPERATION, Method::POST, &path, Some(&body)).await?;
+            let malformed = || self.malformed(OPERATION, "not a list of objects and tag ids");
+            for entry in list(&value).ok_or_else(malformed)? {
+                let object = entry.get("object_id").ok_or_else(malformed)?;
+                let kind = text(object, "type").ok_or_else(malformed)?;
+                let id = text(object, "id").ok_or_else(malformed)?;
+                let entry_tags = entry.get("tag_ids").and_then(list).ok_or_else(malformed)?;
+                let ids = tags.entry(MoRef::new(kind, id)).or_default();
+                for tag in entry_tags {
+                    ids.push(TagId(tag.as_str().ok_or_else(malformed)?.to_owned()));
+                }
+            }
+        }
+        Ok(tags)
+    }
+
+    /// A tag's name and category.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn tag(&self, id: &TagId) -> Result<Tag, CallError> {
+        const OPERATION: &str = "tagging.tag.get";
+        let path = format!("{TAGGING}/tag/id:{}", id.0);
+        let value = self.rest(OPERATION, Method::GET, &path, None).await?;
+        let tag = (|| {
+            let category = CategoryId(text(&value, "category_id")?.to_owned());
+            Some(Tag { name: text(&value, "name")?.to_owned(), category })
+        })();
+        tag.ok_or_else(|| self.malformed(OPERATION, "not a tag"))
+    }
+
+    /// A category's name.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn category(&self, id: &CategoryId) -> Result<Category, CallError> {
+        const OPERATION: &str = "tagging.category.get";
+        let path = format!("{TAGGING}/category/id:{}", id.0);
+        let value = self.rest(OPERATION, Method::GET, &path, None).await?;
+        let name = text(&value, "name");
+        let name = name.ok_or_else(|| self.malformed(OPERATION, "not a category"))?;
+        Ok(Category { name: name.to_owned() })
+    }
+
+    async fn rest(
+        &self,
+        operation: &'static str,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CallError> {
+        let mut relogged = false;
+        loop {
+            let session = self.rest_session().await?;
+            let result = self.rest_once(operation, &method, path, body, Some(&session)).await;
+            match result {
+                Err(err) if err.retry() == crate::Retry::AfterLogin && !relogged => {
+                    self.inner.rest.invalidate(session.epoch);
+                    relogged = true;
+                }
+                Err(err) => {
+                    if err.retry() == crate::Retry::AfterLogin {
+                        self.inner.rest.invalidate(session.epoch);
+                    }
+                    return Err(err);
+                }
+                Ok(value) => return Ok(value),
+            }
+        }
+    }
+
+    async fn rest_session(&self) -> Result<RestSession, CallError> {
+        const OPERATION: &str = "cis.session.create";
+        if self.inner.closed.load(Ordering::Acquire) {
+            return Err(self.error(OPERATION, CallErrorKind::Closed));
+        }
+        self.inner
+            .rest
+            .get(
+                async |epoch| self.rest_login(OPERATION, epoch).await,
+                |wait| self.error(OPERATION, CallErrorKind::NotYet(wait)),
+                |err| !matches!(err.kind, CallErrorKind::Locked(_)),
+            )
+            .await
+    }
+
+    async fn rest_login(
+        &self,
+        operation: &'static str,
+        epoch: u64,
+    ) -> Result<RestSession, CallError> {
+        let credential = self
+            .inner
+            .credentials
+            .credential()
+            .await
+            .map_err(|err| self.error(operation, CallErrorKind::Credential(err)))?;
+        self.guard(&credential).map_err(|kind| self.error(operation, kind))?;
+        let pair = format!("{}:{}", credential.username, credential.password.expose_secret());
+        let basic = base64::engine::general_purpose::STANDARD.encode(pair);
+        let mut authorization = HeaderValue::try_from(format!("Basic {basic}"))
+            .map_err(|_| self.malformed(operation, "a credential that fits no header"))?;
+        authorization.set_sensitive(true);
+        let request = http::Request::post(SESSION_PATH)
+            .header(header::ACCEPT, "application/json")
+            .header(header::AUTHORIZATION, authorization)
+            .header("vmware-use-header-authn", "true")
+            .body(Full::new(Bytes::new()))
+            .expect("a constant path and checked headers");
+        let answer = self.exchange(operation, request, self.inner.settings.call_deadline).await?;
+        if answer.status.as_u16() == 401 {
+            self.inner.lockout.rejected(&credential);
+        }
+        let value = decode(&answer).map_err(|kind| self.error(operation, kind))?;
+        let id = value.as_str().filter(|id| !id.is_empty());
+        let id = id.ok_or_else(|| self.malformed(operation, "no session id"))?;
+        self.inner.lockout.accepted();
+        Ok(RestSession { epoch, id: SecretString::from(id) })
+    }
+
+    pub(crate) async fn logout_rest(&self, session: &RestSession) {
+        let call = self.rest_once(
+            "cis.session.delete",
+            &Method::DELETE,
+            SESSION_PATH,
+            None,
+            Some(session),
+        );
+        match tokio::time::timeout(LOGOUT_DEADLINE, call).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(err)) => tracing::warn!(error = %crate::Chain(&err), "vAPI logout failed"),
+            Err(_) => tracing::warn!("vAPI logout timed out"),
+        }
+    }
+
+    async fn rest_once(
+        &self,
+        operation: &'static str,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+        session: Option<&RestSession>,
+    ) -> Result<Value, CallError> {
+        let bytes = body.map(|b| Bytes::from(b.to_string())).unwrap_or_default();
+        let mut builder = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/json");
+        if body.is_some() {
+            builder = builder.header(header::CONTENT_TYPE, "application/json");
+        }
+        if let Some(session) = session
+            && let Ok(mut value) = HeaderValue::try_from(session.id.expose_secret())
+        {
+            value.set_sensitive(true);
+            builder = builder.header("vmware-api-session-id", value);
+        }
+        let request = builder
+            .body(Full::new(bytes))
+            .map_err(|err| self.malformed(operation, &format!("an id that fits no path: {err}")))?;
+        let answer = self.exchange(operation, request, self.inner.settings.call_deadline).await?;
+        decode(&answer).map_err(|kind| self.error(operation, kind))
+    }
+}
+
+/// The value of an answer; `null` for an empty body.
+fn decode(answer: &Answer) -> Result<Value, CallErrorKind> {
+    let status = answer.status.as_u16();
+    let parsed = serde_json::from_slice::<Value>(&answer.body);
+    if matches!(status, 200 | 201 | 204) {
+        if answer.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        let mut value = parsed.map_err(|err| CallErrorKind::Malformed(err.to_string()))?;
+        return match value.get_mut("value") {
+            Some(inner) => Ok(inner.take()),
+            None => Err(CallErrorKind::Malformed("no value in the answer".to_owned())),
+        };
+    }
+    let id = parsed.ok().and_then(|value| {
+        let message = value.pointer("/value/messages/0/id").or_else(|| value.get("type"));
+        message.and_then(Value::as_str).map(str::to_owned)
+    });
+    let retry_after = answer.retry_after();
+    Err(match id {
+        Some(id) => CallErrorKind::Rest { status, id, retry_after },
+        None if status == 401 => {
+            CallErrorKind::Rest { status, id: "unauthenticated".to_owned(), retry_after }
+        }
+        None => CallErrorKind::Http { status, retry_after },
+    })
+}
+
+/// A list; older servers and simulators send null for an empty one.
+fn list(value: &Value) -> Option<&[Value]> {
+    match value {
+        Value::Null => Some(&[]),
+        Value::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str).filter(|t| !t.is_empty())
+}

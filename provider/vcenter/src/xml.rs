@@ -1,0 +1,255 @@
+//! An XML element tree as far as SOAP needs it, read with namespaces and without trust.
+//!
+//! serde cannot read `xsi:type`, so answers become a small tree that the decoders walk. Document type
+//! declarations are refused (no entity can be defined, so none can explode), nesting is bounded, and a
+//! document that ends before its root does is an error.
+
+use std::fmt::Write as _;
+
+use quick_xml::{
+    events::{BytesStart, Event},
+    name::ResolveResult,
+    reader::NsReader,
+};
+
+const XSI: &str = "http://www.w3.org/2001/XMLSchema-instance";
+/// Deeper than any answer of vCenter (about 15), shallow enough for a small stack.
+const MAX_DEPTH: usize = 128;
+
+/// One element: local name, the two attributes that matter, text and children.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Element {
+    /// Local name, without prefix.
+    pub name: String,
+    /// Local part of the value of `xsi:type`.
+    pub xsi_type: Option<String>,
+    /// The plain `type` attribute, as on managed object references.
+    pub type_attr: Option<String>,
+    /// Character data directly inside this element.
+    pub text: String,
+    /// Child elements in document order.
+    pub children: Vec<Element>,
+}
+
+impl Element {
+    /// The first child of this name.
+    pub fn child(&self, name: &str) -> Option<&Element> {
+        self.children.iter().find(|c| c.name == name)
+    }
+
+    /// All children of this name, in document order.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
+        self.children.iter().filter(move |c| c.name == name)
+    }
+
+    /// Trimmed text of the first child of this name; an empty one counts as absent.
+    pub fn text_of(&self, name: &str) -> Option<&str> {
+        self.child(name).map(|c| c.text.trim()).filter(|t| !t.is_empty())
+    }
+}
+
+/// Why a document was refused.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum XmlError {
+    /// Not well-formed.
+    #[error("not well-formed XML: {0}")]
+    Syntax(String),
+    /// A document type declaration, which SOAP forbids.
+    #[error("document type declarations are not allowed in SOAP")]
+    DocType,
+    /// The document ended inside an element, as a cut connection leaves it.
+    #[error("the document ends before its root element does")]
+    Truncated,
+    /// Nested deeper than any real answer.
+    #[error("nested deeper than {MAX_DEPTH} elements")]
+    TooDeep,
+    /// No root element at all.
+    #[error("no root element")]
+    Empty,
+}
+
+fn syntax(err: impl std::fmt::Display) -> XmlError {
+    XmlError::Syntax(err.to_string())
+}
+
+/// Reads a whole document.
+///
+/// # Errors
+///
+/// See [`XmlError`]; never panics, whatever the bytes.
+pub fn parse(text: &str) -> Result<Element, XmlError> {
+    let mut reader = NsReader::from_str(text);
+    let mut stack: Vec<Element> = Vec::new();
+    let mut root = None;
+    loop {
+        let event = reader.read_event().map_err(syntax)?;
+        match event {
+            Event::Start(start) => {
+                if stack.len() >= MAX_DEPTH {
+                    return Err(XmlError::TooDeep);
+                }
+                if root.is_some() {
+                    return Err(syntax("a second root element"));
+                }
+                let element = open(&reader, &start)?;
+                stack.push(element);
+            }
+            Event::Empty(start) => {
+                let element = open(&reader, &start)?;
+                close(element, &mut stack, &mut root)?;
+            }
+            Event::End(_) => {
+                let element = stack.pop().ok_or_else(|| syntax("an end tag without a start"))?;
+                close(element, &mut stack, &mut root)?;
+            }
+            Event::Text(text) => push_text(&mut stack, &text.xml10_content()),
+            Event::CData(data) => push_text(&mut stack, &data.xml10_content()),
+            Event::GeneralRef(reference) => {
+                let resolved = match reference.resolve_char_ref().map_err(syntax)? {
+                    Some(c) => c.to_string(),
+                    None => match reference.xml10_content().as_ref() {
+                        "amp" => "&".to_owned(),
+                        "lt" => "<".to_owned(),
+                        "gt" => ">".to_owned(),
+                        "quot" => "\"".to_owned(),
+                        "apos" => "'".to_owned(),
+                        other => return Err(syntax(format!("unknown entity {other:?}"))),
+                    },
+                };
+                push_text(&mut stack, &resolved);
+            }
+            Event::DocType(_) => return Err(XmlError::DocType),
+            Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+            Event::Eof => break,
+        }
+    }
+    if !stack.is_empty() {
+        return Err(XmlError::Truncated);
+    }
+    root.ok_or(XmlError::Empty)
+}
+
+fn open(reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<Element, XmlError> {
+    let mut element =
+        Element { name: start.local_name().into_inner().to_owned(), ..Element::default() };
+    for attribute in start.attributes() {
+        let attribute = attribute.map_err(syntax)?;
+        let (namespace, local) = reader.resolver().resolve_attribute(attribute.key);
+        if local.into_inner() != "type" {
+            continue;
+        }
+        let value =
+            attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0).map_err(syntax)?;
+        match namespace {
+            ResolveResult::Bound(ns) if ns.as_ref() == XSI => {
+                let local = value.rsplit(':').next().unwrap_or_default();
+                element.xsi_type = Some(local.to_owned());
+            }
+            ResolveResult::Unbound => element.type_attr = Some(value.into_owned()),
+            _ => {}
+        }
+    }
+    Ok(element)
+}
+
+fn close(
+    element: Element,
+    stack: &mut [Element],
+    root: &mut Option<Element>,
+) -> Result<(), XmlError> {
+    match stack.last_mut() {
+        Some(parent) => parent.children.push(element),
+        None if root.is_none() => *root = Some(element),
+        None => return Err(syntax("a second root element")),
+    }
+    Ok(())
+}
+
+fn push_text(stack: &mut [Element], text: &str) {
+    if let Some(element) = stack.last_mut() {
+        element.text.push_str(text);
+    }
+}
+
+/// Builds request bodies: escaped text, children in the order they are written.
+#[derive(Debug, Default)]
+pub struct XmlWriter {
+    out: String,
+}
+
+impl XmlWriter {
+    /// An element with text.
+    pub fn text(&mut self, name: &str, value: &str) -> &mut Self {
+        let _ = write!(self.out, "<{name}>{}</{name}>", quick_xml::escape::escape(value));
+        self
+    }
+
+    /// A managed object reference.
+    pub fn reference(&mut self, name: &str, object: &crate::MoRef) -> &mut Self {
+        let _ = write!(
+            self.out,
+            "<{name} type=\"{}\">{}</{name}>",
+            quick_xml::escape::escape(object.kind()),
+            quick_xml::escape::escape(object.id()),
+        );
+        self
+    }
+
+    /// An element with children; `attributes` is written as it is.
+    pub fn nest(
+        &mut self,
+        name: &str,
+        attributes: &str,
+        children: impl FnOnce(&mut XmlWriter),
+    ) -> &mut Self {
+        let _ = write!(self.out, "<{name}{attributes}>");
+        children(self);
+        let _ = write!(self.out, "</{name}>");
+        self
+    }
+
+    /// What was written.
+    pub fn finish(self) -> String {
+        self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_do_not_matter_and_namespaces_do() {
+        let text = r#"<a xmlns:q="http://www.w3.org/2001/XMLSchema-instance" xmlns:z="urn:z">
+            <v q:type="xsd:string">x &amp; &#65;<![CDATA[<y>]]></v><r type="HostSystem">host-1</r>
+            <w z:type="ignored"/></a>"#;
+        let root = parse(text).unwrap();
+        let v = root.child("v").unwrap();
+        assert_eq!(v.xsi_type.as_deref(), Some("string"));
+        assert_eq!(v.text, "x & A<y>");
+        assert_eq!(root.child("r").unwrap().type_attr.as_deref(), Some("HostSystem"));
+        assert_eq!(root.child("w").unwrap().xsi_type, None);
+    }
+
+    #[test]
+    fn hostile_documents_are_refused() {
+        for (name, text, want) in [
+            ("cut in the middle", "<a><b>", XmlError::Truncated),
+            ("nothing", "", XmlError::Empty),
+            ("entities", "<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>", XmlError::DocType),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), want, "{name}");
+        }
+        assert_eq!(parse(&"<a>".repeat(500)).unwrap_err(), XmlError::TooDeep);
+        assert!(matches!(parse("<a>&nope;</a>"), Err(XmlError::Syntax(_))));
+        assert!(matches!(parse("<a/><b/>"), Err(XmlError::Syntax(_))));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(text in ".{0,200}", tail in "[<>/a-z&;:='\" ]{0,80}") {
+            let _ = parse(&text);
+            let _ = parse(&tail);
+        }
+    }
+}
