@@ -1,1 +1,5 @@
-//! Placeholder.
+//! What a vSphere cloud provider promises, and whether it holds.
+
+mod capture;
+pub mod lab;
+pub mod scenario;
