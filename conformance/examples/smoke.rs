@@ -26,4 +26,5 @@ fn main() {
     println!("{:?}", r.exits);
     println!("{}", r.ledger.iter().cloned().collect::<sim::ledger::Counts>());
     println!("{:?}", r.end.violations());
+    println!("{:#?} {:#?}", conformance::judge::safety(&r), conformance::judge::liveness(&r));
 }
