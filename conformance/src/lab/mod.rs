@@ -137,6 +137,14 @@ impl Lab {
             Act::Start(replica) => self.start(*replica),
             Act::Stop(replica) => self.stop(*replica).await,
             Act::Crash(replica) => self.crash(*replica).await,
+            Act::Secret { name, password } => {
+                let secret = provider::secret(&self.sim, name, Some(password));
+                if let Err(fault) = self.world().apply(secret) {
+                    self.note(format!("refused: {fault}"));
+                } else {
+                    self.note(format!("secret {name} is changed"));
+                }
+            }
         }
     }
 
@@ -205,6 +213,10 @@ impl Lab {
 
     async fn play(scenario: &Scenario, stage: &Stage) -> Run {
         let mut lab = Self::new(scenario, stage);
+        if let Some(name) = &scenario.provider.secret {
+            let secret = provider::secret(&lab.sim, name, None);
+            lab.world().apply(secret).expect("a fresh cluster takes a Secret");
+        }
         let begin = tokio::time::Instant::now();
         if scenario.provider.start {
             // What the timeline puts at zero is there before the provider is.

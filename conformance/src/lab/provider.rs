@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use ::provider::{Config, Deps, LeaderElection, Options, Transport, UnknownKeys, from_service};
 use sim::Sim;
-use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -110,16 +113,51 @@ impl Replica {
     }
 }
 
+/// Namespace of the Secret with the credentials.
+const SECRETS: &str = "kube-system";
+
+/// A command that creates or changes the Secret with the credentials of every vCenter.
+pub(super) fn secret(sim: &Sim, name: &str, password: Option<&str>) -> Command {
+    let key = Key::new(GroupResource::core("secrets"), SECRETS, name);
+    let mut data = serde_json::Map::new();
+    for (vcenter, _) in sim.vcenters() {
+        let known = sim.password(vcenter, PROVIDER_USER).expect("every vCenter has the account");
+        let password = password.unwrap_or(known.expose());
+        for (key, value) in [("username", PROVIDER_USER), ("password", password)] {
+            let value = STANDARD.encode(value);
+            data.insert(format!("{vcenter}.{key}"), value.into());
+        }
+    }
+    let exists = sim.world().read(|world| world.cluster.get(&key).is_some());
+    let command = if exists {
+        objects::Command::patch(key, PatchKind::Merge, serde_json::json!({ "data": data }))
+    } else {
+        let object = serde_json::json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": SECRETS},
+            "data": data,
+        });
+        objects::Command::create(GroupResource::core("secrets"), SECRETS, object)
+    };
+    Command::Cluster(command)
+}
+
 /// The configuration that a cluster's administrator would write for this world.
 fn config(sim: &Sim, scenario: &Scenario) -> Config {
     let setup = &scenario.provider;
-    let mut text = String::from("global:\n  insecureFlag: true\nvcenter:\n");
+    let mut text = String::from("global:\n  insecureFlag: true\n");
+    if let Some(name) = &setup.secret {
+        text.push_str(&format!("  secretName: {name}\n  secretNamespace: {SECRETS}\n"));
+    }
+    text.push_str("vcenter:\n");
     for (name, _) in sim.vcenters() {
         let password = sim.password(name, PROVIDER_USER).expect("every vCenter has the account");
-        text.push_str(&format!(
-            "  {name}:\n    server: {name}\n    user: {PROVIDER_USER}\n    password: {}\n    datacenters: [DC0]\n",
-            password.expose()
-        ));
+        text.push_str(&format!("  {name}:\n    server: {name}\n    datacenters: [DC0]\n"));
+        if setup.secret.is_none() {
+            let password = password.expose();
+            text.push_str(&format!("    user: {PROVIDER_USER}\n    password: {password}\n"));
+        }
         if !setup.families.is_empty() {
             text.push_str(&format!("    ipFamily: [{}]\n", setup.families.join(", ")));
         }

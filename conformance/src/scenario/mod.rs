@@ -59,6 +59,13 @@ pub enum Act {
     Stop(usize),
     /// A replica dies, as by SIGKILL.
     Crash(usize),
+    /// The Secret with the provider's credentials gets another password.
+    Secret {
+        /// The Secret, in `kube-system`.
+        name: String,
+        /// The password, the same for every vCenter.
+        password: String,
+    },
 }
 
 /// How the provider is set up.
@@ -81,6 +88,8 @@ pub struct ProviderSetup {
     pub nodes: Vec<(String, String)>,
     /// IP families, in order of priority; `ipv4` if empty.
     pub families: Vec<String>,
+    /// A Secret in `kube-system` that holds the credentials; they stand in the configuration otherwise.
+    pub secret: Option<String>,
 }
 
 impl Default for ProviderSetup {
@@ -94,6 +103,7 @@ impl Default for ProviderSetup {
             kube_qps: 20,
             nodes: Vec::new(),
             families: Vec::new(),
+            secret: None,
         }
     }
 }
