@@ -252,7 +252,45 @@ async fn a_machine_that_cannot_be_seen_is_not_gone() {
     lab.cluster.set_ready("node-001", false);
     sleep(600 * SECOND).await;
     assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.vcenter.show("vm-1");
+    lab.vcenter.edit("vm-1", |vm| vm.power = "poweredOff");
+    sleep(60 * SECOND).await;
+    let taints = lab.cluster.node("node-001").unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints[0]["key"], "node.cloudprovider.kubernetes.io/shutdown", "it is seen again");
     lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn flapping_addresses_are_damped_and_the_last_one_is_published() {
+    let lab = lab(1, PLAIN);
+    sleep(60 * SECOND).await;
+    lab.cluster.take_writes();
+    for i in 0..40 {
+        lab.vcenter.edit("vm-0", |vm| vm.address = Some(format!("10.7.0.{i}")));
+        sleep(SECOND).await;
+    }
+    sleep(40 * SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-000").unwrap()), "10.7.0.39");
+    let n_writes = lab.cluster.take_writes().len();
+    assert!(n_writes <= 6, "{n_writes}");
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_makes_the_same_calls() {
+    let mut transcripts = Vec::new();
+    for _ in 0..2 {
+        let lab = lab(40, ZONES);
+        sleep(60 * SECOND).await;
+        lab.vcenter.fault("WaitForUpdatesEx", "SystemError", 3);
+        lab.vcenter.edit("vm-3", |vm| vm.address = None);
+        lab.vcenter.remove("vm-4");
+        lab.cluster.set_ready("node-004", false);
+        sleep(600 * SECOND).await;
+        transcripts.push((lab.vcenter.take_transcript(), lab.cluster.take_writes()));
+        lab.finish().await;
+    }
+    assert_eq!(transcripts[0], transcripts[1]);
 }
 
 #[tokio::test(start_paused = true)]

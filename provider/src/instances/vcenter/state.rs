@@ -71,6 +71,8 @@ pub(super) struct VcenterState {
     pub desired: BTreeMap<MoRef, String>,
     /// Machines that the view was told of.
     pub in_view: BTreeSet<MoRef>,
+    /// Members that the view does not show although they are there: to be taken out before they are added again.
+    pub lost: BTreeSet<MoRef>,
     pub machines: BTreeMap<MoRef, Machine>,
     /// Whether the view is current: built, delivered whole, and being waited on.
     pub fresh: bool,
@@ -155,11 +157,12 @@ impl State {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
         vcenter.desired.remove(&link.machine);
-        // A machine that has left needs no call to be taken out of the view.
+        // A machine that has left needs no call to be taken out of the view. Others stay known as long as the view
+        // shows them: a node may be linked to them again before it was told.
         if !vcenter.machines.get(&link.machine).is_some_and(|m| m.present) {
             vcenter.in_view.remove(&link.machine);
+            vcenter.machines.remove(&link.machine);
         }
-        vcenter.machines.remove(&link.machine);
         effects.view.insert(link.vcenter);
     }
 
@@ -299,9 +302,11 @@ impl State {
                 tracked.matched = true;
                 let vcenter = &mut self.vcenters[link.vcenter];
                 vcenter.desired.insert(link.machine.clone(), name.to_owned());
-                if !vcenter.machines.get(&link.machine).is_some_and(|m| m.present) {
-                    // Found again although the view lost it: tell the view once more.
-                    vcenter.in_view.remove(&link.machine);
+                let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
+                if is_lost && vcenter.in_view.remove(&link.machine) {
+                    // Found although the view lost it. It may still be a member, and adding a member again would
+                    // not make it enter.
+                    vcenter.lost.insert(link.machine.clone());
                 }
                 effects.view.insert(link.vcenter);
                 tracked.link = Some(link);
@@ -324,7 +329,10 @@ impl State {
         effects: &mut Effects,
     ) {
         let state = &mut self.vcenters[vcenter];
-        let Some(name) = state.desired.get(machine).cloned() else { return };
+        let name = state.desired.get(machine).cloned();
+        if name.is_none() && !state.in_view.contains(machine) {
+            return;
+        }
         let before = state.machines.get(machine);
         let Some(after) = change(before) else { return };
         if before == Some(&after) {
@@ -335,6 +343,7 @@ impl State {
         let is_news = after.present;
         let uuid = after.uuid;
         state.machines.insert(machine.clone(), after);
+        let Some(name) = name else { return };
         let linked = self.nodes.get(&name).and_then(|t| t.link.as_ref());
         let is_other = linked.is_some_and(|link| uuid.is_some_and(|uuid| uuid != link.uuid));
         if is_news && is_other {
