@@ -1,1 +1,29 @@
-//! Placeholder.
+//! A fake vCenter and a fake workload cluster over one simulated world.
+//!
+//! A call has one path: listener → TLS → classify → ledger → faults → login check → handler →
+//! world. The ledger stands outside the faults: it records what the caller met and which rule fired.
+
+mod call;
+mod clock;
+mod driver;
+pub mod faults;
+mod handle;
+mod kubeapi;
+pub mod ledger;
+mod path;
+mod reply;
+mod server;
+mod sim;
+mod soap;
+mod vapi;
+mod vim;
+
+pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
+pub use clock::Clock;
+pub use handle::WorldHandle;
+pub use kubeapi::{Identity, Tokens};
+pub use path::Broken;
+pub use reply::{Body, Outcome, Reply};
+pub use server::{Server, Service};
+pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
+pub use sim_world as world;

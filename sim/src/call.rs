@@ -1,0 +1,144 @@
+//! A request, classified once: which face, which operation, on what, by whom.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// A protocol front end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Face {
+    /// vim25 over SOAP, at `/sdk`.
+    #[serde(rename = "soap")]
+    Soap,
+    /// vAPI REST, at `/rest` and `/api`.
+    #[serde(rename = "vapi")]
+    Vapi,
+    /// The workload cluster's Kubernetes API.
+    #[serde(rename = "k8s.guest")]
+    Cluster,
+}
+
+impl Face {
+    /// The name used in rules and in the ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Soap => "soap",
+            Self::Vapi => "vapi",
+            Self::Cluster => "k8s.guest",
+        }
+    }
+}
+
+/// What kind of work an operation is; rules name it `@read`, `@write`, `@login`, `@longpoll`, `@task`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Answers at once and changes nothing.
+    Read,
+    /// Changes the world.
+    Write,
+    /// Opens or closes a session.
+    Login,
+    /// May wait for something to happen: `WaitForUpdatesEx`, watches.
+    Longpoll,
+    /// Starts a vSphere task.
+    Task,
+}
+
+impl Class {
+    /// The tag used in rules, with its `@`.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Self::Read => "@read",
+            Self::Write => "@write",
+            Self::Login => "@login",
+            Self::Longpoll => "@longpoll",
+            Self::Task => "@task",
+        }
+    }
+}
+
+/// What a call is about. Unknown parts are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Target {
+    /// Managed object type or Kubernetes kind (`VirtualMachine`, `Node`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Machine name or object name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Kubernetes namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Managed object id (`vm-17`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moref: Option<String>,
+    /// The UUID that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+}
+
+/// Who a connection belongs to, as far as the transport knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// A label that the driver gave the connection (`provider`, `provider-1`); empty over sockets.
+    pub client: String,
+    /// The connection's number on its listener, from 1.
+    pub connection: u64,
+    /// The other side's address, empty in process.
+    pub address: String,
+}
+
+/// Who made a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The driver's label of the connection, else what the face knows of the user.
+    pub client: String,
+    /// The `User-Agent` header.
+    pub user_agent: String,
+    /// The authenticated user, as far as the face can tell before the login check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+/// What the ledger keeps of a request: never a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestNote {
+    /// Body length in bytes.
+    pub bytes: u64,
+    /// The part of the arguments that a reader of a transcript wants to see, redacted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+/// A request as it came off the transport, with its whole body.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Method, URI, version and headers.
+    pub parts: http::request::Parts,
+    /// The whole body.
+    pub body: Bytes,
+    /// Who the connection belongs to.
+    pub peer: Peer,
+}
+
+/// A classified request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Which front end.
+    pub face: Face,
+    /// Which server: the vCenter's name, or the cluster's.
+    pub server: String,
+    /// `RetrievePropertiesEx`, `tagging.tag.get`, `patch nodes/status`.
+    pub operation: String,
+    /// What kind of work it is.
+    pub class: Class,
+    /// What it is about.
+    pub target: Target,
+    /// Who asks.
+    pub caller: Caller,
+    /// A one-way digest of the session or credential it carries.
+    pub session: Option<String>,
+    /// What the ledger keeps of the request.
+    pub request: RequestNote,
+}

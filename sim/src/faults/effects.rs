@@ -1,0 +1,48 @@
+//! What a fired rule asks of the handler itself, beyond delaying or replacing its answer.
+
+use serde::{Deserialize, Serialize};
+
+/// How a handler must bend its answer. The default bends nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Answer as if nothing matched: an empty search, an empty list.
+    pub empty_result: bool,
+    /// Objects the caller does not get to see, by machine name, object name or managed object id.
+    pub hidden: Vec<String>,
+    /// Property paths that come as `missingSet` entries.
+    pub missing_set: Vec<MissingPaths>,
+    /// Treat the collector version in the request as unknown.
+    pub version_reset: bool,
+    /// What happens to a watch.
+    pub watch: WatchEffects,
+}
+
+/// Property paths that cannot be read, and the fault that says why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MissingPaths {
+    /// Property paths; a path also covers what lies below it.
+    pub paths: Vec<String>,
+    /// The vim25 fault class.
+    pub fault: String,
+}
+
+/// What happens to a Kubernetes watch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchEffects {
+    /// An ERROR event with code 410 and the end of the stream, at once.
+    pub gone410: bool,
+    /// The stream stays open and says nothing: no events, no bookmarks.
+    pub silent: bool,
+    /// Events come, bookmarks do not.
+    pub no_bookmark: bool,
+    /// The stream ends after this many events.
+    pub close_after: Option<u64>,
+}
+
+impl Effects {
+    /// Whether an object with this name or managed object id is hidden.
+    pub fn hides(&self, name: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden == name)
+    }
+}

@@ -1,0 +1,174 @@
+use super::*;
+use crate::faults::{Between, Nth};
+use crate::{Caller, Class, Face, RequestNote, Target};
+
+fn call(operation: &str, client: &str) -> Call {
+    Call {
+        face: Face::Soap,
+        server: "vc0".into(),
+        operation: operation.into(),
+        class: Class::Read,
+        target: Target { name: Some("node-0001".into()), ..Target::default() },
+        caller: Caller { client: client.into(), ..Caller::default() },
+        session: None,
+        request: RequestNote::default(),
+    }
+}
+
+fn fires(when: When, calls: u64) -> Vec<u64> {
+    let faults = Faults::new(7);
+    let rule = Rule { when, ..Rule::new("r", [Action::Reset]) };
+    faults.add(Time::ZERO, rule).unwrap();
+    (1..=calls)
+        .filter(|n| {
+            let now = Time::after_start(Duration::from_secs(*n));
+            faults.judge(&call("FindByUuid", "p"), now).ending.is_some()
+        })
+        .collect()
+}
+
+#[test]
+fn gates_count_matches_from_one() {
+    for (name, when, want) in [
+        ("nothing", When::default(), vec![1, 2, 3, 4, 5, 6]),
+        ("nth", When { nth: Nth(vec![(1, 1), (4, 5)]), ..When::default() }, vec![1, 4, 5]),
+        ("first", When { first: Some(2), ..When::default() }, vec![1, 2]),
+        ("after", When { after: Some(4), ..When::default() }, vec![5, 6]),
+        ("every", When { every: Some(3), ..When::default() }, vec![3, 6]),
+        ("max", When { max: Some(2), ..When::default() }, vec![1, 2]),
+        ("every and max", When { every: Some(2), max: Some(1), ..When::default() }, vec![2]),
+        ("never", When { probability: Some(0.0), ..When::default() }, vec![]),
+        ("surely", When { probability: Some(1.0), ..When::default() }, vec![1, 2, 3, 4, 5, 6]),
+        (
+            "between",
+            When {
+                between: Some(Between(Duration::from_secs(2), Duration::from_secs(4))),
+                ..When::default()
+            },
+            vec![2, 3],
+        ),
+    ] {
+        assert_eq!(fires(when, 6), want, "{name}");
+    }
+}
+
+#[test]
+fn draws_do_not_depend_on_other_rules_or_clients() {
+    let run = |others: bool| -> Vec<bool> {
+        let faults = Faults::new(24301);
+        if others {
+            let rule = Rule {
+                when: When { probability: Some(0.5), ..When::default() },
+                ..Rule::new("a", [Action::EmptyResult])
+            };
+            faults.add(Time::ZERO, rule).unwrap();
+        }
+        let when = When { probability: Some(0.5), ..When::default() };
+        faults.add(Time::ZERO, Rule { when, ..Rule::new("b", [Action::Reset]) }).unwrap();
+        (0..64).map(|_| faults.judge(&call("x", "p"), Time::ZERO).ending.is_some()).collect()
+    };
+    let alone = run(false);
+    assert_eq!(alone, run(true));
+    assert!(alone.contains(&true) && alone.contains(&false));
+}
+
+#[test]
+fn the_first_ending_ends_the_chain_and_delays_add_up() {
+    let faults = Faults::new(0);
+    let second = Duration::from_secs(1);
+    for rule in [
+        Rule::new("slow", [Action::Delay(second)]),
+        Rule::new("both", [Action::Delay(second), Action::Reset, Action::Delay(second)]).applied(),
+        Rule::new("late", [Action::Blackhole]),
+    ] {
+        faults.add(Time::ZERO, rule).unwrap();
+    }
+    let verdict = faults.judge(&call("x", "p"), Time::ZERO);
+    assert_eq!(verdict.delay, 2 * second);
+    assert_eq!(verdict.ending, Some(Ending::Reset));
+    assert!(verdict.applied);
+    assert_eq!(verdict.evaluations.len(), 2);
+    assert_eq!(faults.fired("late"), 0);
+}
+
+#[test]
+fn priority_comes_before_file_order() {
+    let faults = Faults::new(0);
+    faults.add(Time::ZERO, Rule::new("b", [Action::Reset])).unwrap();
+    let first = Rule { priority: -1, ..Rule::new("a", [Action::Blackhole]) };
+    faults.add(Time::ZERO, first).unwrap();
+    assert_eq!(faults.judge(&call("x", "p"), Time::ZERO).ending, Some(Ending::Blackhole));
+}
+
+#[test]
+fn a_rule_past_its_time_is_gone() {
+    let faults = Faults::new(0);
+    let rule = Rule { ttl: Some(Duration::from_secs(10)), ..Rule::new("r", [Action::Reset]) };
+    faults.add(Time::ZERO, rule).unwrap();
+    assert!(
+        faults.judge(&call("x", "p"), Time::after_start(Duration::from_secs(9))).ending.is_some()
+    );
+    assert!(
+        faults.judge(&call("x", "p"), Time::after_start(Duration::from_secs(10))).ending.is_none()
+    );
+    assert!(faults.list().is_empty());
+}
+
+#[test]
+fn rules_read_back_as_written() {
+    let text = r#"
+- id: pc-faults
+  match: {protocol: soap, op: [RetrieveProperties*, "@login"], resource: {name: n7}}
+  when: {nth: [1, 4..6], between: [5m, 12m]}
+  do: [{delay: 2s}, {soapFault: {type: SystemError, message: vpxd busy}}]
+  effect: applied
+- id: one
+  match: {op: watch nodes}
+  when: {nth: 3}
+  do: [watch.gone410]
+"#;
+    let rules: Vec<Rule> = serde_saphyr::from_str(text).unwrap();
+    assert_eq!(rules[0].when.nth, Nth(vec![(1, 1), (4, 6)]));
+    assert_eq!(rules[1].actions, vec![Action::WatchGone]);
+    let json = serde_json::to_string(&rules).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Rule>>(&json).unwrap(), rules);
+}
+
+#[test]
+fn nonsense_is_refused_with_a_remedy() {
+    for (name, rule, want) in [
+        ("no name", Rule::new("", [Action::Reset]), "id is empty"),
+        ("no action", Rule::new("r", []), "name at least one action"),
+        (
+            "fault class",
+            Rule::new("r", [Action::SoapFault { class: "Nope".into(), message: None }]),
+            "try SystemError",
+        ),
+        ("class", Rule::new("r", [Action::Reset]).op(["@reed"]), "is no class"),
+        (
+            "code",
+            Rule::new("r", [Action::Status { code: 42, retry_after: None, message: None }]),
+            "none of HTTP",
+        ),
+    ] {
+        let refused = Faults::new(0).add(Time::ZERO, rule).unwrap_err().to_string();
+        assert!(refused.contains(want), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn globs() {
+    use crate::faults::rule::glob;
+    for (pattern, text, want) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("a*", "ab", true),
+        ("*b", "ab", true),
+        ("*", "", true),
+        ("a*c", "abbc", true),
+        ("a*c*e", "abcde", true),
+        ("a*c*e", "abde", false),
+    ] {
+        assert_eq!(glob(pattern, text), want, "{pattern} {text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! A shared world: one lock, one clock, and a signal when something changed.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use sim_world::{Applied, Command, Fault, Time, World};
+use tokio::sync::watch;
+
+use crate::Clock;
+
+/// A world that faces, tests and the admin port share.
+///
+/// Every access is one short critical section; nothing is held across an await.
+#[derive(Clone, Debug)]
+pub struct WorldHandle {
+    world: Arc<Mutex<World>>,
+    clock: Clock,
+    changed: Arc<watch::Sender<u64>>,
+}
+
+impl WorldHandle {
+    /// Shares `world`, whose time `clock` tells.
+    pub fn new(world: World, clock: Clock) -> Self {
+        let (changed, _) = watch::channel(0);
+        Self { world: Arc::new(Mutex::new(world)), clock, changed: Arc::new(changed) }
+    }
+
+    /// Now, in world time.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Carries out `command` now and wakes everybody who waits for a change.
+    ///
+    /// # Errors
+    /// The world's fault; nothing has changed then.
+    pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
+        let applied = self.lock().apply(self.clock.now(), command)?;
+        if !applied.events.is_empty() {
+            self.changed.send_modify(|n| *n += 1);
+        }
+        Ok(applied)
+    }
+
+    /// Carries out a client's request to a vCenter.
+    ///
+    /// # Errors
+    /// The vCenter's fault.
+    pub(crate) fn request(
+        &self,
+        vcenter: &str,
+        request: sim_world::VcRequest,
+    ) -> Result<sim_world::Outcome, Fault> {
+        let command = Command::Request { vcenter: vcenter.to_owned(), request };
+        self.apply(command).map(|applied| applied.outcome)
+    }
+
+    /// Lets everything happen that is due now.
+    pub(crate) fn advance(&self) {
+        let happened = !self.lock().advance(self.clock.now()).is_empty();
+        if happened {
+            self.changed.send_modify(|n| *n += 1);
+        }
+    }
+
+    /// Looks at the world.
+    pub fn read<R>(&self, look: impl FnOnce(&World) -> R) -> R {
+        look(&self.lock())
+    }
+
+    /// A signal whose value grows with every change. Mark it seen *before* reading the world, then
+    /// await `changed()`: no change can slip in between.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("no holder of the world's lock panics")
+    }
+}

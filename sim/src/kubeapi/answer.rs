@@ -1,0 +1,143 @@
+//! Answers: objects, lists and failures as bytes.
+
+use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use serde_json::{Map, Value, json};
+use sim_world::objects::{Page, ResourceDef, Status};
+
+use crate::Reply;
+
+pub(super) const JSON: &str = "application/json";
+
+/// A JSON document, with the line feed that Go's encoder ends it with.
+pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Reply {
+    typed(status, JSON, document)
+}
+
+/// The same under another name of JSON.
+pub(super) fn typed(status: StatusCode, content_type: &str, document: &impl Serialize) -> Reply {
+    let mut bytes = serde_json::to_vec(document).unwrap_or_default();
+    bytes.push(b'\n');
+    let mut reply = Reply::new(status, content_type, bytes);
+    let headers = reply.response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    reply
+}
+
+/// Plain text.
+pub(super) fn text(status: StatusCode, text: &'static str) -> Reply {
+    Reply::new(status, "text/plain; charset=utf-8", text)
+}
+
+/// What the real server answers for a path that nobody serves: no `Status`.
+pub(super) fn page_not_found() -> Reply {
+    text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound")
+}
+
+/// A failure.
+pub(super) fn failure(status: &Status) -> Reply {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut reply = json(code, &status.to_value());
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if seconds > 0 {
+        reply.response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    let fault = if status.reason.is_empty() {
+        status.code.to_string()
+    } else {
+        status.reason.clone().into_owned()
+    };
+    reply.with_fault(fault)
+}
+
+/// The success of a deletion that answers no object.
+pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
+    let mut details = Map::new();
+    details.insert("name".into(), object["metadata"]["name"].clone());
+    if !def.id.group.is_empty() {
+        details.insert("group".into(), def.id.group.as_ref().into());
+    }
+    details.insert("kind".into(), def.id.resource.as_ref().into());
+    details.insert("uid".into(), object["metadata"]["uid"].clone());
+    json(
+        StatusCode::OK,
+        &json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+            "details": details,
+        }),
+    )
+}
+
+/// A list. Its items do not say their kind: the list does.
+pub(super) fn list(def: &ResourceDef, page: &Page) -> Reply {
+    let Page { items, revision, continue_token, remaining } = page;
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), revision.to_string().into());
+    if let Some(token) = continue_token {
+        metadata.insert("continue".into(), token.as_str().into());
+    }
+    if let Some(remaining) = remaining {
+        metadata.insert("remainingItemCount".into(), (*remaining).into());
+    }
+    let list = List {
+        kind: format!("{}List", def.kind),
+        api_version: api_version(def),
+        metadata,
+        items: items.iter().map(AsRef::as_ref).collect(),
+    };
+    json(StatusCode::OK, &list).with_objects(items.len())
+}
+
+/// `v1`, `coordination.k8s.io/v1`.
+pub(super) fn api_version(def: &ResourceDef) -> String {
+    match def.id.group.as_ref() {
+        "" => def.version.to_string(),
+        group => format!("{group}/{}", def.version),
+    }
+}
+
+/// Serialised straight from the store's objects.
+struct List<'a> {
+    kind: String,
+    api_version: String,
+    metadata: Map<String, Value>,
+    items: Vec<&'a Value>,
+}
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(4))?;
+        map.serialize_entry("kind", &self.kind)?;
+        map.serialize_entry("apiVersion", &self.api_version)?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        map.serialize_entry("items", &Items(&self.items))?;
+        map.end()
+    }
+}
+
+struct Items<'a>(&'a [&'a Value]);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
+        for item in self.0 {
+            list.serialize_element(&Item(item))?;
+        }
+        list.end()
+    }
+}
+
+struct Item<'a>(&'a Value);
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (field, value) in self.0.as_object().into_iter().flatten() {
+            if !matches!(field.as_str(), "kind" | "apiVersion") {
+                map.serialize_entry(field, value)?;
+            }
+        }
+        map.end()
+    }
+}

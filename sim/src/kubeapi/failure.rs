@@ -1,0 +1,134 @@
+//! Failures that fault rules ask for, and those of the machinery around resources.
+
+use sim_world::objects::{Cause, Details, GroupResource, Status};
+
+use crate::Call;
+
+/// Something that the real server has and this one has not.
+pub(super) fn not_implemented(what: &str) -> Status {
+    let message = format!("this simulated API server does not implement {what}");
+    Status::new(501, "NotImplemented", message)
+}
+
+/// 405 as the real server's router words it.
+pub(super) fn not_allowed() -> Status {
+    let mut status = Status::new(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+    );
+    status.details = Some(Box::default());
+    status
+}
+
+/// A failure with this code, as the real server would word it for this call.
+pub(super) fn asked_for(
+    call: &Call,
+    code: u16,
+    reason: Option<&str>,
+    message: Option<&str>,
+    retry_after: Option<u32>,
+) -> Status {
+    let mut status = usual(call, code, reason);
+    if let Some(reason) = reason {
+        status.reason = reason.to_owned().into();
+    }
+    if let Some(message) = message {
+        status.message = message.to_owned();
+    }
+    if let Some(seconds) = retry_after {
+        status.details.get_or_insert_default().retry_after_seconds = seconds;
+    }
+    status
+}
+
+fn usual(call: &Call, code: u16, reason: Option<&str>) -> Status {
+    let (verb, resource) = subject(call);
+    let name = call.target.name.as_deref().unwrap_or_default();
+    match (code, reason) {
+        (401, _) => Status::new(401, "Unauthorized", "Unauthorized"),
+        (403, _) => {
+            let user = call.caller.user.as_deref().unwrap_or("system:anonymous");
+            let scope = match &call.target.namespace {
+                Some(namespace) => format!("in the namespace {namespace:?}"),
+                None => "at the cluster scope".into(),
+            };
+            let door = call.operation.strip_prefix(&format!("{verb} ")).unwrap_or("");
+            let why = format!(
+                "User {user:?} cannot {verb} resource {door:?} in API group {:?} {scope}",
+                resource.group
+            );
+            Status::forbidden(&resource, name, &why)
+        }
+        (404, _) => Status::not_found(&resource, name),
+        (409, Some("AlreadyExists")) => Status::already_exists(&resource, name),
+        (409, _) => Status::modified(&resource, name),
+        (410, Some("Gone")) => Status::new(410, "Gone", "the requested resource is gone"),
+        (410, _) => Status::expired("The resourceVersion for the provided list is too old."),
+        (429, _) => with_details(
+            Status::new(429, "TooManyRequests", "Too many requests, please try again later."),
+            1,
+        ),
+        (500, Some("ServerTimeout")) => {
+            let message = format!(
+                "The {verb} operation against {resource} could not be completed at this time, please try again."
+            );
+            with_details(Status::new(500, "ServerTimeout", message), 1)
+        }
+        (500, _) => {
+            let why = "etcdserver: request timed out";
+            let mut status =
+                Status::new(500, "InternalError", format!("Internal error occurred: {why}"));
+            status.details = Some(Box::new(Details {
+                causes: vec![Cause {
+                    reason: "".into(),
+                    message: why.into(),
+                    field: String::new(),
+                }],
+                ..Details::default()
+            }));
+            status
+        }
+        (503, _) => Status::new(
+            503,
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        ),
+        (504, _) => Status::new(
+            504,
+            "Timeout",
+            "Timeout: request did not complete within the allotted timeout",
+        ),
+        (422, _) => {
+            let mut status = Status::new(
+                422,
+                "Invalid",
+                "the server rejected our request due to an error in our request",
+            );
+            status.details = Some(Box::default());
+            status
+        }
+        (400, _) => Status::bad_request("the server rejected our request for an unknown reason"),
+        (code, _) => Status::new(
+            code,
+            "",
+            format!(
+                "the server responded with the status code {code} but did not return more information"
+            ),
+        ),
+    }
+}
+
+fn with_details(mut status: Status, retry_after_seconds: u32) -> Status {
+    status.details = Some(Box::new(Details { retry_after_seconds, ..Details::default() }));
+    status
+}
+
+/// Verb and resource of a call, from its operation.
+fn subject(call: &Call) -> (String, GroupResource) {
+    let (verb, rest) = call.operation.split_once(' ').unwrap_or((&call.operation, ""));
+    let resource = rest.split('/').next().unwrap_or_default();
+    let group = if resource == "leases" { "coordination.k8s.io" } else { "" };
+    let resource = GroupResource { group: group.into(), resource: resource.to_owned().into() };
+    (verb.to_owned(), resource)
+}

@@ -1,0 +1,55 @@
+//! Query strings, as the API machinery reads them.
+
+/// Decoded parameters in the order of the query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads a query string; empty parts are skipped (kube-rs begins with `&`).
+    pub(super) fn parse(text: &str) -> Self {
+        let pair = |part: &str| {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            (decode(name, true), decode(value, true))
+        };
+        Self(text.split('&').filter(|part| !part.is_empty()).map(pair).collect())
+    }
+
+    /// The first value of a parameter; empty if there is none.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
+    }
+
+    /// Whether the parameter is there at all.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(given, _)| given == name)
+    }
+
+    /// A flag as Go's conversion of query strings reads it: anything but `false` and `0` is true.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        let is_false = |value: &str| matches!(value.to_ascii_lowercase().as_str(), "false" | "0");
+        self.0.iter().find(|(given, _)| given == name).is_some_and(|(_, value)| !is_false(value))
+    }
+}
+
+/// Undoes percent encoding; what is not UTF-8 becomes replacement characters.
+pub(super) fn decode(text: &str, plus_is_space: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let escaped = bytes.get(at + 1..at + 3).and_then(|hex| {
+            let hex = std::str::from_utf8(hex).ok().filter(|hex| !hex.starts_with('+'))?;
+            u8::from_str_radix(hex, 16).ok()
+        });
+        match (byte, escaped) {
+            (b'%', Some(byte)) => {
+                out.push(byte);
+                at += 2;
+            }
+            (b'+', _) if plus_is_space => out.push(b' '),
+            _ => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

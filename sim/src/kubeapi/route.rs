@@ -1,0 +1,196 @@
+//! Paths and methods: which part of the API a request is for.
+
+use http::Method;
+use sim_world::objects::GroupResource;
+
+use super::query::{Query, decode};
+
+/// What a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// `/healthz` and its kin.
+    Health,
+    /// `/version`.
+    Version,
+    /// `/`: the paths there are.
+    Root,
+    /// `/api`.
+    Core,
+    /// `/apis`.
+    Groups,
+    /// `/apis/<group>`.
+    Group(String),
+    /// `/api/v1`, `/apis/<group>/<version>`.
+    GroupVersion(String, String),
+    /// A question that is answered and not kept.
+    Review(Review),
+    /// Objects.
+    Resource(Target),
+    /// Something that the real server has and this one has not.
+    Absent(String),
+    /// The path exists, not for this method.
+    NotAllowed,
+    /// No such path.
+    Unknown,
+}
+
+/// A question that is answered and not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Review {
+    Token,
+    SubjectAccess,
+    SelfSubjectAccess,
+}
+
+/// Objects of a resource, or one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) resource: GroupResource,
+    pub(super) version: String,
+    pub(super) namespace: String,
+    /// Empty for collections.
+    pub(super) name: String,
+    pub(super) is_status: bool,
+    pub(super) verb: Verb,
+}
+
+/// What to do with objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    /// As authorizers and ledgers name it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+impl Route {
+    /// Finds the route of a request.
+    pub(super) fn find(method: &Method, path: &str, query: &Query) -> Self {
+        let route = Self::of_path(method, path, query);
+        let is_read = matches!(*method, Method::GET | Method::HEAD);
+        match route {
+            Self::Resource(_) | Self::Review(_) | Self::Absent(_) | Self::Unknown => route,
+            _ if is_read => route,
+            _ => Self::NotAllowed,
+        }
+    }
+
+    fn of_path(method: &Method, path: &str, query: &Query) -> Self {
+        let steps: Vec<String> =
+            path.trim_matches('/').split('/').map(|step| decode(step, false)).collect();
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        match steps.as_slice() {
+            [""] => Self::Root,
+            ["healthz" | "livez" | "readyz", ..] => Self::Health,
+            ["version"] => Self::Version,
+            ["openapi", ..] => Self::Absent("OpenAPI".into()),
+            ["metrics"] => Self::Absent("metrics".into()),
+            ["api"] => Self::Core,
+            ["api", version] => Self::GroupVersion(String::new(), (*version).into()),
+            ["api", version, rest @ ..] => resource(method, "", version, rest, query),
+            ["apis"] => Self::Groups,
+            ["apis", group] => Self::Group((*group).into()),
+            ["apis", group, version] => Self::GroupVersion((*group).into(), (*version).into()),
+            ["apis", group, version, rest @ ..] => resource(method, group, version, rest, query),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether everybody may ask.
+    pub(super) fn is_public(&self) -> bool {
+        matches!(self, Self::Health | Self::Version)
+    }
+}
+
+fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &Query) -> Route {
+    if let (true, [resource]) = (version == "v1", rest) {
+        let review = match (group, *resource) {
+            ("authentication.k8s.io", "tokenreviews") => Some(Review::Token),
+            ("authorization.k8s.io", "subjectaccessreviews") => Some(Review::SubjectAccess),
+            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Review::SelfSubjectAccess),
+            _ => None,
+        };
+        if let Some(review) = review {
+            return if *method == Method::POST { Route::Review(review) } else { Route::NotAllowed };
+        }
+    }
+    let (namespace, resource, name, subresource) = match rest {
+        ["watch", ..] => return Route::Absent("the deprecated watch paths".into()),
+        // The subresources of a namespace look like resources in it.
+        ["namespaces", name, sub @ ("status" | "finalize")] => ("", "namespaces", *name, *sub),
+        ["namespaces", namespace, resource] => (*namespace, *resource, "", ""),
+        ["namespaces", namespace, resource, name] => (*namespace, *resource, *name, ""),
+        ["namespaces", namespace, resource, name, sub] => (*namespace, *resource, *name, *sub),
+        ["namespaces", namespace, resource, name, sub, ..] => (*namespace, *resource, *name, *sub),
+        [resource] => ("", *resource, "", ""),
+        [resource, name] => ("", *resource, *name, ""),
+        [resource, name, sub, ..] => ("", *resource, *name, *sub),
+        [] => return Route::Unknown,
+    };
+    if resource.is_empty() || (rest.len() > 1 && rest.iter().any(|step| step.is_empty())) {
+        return Route::Unknown;
+    }
+    match subresource {
+        "" | "status" => {}
+        "log"
+        | "exec"
+        | "attach"
+        | "portforward"
+        | "proxy"
+        | "binding"
+        | "eviction"
+        | "scale"
+        | "token"
+        | "finalize"
+        | "ephemeralcontainers"
+        | "resize"
+        | "approval" => {
+            return Route::Absent(format!("{resource}/{subresource}"));
+        }
+        _ => return Route::Unknown,
+    }
+    let is_status = subresource == "status";
+    let is_watch = query.flag("watch");
+    let verb = match (method, name.is_empty()) {
+        (&Method::GET, true) if is_watch => Verb::Watch,
+        (&Method::GET, true) => Verb::List,
+        (&Method::GET, false) => Verb::Get,
+        (&Method::POST, true) => Verb::Create,
+        (&Method::PUT, false) => Verb::Update,
+        (&Method::PATCH, false) => Verb::Patch,
+        (&Method::DELETE, false) if !is_status => Verb::Delete,
+        (&Method::DELETE, true) => Verb::DeleteCollection,
+        _ => return Route::NotAllowed,
+    };
+    Route::Resource(Target {
+        resource: GroupResource {
+            group: group.to_owned().into(),
+            resource: resource.to_owned().into(),
+        },
+        version: version.into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        is_status,
+        verb,
+    })
+}

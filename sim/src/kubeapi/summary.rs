@@ -1,0 +1,169 @@
+//! What the ledger keeps of a request.
+
+use http::header::USER_AGENT;
+use serde_json::{Value, json};
+use sim_world::objects::GroupResource;
+
+use super::request::Request;
+use super::route::{Review, Route, Target, Verb};
+use super::tokens::fingerprint;
+use crate::{Call, Caller, Class, Face, Incoming, RequestNote};
+
+/// As much of a body as a transcript shows, in characters.
+const MAX_DETAIL: usize = 200;
+
+/// Classifies a request; `kind` knows the kinds of registered resources.
+pub(super) fn call(
+    server: &str,
+    incoming: &Incoming,
+    request: &Request,
+    user: Option<String>,
+    kind: impl Fn(&GroupResource) -> Option<String>,
+) -> Call {
+    let parts = &incoming.parts;
+    let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    let label = &incoming.peer.client;
+    let client = if label.is_empty() { user.clone().unwrap_or_default() } else { label.to_owned() };
+    let method = parts.method.as_str().to_ascii_lowercase();
+    let (operation, class) = match &request.route {
+        Route::Resource(target) => (named(target), class(target.verb)),
+        Route::Review(Review::Token) => ("create tokenreviews".into(), Class::Read),
+        Route::Review(Review::SubjectAccess) => ("create subjectaccessreviews".into(), Class::Read),
+        Route::Review(Review::SelfSubjectAccess) => {
+            ("create selfsubjectaccessreviews".into(), Class::Read)
+        }
+        Route::Health
+        | Route::Version
+        | Route::Root
+        | Route::Core
+        | Route::Groups
+        | Route::Group(_)
+        | Route::GroupVersion(..) => {
+            (format!("{method} {}", clipped(parts.uri.path())), Class::Read)
+        }
+        Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
+        Route::NotAllowed | Route::Unknown => ("unknown".into(), class_of(&parts.method)),
+    };
+    let body = matches!(&request.route, Route::Resource(_)).then(|| request.glimpse()).flatten();
+    let target = match &request.route {
+        Route::Resource(target) => about(target, body.as_ref(), &kind),
+        _ => crate::Target::default(),
+    };
+    let detail = match &request.route {
+        Route::Resource(target) => clipped(&detail(target, request, body.as_ref())),
+        Route::NotAllowed | Route::Unknown => {
+            clipped(&format!("{} {}", parts.method, parts.uri.path()))
+        }
+        _ => String::new(),
+    };
+    Call {
+        face: Face::Cluster,
+        server: server.to_owned(),
+        operation,
+        class,
+        target,
+        caller: Caller { client, user_agent: agent.unwrap_or_default().to_owned(), user },
+        session: request.token.as_deref().map(fingerprint),
+        request: RequestNote { bytes: request.n_bytes(), detail },
+    }
+}
+
+fn named(target: &Target) -> String {
+    let Target { resource, is_status, verb, .. } = target;
+    let subresource = if *is_status { "/status" } else { "" };
+    format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))
+}
+
+fn class(verb: Verb) -> Class {
+    match verb {
+        Verb::Get | Verb::List => Class::Read,
+        Verb::Watch => Class::Longpoll,
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => {
+            Class::Write
+        }
+    }
+}
+
+fn class_of(method: &http::Method) -> Class {
+    if method.is_safe() { Class::Read } else { Class::Write }
+}
+
+fn about(
+    target: &Target,
+    body: Option<&Value>,
+    kind: &impl Fn(&GroupResource) -> Option<String>,
+) -> crate::Target {
+    let Target { resource, namespace, name, .. } = target;
+    let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let given = || body?.pointer("/metadata/name")?.as_str().map(str::to_owned);
+    crate::Target {
+        kind: kind(resource),
+        name: some(name).or_else(given),
+        namespace: some(namespace),
+        ..crate::Target::default()
+    }
+}
+
+/// What a reader of a transcript wants to see. Never what a Secret or a ConfigMap holds.
+fn detail(target: &Target, request: &Request, body: Option<&Value>) -> String {
+    let resource = target.resource.resource.as_ref();
+    match target.verb {
+        Verb::Get | Verb::List | Verb::Watch => {
+            let said = [
+                "labelSelector",
+                "fieldSelector",
+                "resourceVersion",
+                "resourceVersionMatch",
+                "limit",
+                "sendInitialEvents",
+                "timeoutSeconds",
+            ]
+            .into_iter()
+            .filter(|name| request.query.has(name))
+            .map(|name| format!("{name}={}", request.query.get(name)));
+            let more = request.query.has("continue").then(|| "continue".to_owned());
+            said.chain(more).collect::<Vec<_>>().join(" ")
+        }
+        _ if matches!(resource, "secrets" | "configmaps" | "serviceaccounts") => String::new(),
+        Verb::Patch => body.map(Value::to_string).unwrap_or_default(),
+        Verb::Create if resource == "events" => {
+            let text = |pointer| {
+                body.and_then(|it| it.pointer(pointer)).and_then(Value::as_str).unwrap_or_default()
+            };
+            format!(
+                "{} {} {}/{}",
+                text("/type"),
+                text("/reason"),
+                text("/involvedObject/kind"),
+                text("/involvedObject/name")
+            )
+        }
+        Verb::Create | Verb::Update => {
+            let Some(body) = body else { return String::new() };
+            let version = body.pointer("/metadata/resourceVersion").cloned();
+            let mut shown = json!({});
+            if let Some(version) = version {
+                shown["resourceVersion"] = version;
+            }
+            if let Some(spec) = body.get("spec") {
+                shown["spec"] = spec.clone();
+            }
+            shown.to_string()
+        }
+        Verb::Delete | Verb::DeleteCollection => {
+            let preconditions = body.and_then(|it| it.get("preconditions"));
+            preconditions.map(Value::to_string).unwrap_or_default()
+        }
+    }
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(MAX_DETAIL) {
+        None => text.to_owned(),
+        Some(_) => {
+            let mut clipped: String = text.chars().take(MAX_DETAIL - 1).collect();
+            clipped.push('…');
+            clipped
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Requests in, bytes out.
+
+mod answers;
+mod malformed;
+mod watches;
+
+use bytes::Bytes;
+use http::Request as HttpRequest;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use sim_world::World;
+use sim_world::objects::{Command, GroupResource};
+
+use super::{Identity, KubeApi, Tokens};
+use crate::faults::Effects;
+use crate::{Clock, Incoming, Peer, Reply, WorldHandle};
+
+/// A cluster with an API server and one connection to it.
+struct Lab {
+    api: KubeApi,
+    world: WorldHandle,
+    client: &'static str,
+}
+
+/// An answer as a person would look at it.
+struct Answer {
+    code: u16,
+    content_type: String,
+    text: String,
+    fault: Option<String>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let epoch = "2026-03-01T08:00:00Z".parse().unwrap();
+        let world = WorldHandle::new(World::new(epoch, 7), Clock::starting_at(epoch));
+        let tokens = Tokens::default();
+        let user = Identity { user: "ccm".into(), groups: vec!["system:authenticated".into()] };
+        tokens.issue("good", user, None);
+        let api = KubeApi::new("cluster", world.clone(), tokens);
+        Self { api, world, client: "test" }
+    }
+
+    fn node(&self, name: &str) {
+        let node = json!({"metadata": {"name": name, "labels": {"name": name}}});
+        let command = Command::create(GroupResource::core("nodes"), "", node);
+        self.world.apply(sim_world::Command::Cluster(command)).unwrap();
+    }
+
+    async fn reply(&self, request: HttpRequest<Bytes>, effects: &Effects) -> (String, Reply) {
+        let (parts, body) = request.into_parts();
+        let peer = Peer { client: self.client.into(), ..Peer::default() };
+        let (call, request) = self.api.classify(&Incoming { parts, body, peer });
+        let reply = self.api.handle(&call, request, effects).await;
+        (call.operation, reply)
+    }
+
+    async fn ask(&self, request: HttpRequest<Bytes>) -> Answer {
+        self.ask_with(request, &Effects::default()).await
+    }
+
+    async fn ask_with(&self, request: HttpRequest<Bytes>, effects: &Effects) -> Answer {
+        let (_, reply) = self.reply(request, effects).await;
+        let header =
+            |name| reply.response.headers().get(name).map(|it| it.to_str().unwrap().to_owned());
+        let content_type = header("content-type").unwrap_or_default();
+        let code = reply.response.status().as_u16();
+        let fault = reply.outcome.fault.clone();
+        let body = reply.response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        Answer { code, content_type, text, fault }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.ask(get(path)).await
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: impl ToString,
+    ) -> Answer {
+        let request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content_type)
+            .body(Bytes::from(body.to_string()));
+        self.ask(request.unwrap()).await
+    }
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap()
+    }
+
+    fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+fn get(path: &str) -> HttpRequest<Bytes> {
+    HttpRequest::builder().uri(path).body(Bytes::new()).unwrap()
+}
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";

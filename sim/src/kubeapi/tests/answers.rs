@@ -1,0 +1,283 @@
+//! Representative answers, as bytes.
+
+use bytes::Bytes;
+use http::Request as HttpRequest;
+use serde_json::json;
+use sim_world::Time;
+
+use super::{JSON, JSON_PATCH, Lab, MERGE, STRATEGIC, get};
+use crate::faults::Effects;
+use crate::kubeapi::Identity;
+use crate::{Class, Incoming, Peer};
+
+#[tokio::test(start_paused = true)]
+async fn a_node_lives() {
+    let lab = Lab::new();
+    let created = lab
+        .send(
+            "POST",
+            "/api/v1/nodes",
+            JSON,
+            r#"{"metadata":{"name":"n1"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]}}"#,
+        )
+        .await;
+    assert_eq!((created.code, created.content_type.as_str()), (201, JSON));
+    insta::assert_snapshot!(created.text, @r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"feb6bbd0-f7bc-533d-afe9-0c5605478e79","resourceVersion":"6","creationTimestamp":"2026-03-01T08:00:00Z"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"}]},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}"#);
+
+    let patched = lab
+        .send("PATCH", "/api/v1/nodes/n1/status", STRATEGIC, r#"{"status":{"addresses":[{"type":"InternalIP","address":"10.0.0.1"}]},"spec":{"providerID":"ignored"}}"#)
+        .await;
+    assert_eq!(patched.json()["spec"].get("providerID"), None);
+    assert_eq!(patched.json()["status"]["addresses"][0]["address"], "10.0.0.1");
+
+    let patched = lab
+        .send(
+            "PATCH",
+            "/api/v1/nodes/n1",
+            MERGE,
+            r#"{"spec":{"providerID":"vsphere://1","taints":null},"status":{"phase":"ignored"}}"#,
+        )
+        .await;
+    assert_eq!(patched.json()["spec"], json!({"providerID": "vsphere://1"}));
+    assert_eq!(patched.json()["status"].get("phase"), None);
+
+    let patched = lab
+        .send(
+            "PATCH",
+            "/api/v1/nodes/n1",
+            JSON_PATCH,
+            r#"[{"op":"add","path":"/metadata/labels","value":{"a":"b"}}]"#,
+        )
+        .await;
+    assert_eq!(patched.json()["metadata"]["labels"]["a"], "b");
+
+    let refused = lab
+        .send("PATCH", "/api/v1/nodes/n1", MERGE, r#"{"spec":{"providerID":"vsphere://2"}}"#)
+        .await;
+    insta::assert_snapshot!(refused.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Node \"n1\" is invalid: spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid","reason":"Invalid","details":{"name":"n1","kind":"Node","causes":[{"reason":"FieldValueForbidden","message":"Forbidden: node updates may not change providerID except from \"\" to valid","field":"spec.providerID"}]},"code":422}"#);
+
+    let mut stale = created.json();
+    stale["metadata"]["labels"] = json!({"c": "d"});
+    let conflict = lab.send("PUT", "/api/v1/nodes/n1", JSON, stale).await;
+    insta::assert_snapshot!(conflict.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on nodes \"n1\": the object has been modified; please apply your changes to the latest version and try again","reason":"Conflict","details":{"name":"n1","kind":"nodes"},"code":409}"#);
+    assert_eq!(conflict.fault.as_deref(), Some("Conflict"));
+
+    let deleted = lab.send("DELETE", "/api/v1/nodes/n1", JSON, "").await;
+    insta::assert_snapshot!(deleted.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"n1","kind":"nodes","uid":"feb6bbd0-f7bc-533d-afe9-0c5605478e79"}}"#);
+    let gone = lab.get("/api/v1/nodes/n1").await;
+    assert_eq!(gone.code, 404);
+    insta::assert_snapshot!(gone.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"nodes \"n1\" not found","reason":"NotFound","details":{"name":"n1","kind":"nodes"},"code":404}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_come_in_pages_of_one_state() {
+    let lab = Lab::new();
+    for name in ["a", "b", "c"] {
+        lab.node(name);
+    }
+    let first = lab.get("/api/v1/nodes?&limit=2&labelSelector=name+in+%28a%2Cb%2Cc%29").await;
+    let token = first.json()["metadata"]["continue"].as_str().unwrap().to_owned();
+    let names = |answer: &super::Answer| -> Vec<String> {
+        let items = answer.json()["items"].as_array().unwrap().clone();
+        items.iter().map(|it| it["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&first), ["a", "b"]);
+    lab.send("DELETE", "/api/v1/nodes/c", JSON, "").await;
+    lab.node("d");
+    let second = lab.get(&format!("/api/v1/nodes?limit=2&continue={token}")).await;
+    assert_eq!(names(&second), ["c"], "the second page is as old as the first");
+    assert_eq!(
+        second.json()["metadata"]["resourceVersion"],
+        first.json()["metadata"]["resourceVersion"]
+    );
+    assert_eq!(names(&lab.get("/api/v1/nodes?limit=1&resourceVersion=0").await), ["a", "b", "d"]);
+    let empty = lab.get("/api/v1/namespaces/default/secrets").await;
+    insta::assert_snapshot!(empty.text, @r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"10"},"items":[]}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_need_their_version() {
+    let lab = Lab::new();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let missing = lab.get(&format!("{path}/ccm")).await;
+    insta::assert_snapshot!(missing.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"leases.coordination.k8s.io \"ccm\" not found","reason":"NotFound","details":{"name":"ccm","group":"coordination.k8s.io","kind":"leases"},"code":404}"#);
+    let body = json!({"metadata": {"name": "ccm"}, "spec": {"holderIdentity": "a"}});
+    assert_eq!(lab.send("POST", path, JSON, &body).await.code, 201);
+    let again = lab.send("POST", path, JSON, &body).await;
+    insta::assert_snapshot!(again.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"leases.coordination.k8s.io \"ccm\" already exists","reason":"AlreadyExists","details":{"name":"ccm","group":"coordination.k8s.io","kind":"leases"},"code":409}"#);
+    let blind = lab.send("PUT", &format!("{path}/ccm"), JSON, &body).await;
+    insta::assert_snapshot!(blind.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"leases.coordination.k8s.io \"ccm\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update","reason":"Invalid","details":{"name":"ccm","group":"coordination.k8s.io","kind":"leases","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: 0: must be specified for an update","field":"metadata.resourceVersion"}]},"code":422}"#);
+    let mut next = lab.get(&format!("{path}/ccm")).await.json();
+    next["spec"]["holderIdentity"] = "b".into();
+    assert_eq!(lab.send("PUT", &format!("{path}/ccm"), JSON, &next).await.code, 200);
+    assert_eq!(lab.send("PUT", &format!("{path}/ccm"), JSON, &next).await.code, 409);
+    let nowhere =
+        lab.send("POST", "/apis/coordination.k8s.io/v1/namespaces/no/leases", JSON, &body).await;
+    insta::assert_snapshot!(nowhere.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"namespaces \"no\" not found","reason":"NotFound","details":{"name":"no","kind":"namespaces"},"code":404}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn discovery_says_what_there_is() {
+    let lab = Lab::new();
+    insta::assert_snapshot!(lab.get("/api").await.text, @r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"10.96.0.1:443"}]}"#);
+    insta::assert_snapshot!(lab.get("/apis").await.text, @r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"authentication.k8s.io","versions":[{"groupVersion":"authentication.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authentication.k8s.io/v1","version":"v1"}},{"name":"authorization.k8s.io","versions":[{"groupVersion":"authorization.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"authorization.k8s.io/v1","version":"v1"}},{"name":"coordination.k8s.io","versions":[{"groupVersion":"coordination.k8s.io/v1","version":"v1"}],"preferredVersion":{"groupVersion":"coordination.k8s.io/v1","version":"v1"}}]}"#);
+    insta::assert_snapshot!(lab.get("/apis/coordination.k8s.io/v1").await.text, @r#"{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"coordination.k8s.io/v1","resources":[{"name":"leases","singularName":"lease","namespaced":true,"kind":"Lease","verbs":["create","delete","deletecollection","get","list","patch","update","watch"]}]}"#);
+    insta::assert_snapshot!(lab.get("/version").await.text, @r#"
+    {
+      "major": "1",
+      "minor": "36",
+      "emulationMajor": "1",
+      "emulationMinor": "36",
+      "minCompatibilityMajor": "1",
+      "minCompatibilityMinor": "35",
+      "gitVersion": "v1.36.3",
+      "gitCommit": "",
+      "gitTreeState": "clean",
+      "buildDate": "1970-01-01T00:00:00Z",
+      "goVersion": "",
+      "compiler": "gc",
+      "platform": "linux/amd64"
+    }
+    "#);
+    let accept =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    let request = HttpRequest::builder().uri("/api").header("accept", accept).body(Bytes::new());
+    let aggregated = lab.ask(request.unwrap()).await;
+    assert_eq!(
+        aggregated.content_type,
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    );
+    let resources = &aggregated.json()["items"][0]["versions"][0]["resources"];
+    let nodes = resources.as_array().unwrap().iter().find(|it| it["resource"] == "nodes").unwrap();
+    insta::assert_snapshot!(nodes.to_string(), @r#"{"resource":"nodes","responseKind":{"group":"","version":"v1","kind":"Node"},"scope":"Cluster","singularResource":"node","verbs":["create","delete","deletecollection","get","list","patch","update","watch"],"shortNames":["no"],"subresources":[{"subresource":"status","responseKind":{"group":"","version":"v1","kind":"Node"},"verbs":["get","patch","update"]}]}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_those_with_a_good_token_come_in() {
+    let mut lab = Lab::new();
+    lab.client = "";
+    let with = |token: &str| {
+        let value = format!("Bearer {token}");
+        let builder = HttpRequest::builder().uri("/api/v1/nodes").header("authorization", value);
+        builder.body(Bytes::new()).unwrap()
+    };
+    let refused = lab.get("/api/v1/nodes").await;
+    assert_eq!(refused.code, 401);
+    insta::assert_snapshot!(refused.text, @r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#);
+    assert_eq!(lab.ask(with("bad")).await.code, 401);
+    assert_eq!(lab.ask(with("good")).await.code, 200);
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        assert_eq!(lab.get(path).await.code, 200, "{path}");
+    }
+    lab.api.tokens.issue("short", Identity::admin(), Some(Time::ZERO));
+    assert_eq!(lab.ask(with("short")).await.code, 401, "it has expired");
+    lab.api.tokens.revoke("good");
+    assert_eq!(lab.ask(with("good")).await.code, 401);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_named_and_redacted() {
+    let lab = Lab::new();
+    let classify = |method: &str, path: &str, body: &str| {
+        let request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", "Bearer good")
+            .body(Bytes::from(body.to_owned()))
+            .unwrap();
+        let (parts, body) = request.into_parts();
+        lab.api.classify(&Incoming { parts, body, peer: Peer::default() }).0
+    };
+    for (method, path, operation, class) in [
+        ("GET", "/api/v1/nodes/n1", "get nodes", Class::Read),
+        ("GET", "/api/v1/nodes?watch=0", "list nodes", Class::Read),
+        ("GET", "/api/v1/nodes?watch=true", "watch nodes", Class::Longpoll),
+        ("POST", "/api/v1/namespaces/default/events", "create events", Class::Write),
+        (
+            "PUT",
+            "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+            "update leases",
+            Class::Write,
+        ),
+        ("PATCH", "/api/v1/nodes/n1", "patch nodes", Class::Write),
+        ("PATCH", "/api/v1/nodes/n1/status", "patch nodes/status", Class::Write),
+        ("DELETE", "/api/v1/nodes/n1", "delete nodes", Class::Write),
+        ("GET", "/api/v1/namespaces/default", "get namespaces", Class::Read),
+        ("GET", "/version", "get /version", Class::Read),
+        ("GET", "/healthz", "get /healthz", Class::Read),
+        ("GET", "/api", "get /api", Class::Read),
+        ("GET", "/nowhere", "unknown", Class::Read),
+        ("POST", "/api/v1/nodes/n1", "unknown", Class::Write),
+    ] {
+        let call = classify(method, path, "");
+        assert_eq!((call.operation.as_str(), call.class), (operation, class), "{method} {path}");
+        assert_eq!(call.caller.user.as_deref(), Some("ccm"));
+    }
+    let call = classify(
+        "POST",
+        "/api/v1/namespaces/default/secrets",
+        r#"{"metadata":{"name":"s"},"stringData":{"password":"hunter2"}}"#,
+    );
+    assert_eq!(call.target.name.as_deref(), Some("s"));
+    assert_eq!(call.target.kind.as_deref(), Some("Secret"));
+    assert!(!format!("{call:?}").contains("hunter2"));
+    assert!(!format!("{call:?}").contains("good"), "no token in {call:?}");
+    let call = classify("PATCH", "/api/v1/nodes/n1", r#"{"spec": {"taints": null}}"#);
+    assert_eq!(call.request.detail, r#"{"spec":{"taints":null}}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_are_worded_like_failures() {
+    let lab = Lab::new();
+    let (parts, body) = get("/api/v1/nodes/n1").into_parts();
+    let incoming = Incoming { parts, body, peer: Peer::default() };
+    let (call, _) = lab.api.classify(&incoming);
+    let mut seen = Vec::new();
+    for (code, reason, retry) in [
+        (429, None, Some(3)),
+        (409, None, None),
+        (403, None, None),
+        (404, None, None),
+        (503, None, None),
+        (500, Some("ServerTimeout"), None),
+    ] {
+        let reply = lab.api.failure(&call, code, reason, None, retry);
+        let retry = reply.response.headers().get("retry-after").cloned();
+        let body = http_body_util::BodyExt::collect(reply.response.into_body()).await.unwrap();
+        seen.push(format!("{retry:?} {}", String::from_utf8_lossy(&body.to_bytes()).trim_end()));
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    Some("3") {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Too many requests, please try again later.","reason":"TooManyRequests","details":{"retryAfterSeconds":3},"code":429}
+    None {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on nodes \"n1\": the object has been modified; please apply your changes to the latest version and try again","reason":"Conflict","details":{"name":"n1","kind":"nodes"},"code":409}
+    None {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"nodes \"n1\" is forbidden: User \"system:anonymous\" cannot get resource \"nodes\" in API group \"\" at the cluster scope","reason":"Forbidden","details":{"name":"n1","kind":"nodes"},"code":403}
+    None {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"nodes \"n1\" not found","reason":"NotFound","details":{"name":"n1","kind":"nodes"},"code":404}
+    None {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","code":503}
+    Some("1") {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"The get operation against nodes could not be completed at this time, please try again.","reason":"ServerTimeout","details":{"retryAfterSeconds":1},"code":500}
+    "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_hide_objects() {
+    let lab = Lab::new();
+    lab.node("a");
+    lab.node("b");
+    let hidden = Effects { hidden: vec!["a".into()], ..Effects::default() };
+    assert_eq!(lab.ask_with(get("/api/v1/nodes/a"), &hidden).await.code, 404);
+    let list = lab.ask_with(get("/api/v1/nodes"), &hidden).await.json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    let empty = Effects { empty_result: true, ..Effects::default() };
+    let list = lab.ask_with(get("/api/v1/nodes"), &empty).await.json();
+    assert_eq!(list["items"], json!([]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_are_answered_from_the_token_table() {
+    let lab = Lab::new();
+    let ask = |token: &str| json!({"spec": {"token": token}});
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let good = lab.send("POST", path, JSON, ask("good")).await;
+    assert_eq!(good.code, 201);
+    insta::assert_snapshot!(good.json()["status"].to_string(), @r#"{"authenticated":true,"user":{"username":"ccm","groups":["system:authenticated"]}}"#);
+    let bad = lab.send("POST", path, JSON, ask("bad")).await;
+    insta::assert_snapshot!(bad.json()["status"].to_string(), @r#"{"user":{},"error":"[invalid bearer token, token lookup failed]"}"#);
+}

@@ -1,0 +1,155 @@
+//! Watches under a paused clock.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use sim_world::objects::{Command, Key, PatchKind};
+use tokio::time::{Instant, timeout};
+
+use super::{Lab, get};
+use crate::Body;
+use crate::faults::{Effects, WatchEffects};
+
+/// A watch's body, line by line.
+struct Lines(Body);
+
+impl Lines {
+    async fn of(lab: &Lab, path: &str, watch: WatchEffects) -> Self {
+        let effects = Effects { watch, ..Effects::default() };
+        let (_, reply) = lab.reply(get(path), &effects).await;
+        assert_eq!(reply.response.status(), 200);
+        Self(reply.response.into_body())
+    }
+
+    /// The next event in short: type, name or version; `end`, or `nothing` within ten minutes.
+    async fn next(&mut self) -> String {
+        let Ok(frame) = timeout(Duration::from_secs(600), self.0.frame()).await else {
+            return "nothing".into();
+        };
+        let Some(frame) = frame else { return "end".into() };
+        let bytes = frame.unwrap().into_data().unwrap();
+        assert_eq!(bytes.last(), Some(&b'\n'), "one event per frame");
+        let event: Value = serde_json::from_slice(&bytes).unwrap();
+        let (kind, object) = (event["type"].as_str().unwrap(), &event["object"]);
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        match kind {
+            "BOOKMARK" if object["metadata"]["annotations"].is_object() => {
+                format!("{kind} {version} initial")
+            }
+            "BOOKMARK" => format!("{kind} {version}"),
+            "ERROR" => format!("{kind} {} {}", object["code"], object["message"].as_str().unwrap()),
+            _ => format!("{kind} {} {version}", object["metadata"]["name"].as_str().unwrap()),
+        }
+    }
+}
+
+fn label(lab: &Lab, name: &str, label: &str) {
+    let patch = serde_json::json!({"metadata": {"labels": {"name": label}}});
+    let command = Command::patch(Key::node(name), PatchKind::Merge, patch);
+    lab.world.apply(sim_world::Command::Cluster(command)).unwrap();
+}
+
+fn delete(lab: &Lab, name: &str) {
+    let command = Command::delete(Key::node(name));
+    lab.world.apply(sim_world::Command::Cluster(command)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_ends_in_a_bookmark_and_goes_on() {
+    let lab = Lab::new();
+    lab.node("a");
+    let path = "/api/v1/nodes?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=100";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "BOOKMARK 6 initial");
+    lab.node("b");
+    label(&lab, "a", "x");
+    delete(&lab, "b");
+    assert_eq!(lines.next().await, "ADDED b 7");
+    assert_eq!(lines.next().await, "MODIFIED a 8");
+    assert_eq!(lines.next().await, "DELETED b 9");
+    let start = Instant::now();
+    assert_eq!(lines.next().await, "BOOKMARK 9");
+    assert_eq!(start.elapsed().as_secs(), 60);
+    assert_eq!(lines.next().await, "BOOKMARK 9");
+    assert_eq!(start.elapsed().as_secs(), 98, "two seconds before the end");
+    assert_eq!(lines.next().await, "end");
+    assert_eq!(start.elapsed().as_secs(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_begins_where_it_was_told_to() {
+    let lab = Lab::new();
+    lab.node("a");
+    lab.node("b");
+    let mut lines =
+        Lines::of(&lab, "/api/v1/nodes?watch=1&resourceVersion=6", WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "ADDED b 7");
+    let mut lines = Lines::of(&lab, "/api/v1/nodes?watch=1", WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "ADDED b 7");
+    assert_eq!(lines.next().await, "nothing");
+    lab.node("c");
+    assert_eq!(lines.next().await, "ADDED c 8", "other waiting does not lose it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_enter_and_leave_a_selection() {
+    let lab = Lab::new();
+    lab.node("a");
+    let path = "/api/v1/nodes?watch=1&resourceVersion=6&labelSelector=name%3Dx";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    label(&lab, "a", "x");
+    label(&lab, "a", "y");
+    delete(&lab, "a");
+    assert_eq!(lines.next().await, "ADDED a 7");
+    assert_eq!(lines.next().await, "DELETED a 8");
+    assert_eq!(lines.next().await, "nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_too_far_behind_has_to_start_over() {
+    let lab = Lab::new();
+    for name in ["a", "b", "c"] {
+        lab.node(name);
+    }
+    let error = Effects {
+        watch: WatchEffects { gone410: true, ..WatchEffects::default() },
+        ..Effects::default()
+    };
+    let path = "/api/v1/nodes?watch=1&resourceVersion=6";
+    let mut lines = Lines::of(&lab, path, error.watch).await;
+    assert_eq!(lines.next().await, "ERROR 410 too old resource version: 6 (7)");
+    assert_eq!(lines.next().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_of_the_future_fails_in_the_stream() {
+    let lab = Lab::new();
+    let path = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "ERROR 504 Timeout: Too large resource version: 99, current: 5");
+    assert_eq!(lines.next().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_bend_a_watch() {
+    let lab = Lab::new();
+    lab.node("a");
+    let path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300";
+    let silent = WatchEffects { silent: true, ..WatchEffects::default() };
+    let mut lines = Lines::of(&lab, path, silent).await;
+    assert_eq!(lines.next().await, "end", "after its time, without a word");
+
+    let quiet = WatchEffects { no_bookmark: true, ..WatchEffects::default() };
+    let mut lines = Lines::of(&lab, path, quiet).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "end");
+
+    lab.node("b");
+    let short = WatchEffects { close_after: Some(1), ..WatchEffects::default() };
+    let mut lines = Lines::of(&lab, path, short).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "end");
+}

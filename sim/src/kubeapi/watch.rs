@@ -1,0 +1,293 @@
+//! Watches: an answer that goes on telling what happens.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt as _, StreamBody};
+use serde_json::{Value, json};
+use sim_world::objects::{FieldErrors, Paging, ResourceDef, Selection, Status};
+use tokio::sync::watch::Receiver;
+use tokio::time::Instant;
+
+use super::objects::{name_of, selection};
+use super::route::Target;
+use super::{Request, answer};
+use crate::faults::Effects;
+use crate::{Body, Outcome, Reply, WorldHandle};
+
+/// The real server closes watches that set no time after 30 to 60 minutes, at random.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// How often the real server tells a watch how far it is.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// How long before its end a watch is told once more.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+/// Starts a watch.
+pub(super) fn answer(
+    world: &WorldHandle,
+    def: &ResourceDef,
+    request: &Request,
+    target: &Target,
+    effects: &Effects,
+) -> Result<Reply, Status> {
+    let query = &request.query;
+    let selection = selection(def, request, target)?;
+    check_options(request)?;
+    let timeout = match query.get("timeoutSeconds") {
+        "" => 0,
+        text => text.parse::<u64>().map_err(|_| {
+            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+        })?,
+    };
+    let timeout = if timeout == 0 { DEFAULT_TIMEOUT } else { Duration::from_secs(timeout) };
+    let asked = match query.get("resourceVersion") {
+        "" => 0,
+        text => text.parse::<u64>().map_err(|_| {
+            Status::bad_request(format!(
+                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+            ))
+        })?,
+    };
+    let bookmarks = query.flag("allowWatchBookmarks");
+    let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
+    let now = Instant::now();
+    let mut watch = Watch {
+        changes: world.changes(),
+        world: world.clone(),
+        def: def.clone(),
+        selection,
+        effects: effects.clone(),
+        cursor: asked,
+        pending: VecDeque::new(),
+        n_told: 0,
+        bookmarks: bookmarks && !effects.watch.no_bookmark,
+        next_bookmark: now,
+        deadline: now + timeout,
+        is_over: effects.watch.close_after == Some(0),
+    };
+    watch.schedule_bookmark(now);
+    let current = world.read(|world| world.cluster.revision());
+    match (wants_initial, asked) {
+        _ if effects.watch.gone410 => {
+            watch.fail(&Status::expired(format!(
+                "too old resource version: {asked} ({})",
+                asked + 1
+            )));
+        }
+        // Once a watch is accepted, whatever else is wrong comes as an event.
+        (Some(true), asked) if asked > current => {
+            watch.fail(&Status::too_large_version(asked, current));
+        }
+        (Some(true), _) => {
+            watch.begin_with_everything()?;
+            watch.tell_initial_end();
+        }
+        (Some(false), 0) => watch.cursor = current,
+        // Without a version a watch begins with all that there is.
+        (None, 0) => watch.begin_with_everything()?,
+        (_, _) => {}
+    }
+    Ok(Reply { response: streamed(watch), outcome: Outcome::default() })
+}
+
+fn check_options(request: &Request) -> Result<(), Status> {
+    let query = &request.query;
+    let version_match = query.get("resourceVersionMatch");
+    let initial = query.has("sendInitialEvents");
+    let mut errors = FieldErrors::default();
+    let field = "resourceVersionMatch";
+    if initial && version_match != "NotOlderThan" {
+        errors.forbidden(
+            field,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        );
+    }
+    if !version_match.is_empty() {
+        if !initial {
+            errors.forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            );
+        }
+        if version_match != "NotOlderThan" {
+            errors.not_supported(field, version_match, &["NotOlderThan"]);
+        }
+        if !query.get("continue").is_empty() {
+            errors.forbidden(field, "resourceVersionMatch is forbidden when continue is provided");
+        }
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors))
+    }
+}
+
+fn streamed(watch: Watch) -> Response<Body> {
+    let frames = stream::unfold(watch, |mut watch| async move {
+        let frame = watch.next().await?;
+        Some((Ok::<_, io::Error>(Frame::data(frame)), watch))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer::JSON));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A running watch. Its body polls it; nothing else does.
+struct Watch {
+    world: WorldHandle,
+    changes: Receiver<u64>,
+    def: ResourceDef,
+    selection: Selection,
+    effects: Effects,
+    /// Everything up to this revision is told or pending.
+    cursor: u64,
+    pending: VecDeque<Bytes>,
+    /// Events told, bookmarks and errors apart.
+    n_told: u64,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    is_over: bool,
+}
+
+impl Watch {
+    /// The next line, or none when the watch is over.
+    ///
+    /// Cancel safe: nothing is taken out before it is answered.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.pending.pop_front() {
+                return Some(line);
+            }
+            if self.is_over {
+                return None;
+            }
+            if self.effects.watch.silent {
+                tokio::time::sleep_until(self.deadline).await;
+                self.is_over = true;
+                continue;
+            }
+            // Seen before looking: what changes after the look wakes us.
+            self.changes.mark_unchanged();
+            self.look();
+            if self.is_over || !self.pending.is_empty() {
+                continue;
+            }
+            let wake =
+                if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+            tokio::select! {
+                biased;
+                changed = self.changes.changed() => self.is_over = changed.is_err(),
+                () = tokio::time::sleep_until(wake) => self.tick(),
+            }
+        }
+    }
+
+    /// Sets the time of the bookmark after one at `now`: a minute later, or shortly before the end.
+    fn schedule_bookmark(&mut self, now: Instant) {
+        let next = now + BOOKMARK_PERIOD;
+        let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| now < *last);
+        self.next_bookmark = last.map_or(next, |last| next.min(last));
+    }
+
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if self.bookmarks && now >= self.next_bookmark {
+            self.schedule_bookmark(now);
+            self.bookmark(None);
+        }
+        self.is_over |= now >= self.deadline;
+    }
+
+    /// Takes in what has happened since the cursor.
+    fn look(&mut self) {
+        let (events, revision) = self.world.read(|world| {
+            let cluster = &world.cluster;
+            (cluster.watch_since(&self.def.id, &self.selection, self.cursor), cluster.revision())
+        });
+        match events {
+            Ok(events) => {
+                for event in events {
+                    self.tell(event.kind.as_str(), &event.object);
+                }
+                self.cursor = self.cursor.max(revision);
+            }
+            Err(status) => self.fail(&status),
+        }
+    }
+
+    fn begin_with_everything(&mut self) -> Result<(), Status> {
+        self.changes.mark_unchanged();
+        let page = self
+            .world
+            .read(|world| world.cluster.list(&self.def.id, &self.selection, &Paging::default()))?;
+        self.cursor = page.revision;
+        if self.effects.watch.silent || self.effects.empty_result {
+            return Ok(());
+        }
+        for object in &page.items {
+            self.tell("ADDED", object);
+        }
+        Ok(())
+    }
+
+    fn tell_initial_end(&mut self) {
+        if self.bookmarks && !self.effects.watch.silent {
+            self.bookmark(Some(json!({"k8s.io/initial-events-end": "true"})));
+        }
+    }
+
+    fn tell(&mut self, kind: &'static str, object: &Arc<Value>) {
+        if self.is_over || self.effects.hides(name_of(object)) {
+            return;
+        }
+        if self.effects.watch.close_after.is_some_and(|limit| self.n_told >= limit) {
+            self.is_over = true;
+            return;
+        }
+        self.n_told += 1;
+        self.line(kind, object);
+        self.is_over = self.effects.watch.close_after.is_some_and(|limit| self.n_told >= limit);
+    }
+
+    fn bookmark(&mut self, annotations: Option<Value>) {
+        if self.is_over {
+            return;
+        }
+        let mut metadata = json!({"resourceVersion": self.cursor.to_string()});
+        if let Some(annotations) = annotations {
+            metadata["annotations"] = annotations;
+        }
+        let object = json!({
+            "kind": self.def.kind,
+            "apiVersion": answer::api_version(&self.def),
+            "metadata": metadata,
+        });
+        self.line("BOOKMARK", &object);
+    }
+
+    fn fail(&mut self, status: &Status) {
+        self.line("ERROR", &status.to_value());
+        self.is_over = true;
+    }
+
+    fn line(&mut self, kind: &str, object: &Value) {
+        let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
+        // Objects are JSON values: writing them into memory cannot fail.
+        let _ = serde_json::to_writer(&mut line, object);
+        line.extend_from_slice(b"}\n");
+        self.pending.push_back(line.into());
+    }
+}

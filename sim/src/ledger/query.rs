@@ -1,0 +1,97 @@
+//! Counting: calls per operation, per caller, per object, per phase.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Kind, Record};
+
+/// Calls, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    by: BTreeMap<Cell, u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    server: String,
+    operation: String,
+    client: String,
+    object: String,
+    phase: String,
+}
+
+impl Counts {
+    /// Counts one more record; only calls count.
+    pub fn add(&mut self, record: &Record) {
+        if record.kind != Kind::Call {
+            return;
+        }
+        let target = &record.target;
+        let object = target.name.as_ref().or(target.moref.as_ref()).or(target.uuid.as_ref());
+        let cell = Cell {
+            server: record.server.clone(),
+            operation: record.op.clone(),
+            client: record.client.client.clone(),
+            object: object.cloned().unwrap_or_default(),
+            phase: record.phase.as_deref().unwrap_or_default().to_owned(),
+        };
+        *self.by.entry(cell).or_default() += 1;
+    }
+
+    /// All calls.
+    pub fn total(&self) -> u64 {
+        self.by.values().sum()
+    }
+
+    /// Calls per server and operation.
+    pub fn by_operation(&self) -> BTreeMap<(String, String), u64> {
+        self.sum(|cell| (cell.server.clone(), cell.operation.clone()))
+    }
+
+    /// Calls of one operation, at any server.
+    pub fn of(&self, operation: &str) -> u64 {
+        let same = self.by.iter().filter(|(cell, _)| cell.operation == operation);
+        same.map(|(_, n)| n).sum()
+    }
+
+    /// Calls per caller.
+    pub fn by_client(&self) -> BTreeMap<String, u64> {
+        self.sum(|cell| cell.client.clone())
+    }
+
+    /// Calls per object.
+    pub fn by_object(&self) -> BTreeMap<String, u64> {
+        self.sum(|cell| cell.object.clone())
+    }
+
+    /// Calls per phase.
+    pub fn by_phase(&self) -> BTreeMap<String, u64> {
+        self.sum(|cell| cell.phase.clone())
+    }
+
+    fn sum<K: Ord>(&self, key: impl Fn(&Cell) -> K) -> BTreeMap<K, u64> {
+        let mut sums = BTreeMap::new();
+        for (cell, n) in &self.by {
+            *sums.entry(key(cell)).or_default() += n;
+        }
+        sums
+    }
+}
+
+impl FromIterator<Record> for Counts {
+    fn from_iter<T: IntoIterator<Item = Record>>(records: T) -> Self {
+        let mut counts = Self::default();
+        records.into_iter().for_each(|record| counts.add(&record));
+        counts
+    }
+}
+
+impl fmt::Display for Counts {
+    /// One line per server and operation, with its count.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((server, operation), n) in self.by_operation() {
+            writeln!(f, "{server:<8} {operation:<34} {n:>6}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! One line of the ledger.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use sim_world::Time;
+
+use crate::faults::Evaluation;
+use crate::{Call, Caller, Class, Face, RequestNote, Target};
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A request.
+    Call,
+    /// Something that a test or the admin port made happen.
+    World,
+    /// A rule was added or removed.
+    Fault,
+    /// A note of the driver: a restart, a check's step.
+    Note,
+}
+
+/// How a call ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// When, in nanoseconds of world time.
+    pub at: Time,
+    /// HTTP status; absent when the connection broke.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Fault class, error type or reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// Objects in the answer.
+    pub objects: u64,
+    /// Bytes of the answer's body.
+    pub bytes: u64,
+    /// Why there was no whole answer: `reset`, `blackhole`, `truncated`, `abandoned` by the caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broken: Option<&'static str>,
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Record {
+    /// Position in the ledger, from 1.
+    pub seq: u64,
+    /// When, in nanoseconds of world time.
+    pub t: Time,
+    /// What it is about.
+    pub kind: Kind,
+    /// What the driver said was going on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Arc<str>>,
+    /// The front end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub face: Option<Face>,
+    /// The server.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub server: String,
+    /// The operation, or the note.
+    pub op: String,
+    /// What kind of work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// The object.
+    #[serde(skip_serializing_if = "is_default")]
+    pub target: Target,
+    /// Who asked.
+    #[serde(skip_serializing_if = "is_default")]
+    pub client: Caller,
+    /// Digest of the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The request.
+    #[serde(skip_serializing_if = "is_default")]
+    pub req: RequestNote,
+    /// Rules that matched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Evaluation>,
+    /// How it ended; absent while it is being served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Record {
+    pub(super) fn call(
+        seq: u64,
+        t: Time,
+        call: &Call,
+        rules: Vec<Evaluation>,
+        phase: Option<Arc<str>>,
+    ) -> Self {
+        let Call { face, server, operation, class, target, caller, session, request } =
+            call.clone();
+        Self {
+            seq,
+            t,
+            kind: Kind::Call,
+            phase,
+            face: Some(face),
+            server,
+            op: operation,
+            class: Some(class),
+            target,
+            client: caller,
+            session,
+            req: request,
+            rules,
+            ended: None,
+        }
+    }
+
+    pub(super) fn note(seq: u64, t: Time, kind: Kind, op: String, phase: Option<Arc<str>>) -> Self {
+        Self {
+            seq,
+            t,
+            kind,
+            phase,
+            face: None,
+            server: String::new(),
+            op,
+            class: None,
+            target: Target::default(),
+            client: Caller::default(),
+            session: None,
+            req: RequestNote::default(),
+            rules: Vec::new(),
+            ended: None,
+        }
+    }
+
+    /// One JSON object in canonical field order, without a line break.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("a record has only text keys")
+    }
+
+    /// Whether it is a call to a vCenter, over SOAP or REST.
+    pub fn is_vcenter_call(&self) -> bool {
+        matches!(self.face, Some(Face::Soap | Face::Vapi))
+    }
+
+    /// Whether it is a call to the cluster.
+    pub fn is_cluster_call(&self) -> bool {
+        self.face == Some(Face::Cluster)
+    }
+
+    /// Whether a rule fired on it.
+    pub fn was_faulted(&self) -> bool {
+        self.rules.iter().any(|rule| rule.fired)
+    }
+
+    /// Whether the caller got an answer that is no failure.
+    pub fn succeeded(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| {
+            ended.broken.is_none()
+                && ended.fault.is_none()
+                && ended.status.is_some_and(|it| it < 400)
+        })
+    }
+}
+
+impl std::fmt::Display for Record {
+    /// A line of a transcript: time, server, operation, target, outcome.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>10} ", self.t.to_string())?;
+        if self.kind != Kind::Call {
+            return write!(f, "-- {}", self.op);
+        }
+        write!(f, "{:<8} {}", self.server, self.op)?;
+        let target = &self.target;
+        if let Some(name) = target.name.as_ref().or(target.moref.as_ref()).or(target.uuid.as_ref())
+        {
+            write!(f, " {name}")?;
+        }
+        match &self.ended {
+            None => write!(f, " …")?,
+            Some(ended) => {
+                match (ended.broken, ended.status) {
+                    (Some(broken), _) => write!(f, " → {broken}")?,
+                    (None, Some(status)) => write!(f, " → {status}")?,
+                    (None, None) => {}
+                }
+                if let Some(fault) = &ended.fault {
+                    write!(f, " {fault}")?;
+                }
+            }
+        }
+        for rule in self.rules.iter().filter(|rule| rule.fired) {
+            write!(f, " [{}]", rule.rule)?;
+        }
+        Ok(())
+    }
+}

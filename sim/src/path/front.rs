@@ -1,0 +1,155 @@
+//! What listens: a vCenter with its two front ends, or a cluster.
+
+use http::StatusCode;
+
+use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
+use crate::faults::Effects;
+use crate::kubeapi::{self, KubeApi};
+use crate::soap::{self, Refusal, SoapFace};
+use crate::vapi::{self, VapiFace};
+use crate::{Reply, WorldHandle};
+
+/// One server.
+#[derive(Debug)]
+pub(crate) enum Front {
+    /// A vCenter: `/sdk`, `/rest`, `/api`.
+    VCenter { name: String, soap: SoapFace, vapi: VapiFace },
+    /// The workload cluster.
+    Cluster(KubeApi),
+}
+
+/// A classified request of any front end.
+pub(super) enum Parsed {
+    Soap(soap::Parsed),
+    Vapi(vapi::Parsed),
+    Cluster(kubeapi::Request),
+    /// A path that nothing serves.
+    Nothing,
+}
+
+impl Front {
+    pub(crate) fn vcenter(world: &WorldHandle, name: &str, secure: bool) -> Self {
+        Self::VCenter {
+            name: name.to_owned(),
+            soap: SoapFace::new(world.clone(), name, secure),
+            vapi: VapiFace::new(world.clone(), name),
+        }
+    }
+
+    /// Whether nothing listens.
+    pub(super) fn is_down(&self, world: &WorldHandle) -> bool {
+        match self {
+            Self::VCenter { name, .. } => {
+                matches!(soap::refusal(world, name), Some(Refusal::Connection))
+            }
+            Self::Cluster(_) => false,
+        }
+    }
+
+    pub(super) fn classify(&self, incoming: &Incoming) -> (Call, Parsed) {
+        match self {
+            Self::Cluster(api) => {
+                let (call, request) = api.classify(incoming);
+                (call, Parsed::Cluster(request))
+            }
+            Self::VCenter { name, soap, vapi } => {
+                let path = incoming.parts.uri.path();
+                let first = path.split('/').nth(1).unwrap_or_default();
+                match first {
+                    "sdk" => {
+                        let (call, parsed) = soap.classify(incoming);
+                        (call, Parsed::Soap(parsed))
+                    }
+                    "rest" | "api" => {
+                        let (call, parsed) = vapi.classify(incoming);
+                        (call, Parsed::Vapi(parsed))
+                    }
+                    _ => (unknown(name, incoming), Parsed::Nothing),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn handle(
+        &self,
+        world: &WorldHandle,
+        call: &Call,
+        parsed: Parsed,
+        effects: &Effects,
+    ) -> Reply {
+        match (self, parsed) {
+            (Self::Cluster(api), Parsed::Cluster(request)) => {
+                api.handle(call, request, effects).await
+            }
+            (Self::VCenter { name, soap, vapi }, parsed) => {
+                if let Some(Refusal::Answer(reply)) = soap::refusal(world, name) {
+                    return reply;
+                }
+                match parsed {
+                    Parsed::Soap(parsed) => soap.handle(parsed, effects).await,
+                    Parsed::Vapi(parsed) => vapi.handle(parsed, effects),
+                    Parsed::Cluster(_) | Parsed::Nothing => nothing(),
+                }
+            }
+            (Self::Cluster(_), _) => nothing(),
+        }
+    }
+
+    /// The answer with a vim25 fault; on other front ends, what an internal error looks like there.
+    pub(super) fn soap_fault(
+        &self,
+        call: &Call,
+        incoming: &Incoming,
+        class: &str,
+        message: Option<&str>,
+    ) -> Reply {
+        match call.face {
+            Face::Soap => SoapFace::fault(class, message),
+            Face::Vapi | Face::Cluster => {
+                self.status(call, incoming, StatusCode::INTERNAL_SERVER_ERROR, message, None)
+            }
+        }
+    }
+
+    /// The answer with a status, in the words of the front end.
+    pub(super) fn status(
+        &self,
+        call: &Call,
+        incoming: &Incoming,
+        status: StatusCode,
+        message: Option<&str>,
+        retry_after: Option<u32>,
+    ) -> Reply {
+        match (self, call.face) {
+            (Self::Cluster(api), _) => {
+                api.failure(call, status.as_u16(), None, message, retry_after)
+            }
+            (_, Face::Vapi) => {
+                VapiFace::status(incoming.parts.uri.path().starts_with("/api"), status, message)
+            }
+            _ => SoapFace::status(status, message),
+        }
+    }
+}
+
+fn unknown(server: &str, incoming: &Incoming) -> Call {
+    let detail = format!("{} {}", incoming.parts.method, incoming.parts.uri.path());
+    Call {
+        face: Face::Soap,
+        server: server.to_owned(),
+        operation: "unknown".to_owned(),
+        class: Class::Read,
+        target: Target::default(),
+        caller: Caller {
+            client: soap::label(incoming, None),
+            user_agent: soap::text(&incoming.parts.headers, http::header::USER_AGENT),
+            user: None,
+        },
+        session: None,
+        request: RequestNote { bytes: incoming.body.len() as u64, detail },
+    }
+}
+
+fn nothing() -> Reply {
+    Reply::new(StatusCode::NOT_FOUND, "text/plain", "404 page not found\n").with_fault("NotFound")
+}

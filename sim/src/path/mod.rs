@@ -1,0 +1,214 @@
+//! The one path of a call: classify → ledger → faults → login check → handler → world.
+//!
+//! Listeners, in-memory pipes and in-process services all end here. What comes back is a response,
+//! or the order to break the connection.
+
+mod body;
+mod front;
+
+pub(crate) use front::Front;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+
+use crate::call::{Call, Incoming, Peer};
+use crate::faults::{Ending, Faults, Verdict};
+use crate::ledger::{Ended, Ledger};
+use crate::reply::full;
+use crate::{Body, Reply, WorldHandle};
+use body::Watched;
+use front::Parsed;
+
+/// The largest request body that is read: a ListView of 100,000 machines fits twice.
+const MAX_BODY: usize = 32 << 20;
+
+/// Why there is no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Broken {
+    /// Nothing listens.
+    #[error("connection refused")]
+    Refused,
+    /// The connection breaks before an answer.
+    #[error("connection reset")]
+    Reset,
+}
+
+impl From<Broken> for std::io::Error {
+    fn from(broken: Broken) -> Self {
+        let kind = match broken {
+            Broken::Refused => std::io::ErrorKind::ConnectionRefused,
+            Broken::Reset => std::io::ErrorKind::ConnectionReset,
+        };
+        Self::new(kind, broken)
+    }
+}
+
+/// The path of every call to one server.
+#[derive(Clone, Debug)]
+pub(crate) struct CallPath {
+    pub(crate) world: WorldHandle,
+    pub(crate) ledger: Ledger,
+    pub(crate) faults: Faults,
+    pub(crate) front: Arc<Front>,
+}
+
+impl CallPath {
+    /// Serves one request.
+    ///
+    /// Cancel safe: a caller that goes away is recorded as such.
+    pub(crate) async fn serve<B>(
+        &self,
+        request: http::Request<B>,
+        peer: Peer,
+    ) -> Result<http::Response<Body>, Broken>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if self.front.is_down(&self.world) {
+            return Err(Broken::Refused);
+        }
+        let (parts, body) = request.into_parts();
+        let body = match Limited::new(body, MAX_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Ok(too_large(error.as_ref())),
+        };
+        let incoming = Incoming { parts, body, peer };
+        let (call, parsed) = self.front.classify(&incoming);
+        self.world.advance();
+        let verdict = self.faults.judge(&call, self.world.now());
+        let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
+        let record = Open::new(self.clone(), seq);
+        let outcome = self.carry_out(&call, parsed, &incoming, verdict, record).await;
+        // The service may have stopped while the call was served.
+        match outcome {
+            Ok(_) if self.front.is_down(&self.world) => Err(Broken::Reset),
+            outcome => outcome,
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        call: &Call,
+        parsed: Parsed,
+        incoming: &Incoming,
+        verdict: Verdict,
+        record: Open,
+    ) -> Result<http::Response<Body>, Broken> {
+        let Verdict { delay, ending, applied, effects, .. } = verdict;
+        if delay > Duration::ZERO {
+            tokio::time::sleep(delay).await;
+        }
+        let Some(ending) = ending else {
+            let reply = self.front.handle(&self.world, call, parsed, &effects).await;
+            return Ok(record.answered(reply, None));
+        };
+        let real = if applied || matches!(ending, Ending::Truncate { .. }) {
+            Some(self.front.handle(&self.world, call, parsed, &effects).await)
+        } else {
+            None
+        };
+        match ending {
+            Ending::Reset => {
+                record.broken("reset");
+                Err(Broken::Reset)
+            }
+            Ending::Blackhole => {
+                record.silent().await;
+                Err(Broken::Reset)
+            }
+            Ending::Truncate { bytes } => match real {
+                Some(reply) => Ok(record.answered(reply, Some(bytes))),
+                None => Err(Broken::Reset),
+            },
+            Ending::SoapFault { class, message } => {
+                let reply = self.front.soap_fault(call, incoming, &class, message.as_deref());
+                Ok(record.answered(reply, None))
+            }
+            Ending::Status { code, retry_after, message } => {
+                let status =
+                    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                let mut reply =
+                    self.front.status(call, incoming, status, message.as_deref(), retry_after);
+                if let Some(seconds) = retry_after {
+                    let value = HeaderValue::from(seconds);
+                    reply.response.headers_mut().insert(header::RETRY_AFTER, value);
+                }
+                Ok(record.answered(reply, None))
+            }
+        }
+    }
+}
+
+fn too_large(error: &(dyn std::error::Error + Send + Sync + 'static)) -> http::Response<Body> {
+    let (status, text) = if error.is::<http_body_util::LengthLimitError>() {
+        (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {MAX_BODY} bytes\n"))
+    } else {
+        (StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}\n"))
+    };
+    let mut response = http::Response::new(full(text));
+    *response.status_mut() = status;
+    response
+}
+
+/// A record whose call is being served. If it is dropped, the caller has gone away.
+struct Open {
+    path: Option<CallPath>,
+    seq: u64,
+}
+
+impl Open {
+    fn new(path: CallPath, seq: u64) -> Self {
+        Self { path: Some(path), seq }
+    }
+
+    /// The answer goes out; the record is closed when its body has.
+    fn answered(mut self, reply: Reply, cut: Option<u64>) -> http::Response<Body> {
+        let Reply { response, outcome } = reply;
+        let ended = Ended {
+            status: Some(response.status().as_u16()),
+            fault: outcome.fault,
+            objects: outcome.objects,
+            ..Ended::default()
+        };
+        let seq = self.seq;
+        match self.path.take() {
+            None => response,
+            Some(path) => {
+                response.map(|body| Watched::new(body, path, seq, ended, cut).boxed_unsync())
+            }
+        }
+    }
+
+    fn broken(mut self, why: &'static str) {
+        self.close(why);
+    }
+
+    /// Never answers. Ends only with the caller, or with the service.
+    async fn silent(self) {
+        let Some(path) = &self.path else { return };
+        let mut changes = path.world.changes();
+        while !path.front.is_down(&path.world) {
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn close(&mut self, why: &'static str) {
+        if let Some(path) = self.path.take() {
+            let ended = Ended { at: path.world.now(), broken: Some(why), ..Ended::default() };
+            path.ledger.close(self.seq, ended);
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.close("abandoned");
+    }
+}

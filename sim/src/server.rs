@@ -1,0 +1,108 @@
+//! A server that a client reaches: as a service in this process, over a pipe, or over a socket.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+
+use crate::path::CallPath;
+use crate::{Body, Peer};
+
+/// Bytes that a pipe holds before the writer waits.
+const PIPE: usize = 256 * 1024;
+
+/// A vCenter or a cluster. Clones are the same server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    name: String,
+    path: CallPath,
+    connections: Arc<AtomicU64>,
+}
+
+impl Server {
+    pub(crate) fn new(name: String, path: CallPath) -> Self {
+        Self { name, path, connections: Arc::default() }
+    }
+
+    /// Its name in the ledger.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A connection without sockets, framing or TLS: a tower service.
+    ///
+    /// `client` is the caller's label in the ledger and in rules. To a cluster, a labelled caller
+    /// needs no credentials.
+    pub fn service(&self, client: &str) -> Service {
+        let connection = self.next_connection();
+        let peer = Peer { client: client.to_owned(), connection, address: String::new() };
+        Service { path: self.path.clone(), peer }
+    }
+
+    /// A connection over an in-memory pipe, HTTP/1.1 or HTTP/2 in plain text.
+    ///
+    /// The returned future serves it and has to be polled.
+    pub fn pipe(&self, client: &str) -> (DuplexStream, impl Future<Output = ()> + Send + 'static) {
+        let (ours, theirs) = tokio::io::duplex(PIPE);
+        let service = self.service(client);
+        (theirs, serve(ours, service))
+    }
+
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A service for a connection that came over a socket.
+    pub(crate) fn accepted(&self, address: String) -> Service {
+        let peer = Peer { client: String::new(), connection: self.next_connection(), address };
+        Service { path: self.path.clone(), peer }
+    }
+}
+
+/// Serves HTTP on a stream until it ends.
+pub(crate) async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: Service,
+) {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    builder.http2().timer(TokioTimer::new());
+    let service = TowerToHyperService::new(service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// One connection to a server, as a tower service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    path: CallPath,
+    peer: Peer,
+}
+
+impl<B> tower::Service<http::Request<B>> for Service
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = http::Response<Body>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, io::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let Self { path, peer } = self.clone();
+        Box::pin(async move { path.serve(request, peer).await.map_err(io::Error::from) })
+    }
+}

@@ -1,0 +1,262 @@
+//! A running sim: a world, the servers around it, and everything a test wants to hold.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sim_world::vcenter::{Password, VcFault};
+use sim_world::{Applied, Command, Fault, State, Topology, World};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::faults::{Faults, Rule, RuleError};
+use crate::kubeapi::{Identity, KubeApi, Tokens};
+use crate::ledger::{Keep, Kind, Ledger};
+use crate::path::{CallPath, Front};
+use crate::server::Server;
+use crate::{Clock, WorldHandle};
+
+/// The cluster's name in the ledger and in rules.
+pub const CLUSTER: &str = "cluster";
+
+/// Where virtual time begins.
+pub const VIRTUAL_EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+/// How a sim begins.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    topology: Topology,
+    seed: u64,
+    epoch: Timestamp,
+    keep: Keep,
+    restored: Option<Box<State>>,
+    secure_cookies: bool,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            topology: Topology::standard(),
+            seed: 0,
+            epoch: VIRTUAL_EPOCH,
+            keep: Keep::All,
+            restored: None,
+            secure_cookies: true,
+        }
+    }
+}
+
+impl Builder {
+    /// With this world to begin with; the standard inventory otherwise.
+    #[must_use]
+    pub fn topology(self, topology: Topology) -> Self {
+        Self { topology, ..self }
+    }
+
+    /// With this seed; 0 otherwise. Same seed and topology, same world.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// With a world that began at this moment of wall time; [`VIRTUAL_EPOCH`] otherwise.
+    #[must_use]
+    pub fn epoch(self, epoch: Timestamp) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// With a ledger that keeps this much in memory; everything otherwise.
+    #[must_use]
+    pub fn keep(self, keep: Keep) -> Self {
+        Self { keep, ..self }
+    }
+
+    /// With a world that goes on from a snapshot, in place of a topology.
+    #[must_use]
+    pub fn restore(self, state: State) -> Self {
+        Self { restored: Some(Box::new(state)), ..self }
+    }
+
+    /// With cookies that clients send back without TLS too.
+    #[must_use]
+    pub fn plain_text(self) -> Self {
+        Self { secure_cookies: false, ..self }
+    }
+
+    /// Starts the world. Its time follows the tokio runtime's: virtual if that is paused.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn start(self) -> Sim {
+        let Self { topology, seed, epoch, keep, restored, secure_cookies } = self;
+        let (world, clock) = match restored {
+            None => {
+                let world = topology.build(epoch, seed);
+                (world, Clock::starting_at(epoch))
+            }
+            Some(state) => {
+                let clock = Clock::starting_at(state.epoch()).resumed_after(state.age());
+                (World::restore(*state), clock)
+            }
+        };
+        let tokens = Tokens::default();
+        let admin_token = world.ids().token("cluster-token", "admin");
+        let names: Vec<String> = world.vcenters.keys().cloned().collect();
+        let world = WorldHandle::new(world, clock);
+        tokens.issue(&admin_token, Identity::admin(), None);
+        let ledger = Ledger::new(keep);
+        let faults = Faults::new(seed);
+        let path = |front: Front| CallPath {
+            world: world.clone(),
+            ledger: ledger.clone(),
+            faults: faults.clone(),
+            front: Arc::new(front),
+        };
+        let vcenters = names
+            .into_iter()
+            .map(|name| {
+                let front = Front::vcenter(&world, &name, secure_cookies);
+                let server = Server::new(name.clone(), path(front));
+                (name, server)
+            })
+            .collect();
+        let api = KubeApi::new(CLUSTER, world.clone(), tokens.clone());
+        let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api)));
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        tasks.spawn(crate::driver::run(world.clone(), stop.clone()));
+        Sim { world, ledger, faults, vcenters, cluster, tokens, admin_token, stop, tasks }
+    }
+}
+
+/// A running sim. Dropping it stops the world.
+#[derive(Debug)]
+pub struct Sim {
+    world: WorldHandle,
+    ledger: Ledger,
+    faults: Faults,
+    vcenters: BTreeMap<String, Server>,
+    cluster: Server,
+    tokens: Tokens,
+    admin_token: String,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Sim {
+    /// How a sim begins.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The world.
+    pub fn world(&self) -> &WorldHandle {
+        &self.world
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The fault rules.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The vCenters by name.
+    pub fn vcenters(&self) -> impl Iterator<Item = (&str, &Server)> {
+        self.vcenters.iter().map(|(name, server)| (name.as_str(), server))
+    }
+
+    /// A vCenter by name: `vc0`, `vc1`, …
+    pub fn vcenter(&self, name: &str) -> Option<&Server> {
+        self.vcenters.get(name)
+    }
+
+    /// The workload cluster's API server.
+    pub fn cluster(&self) -> &Server {
+        &self.cluster
+    }
+
+    /// Bearer tokens that the cluster accepts.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// The bearer token of the cluster's administrator.
+    pub fn admin_token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// The password of an account as it is now.
+    pub fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
+        self.world
+            .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
+    }
+
+    /// Makes something happen, and notes it in the ledger.
+    ///
+    /// # Errors
+    /// The world's fault; nothing has happened then.
+    pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
+        let text = describe(&command);
+        let applied = self.world.apply(command)?;
+        self.ledger.note(self.world.now(), Kind::World, text);
+        Ok(applied)
+    }
+
+    /// Adds a fault rule, and notes it in the ledger.
+    ///
+    /// # Errors
+    /// A rule that makes no sense, or a name that is taken.
+    pub fn fault(&self, rule: Rule) -> Result<(), RuleError> {
+        let text = format!("rule {} added", rule.id);
+        self.faults.add(self.world.now(), rule)?;
+        self.ledger.note(self.world.now(), Kind::Fault, text);
+        Ok(())
+    }
+
+    /// Removes every fault rule, and notes it in the ledger.
+    pub fn heal(&self) {
+        self.faults.clear();
+        self.ledger.note(self.world.now(), Kind::Fault, "all rules removed");
+    }
+
+    /// What stops the world's own life and every listener, once cancelled.
+    pub fn stop_token(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Tasks of this sim; listeners put theirs here.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    /// Stops everything and waits until it has.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// A command as the ledger shows it: JSON, passwords blotted out.
+fn describe(command: &Command) -> String {
+    let command = match command {
+        Command::RotatePassword { vcenter, user, .. } => Command::RotatePassword {
+            vcenter: vcenter.clone(),
+            user: user.clone(),
+            password: Password::new("…"),
+        },
+        // Requests come through a face, which has its own record.
+        Command::Request { vcenter, .. } => return format!("a request to {vcenter}"),
+        other => other.clone(),
+    };
+    serde_json::to_string(&command).unwrap_or_else(|_| VcFault::InvalidState.to_string())
+}

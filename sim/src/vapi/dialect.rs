@@ -1,0 +1,192 @@
+//! The two ways in which vAPI writes the same thing.
+
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use sim_world::vcenter::VcFault;
+
+use crate::Reply;
+
+const JSON: &str = "application/json";
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `/rest`, 6.5 and later: results wrapped in `value`.
+    Rest,
+    /// `/api`, 7.0 U2 and later: results bare.
+    Api,
+}
+
+/// A vAPI error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Error {
+    status: StatusCode,
+    /// `not_found`, the last part of the error's type.
+    kind: &'static str,
+    id: &'static str,
+    message: String,
+}
+
+impl Error {
+    pub(super) fn new(
+        status: StatusCode,
+        kind: &'static str,
+        id: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { status, kind, id, message: message.into() }
+    }
+
+    pub(super) fn unauthenticated() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthenticated",
+            "com.vmware.vapi.endpoint.method.authentication.required",
+            "Authentication required.",
+        )
+    }
+
+    pub(super) fn failed_to_login() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthenticated",
+            "com.vmware.vapi.endpoint.failedToLogin",
+            "Failed to login using the provided credentials.",
+        )
+    }
+
+    pub(super) fn too_many_sessions() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "service_unavailable",
+            "com.vmware.vapi.endpoint.failedToLoginMaxUserSessionCountReached",
+            "User session count is limited and the limit has been reached.",
+        )
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "com.vmware.cis.tagging.objectNotFound.error",
+            message,
+        )
+    }
+
+    pub(super) fn operation_not_found(path: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "operation_not_found",
+            "com.vmware.vapi.rest.httpNotFound",
+            format!("Not found: the sim has no operation at {path}."),
+        )
+    }
+
+    pub(super) fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_argument",
+            "com.vmware.vapi.rest.bad_request",
+            message,
+        )
+    }
+
+    pub(super) fn unsupported_media_type() -> Self {
+        Self::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "invalid_argument",
+            "com.vmware.vapi.rest.unsupported_media_type",
+            "the body must be application/json",
+        )
+    }
+
+    /// An error of a status that a rule asks for.
+    pub(super) fn of_status(status: StatusCode, message: Option<&str>) -> Self {
+        let (kind, id, text) = match status.as_u16() {
+            401 => return Self::unauthenticated(),
+            403 => ("unauthorized", "com.vmware.vapi.endpoint.unauthorized", "Not authorized."),
+            404 => ("not_found", "com.vmware.vapi.rest.httpNotFound", "Not found."),
+            429 => (
+                "service_unavailable",
+                "com.vmware.vapi.endpoint.rateLimit",
+                "The request was rejected due to high request rate.",
+            ),
+            503 => (
+                "service_unavailable",
+                "com.vmware.vapi.endpoint.serviceUnavailable",
+                "Service unavailable.",
+            ),
+            504 => ("timed_out", "com.vmware.vapi.endpoint.timedOut", "Timed out."),
+            _ => ("error", "com.vmware.vapi.endpoint.internalError", "Internal error."),
+        };
+        Self::new(status, kind, id, message.unwrap_or(text))
+    }
+}
+
+impl From<VcFault> for Error {
+    fn from(fault: VcFault) -> Self {
+        let message = fault.to_string();
+        match fault {
+            VcFault::TagNotFound(_) | VcFault::ManagedObjectNotFound(_) => Self::not_found(message),
+            VcFault::TagExists(_) => Self::new(
+                StatusCode::BAD_REQUEST,
+                "already_exists",
+                "com.vmware.cis.tagging.alreadyExists.error",
+                message,
+            ),
+            VcFault::NotAuthenticated => Self::unauthenticated(),
+            VcFault::InvalidLogin => Self::failed_to_login(),
+            VcFault::TooManySessions => Self::too_many_sessions(),
+            _ => Self::invalid_argument(message),
+        }
+    }
+}
+
+impl Dialect {
+    /// A result.
+    pub(super) fn success(self, value: Value) -> Reply {
+        self.answer(StatusCode::OK, value)
+    }
+
+    /// The id of something new. `/api` says 201.
+    pub(super) fn created_plain(self, value: Value) -> Reply {
+        let status = if self == Self::Api { StatusCode::CREATED } else { StatusCode::OK };
+        self.answer(status, value)
+    }
+
+    /// No result.
+    pub(super) fn nothing(self) -> Reply {
+        match self {
+            Self::Rest => Reply::new(StatusCode::OK, JSON, ""),
+            Self::Api => Reply::new(StatusCode::NO_CONTENT, JSON, ""),
+        }
+    }
+
+    /// An error.
+    pub(super) fn failure(self, error: &Error) -> Reply {
+        let Error { status, kind, id, message } = error;
+        let messages = json!([{ "id": id, "default_message": message, "args": [] }]);
+        let body = match self {
+            Self::Rest => json!({
+                "type": format!("com.vmware.vapi.std.errors.{kind}"),
+                "value": { "messages": messages },
+            }),
+            Self::Api => json!({ "error_type": kind.to_uppercase(), "messages": messages }),
+        };
+        let mut reply = Reply::new(*status, JSON, body.to_string()).with_fault(*kind);
+        if *status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Basic realm=\"VAPI endpoint\"");
+            reply.response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        reply
+    }
+
+    fn answer(self, status: StatusCode, value: Value) -> Reply {
+        let objects = value.as_array().map_or(1, Vec::len);
+        let body = match self {
+            Self::Rest => json!({ "value": value }),
+            Self::Api => value,
+        };
+        Reply::new(status, JSON, body.to_string()).with_objects(objects)
+    }
+}

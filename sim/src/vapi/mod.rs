@@ -1,0 +1,239 @@
+//! vAPI REST of one vCenter: sessions and tagging, in the `/rest` and the `/api` dialect.
+
+mod dialect;
+mod route;
+mod tagging;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde_json::{Value, json};
+use sim_world::vcenter::{EndReason, Family, Password, VcFault};
+use sim_world::{Outcome, VcRequest};
+
+use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote};
+use crate::faults::Effects;
+use crate::soap::{label, text};
+use crate::{Reply, WorldHandle, ledger};
+use dialect::{Dialect, Error};
+use route::{Operation, Route};
+
+const SESSION: &str = "vmware-api-session-id";
+
+/// The vAPI face of one vCenter.
+#[derive(Clone, Debug)]
+pub(crate) struct VapiFace {
+    world: WorldHandle,
+    vcenter: String,
+}
+
+/// A request, parsed as far as it can be.
+pub(crate) struct Parsed {
+    dialect: Dialect,
+    route: Result<Route, Error>,
+    body: Bytes,
+    credentials: Option<(String, Password)>,
+    token: Option<String>,
+    /// Whether the client asked for the session id in the answer only, not as a cookie too.
+    header_only: bool,
+    user_agent: String,
+}
+
+impl VapiFace {
+    pub(crate) fn new(world: WorldHandle, vcenter: &str) -> Self {
+        Self { world, vcenter: vcenter.to_owned() }
+    }
+
+    /// Says what a request is, without judging it.
+    pub(crate) fn classify(&self, incoming: &Incoming) -> (Call, Parsed) {
+        let parts = &incoming.parts;
+        let (dialect, route) = route::read(&parts.method, &parts.uri);
+        let token = session_id(&parts.headers);
+        let user_agent = text(&parts.headers, header::USER_AGENT);
+        let (operation, class) = match &route {
+            Ok(route) => (route.operation.name(), route.operation.class()),
+            Err(_) => ("unknown", Class::Read),
+        };
+        let user = token.as_deref().and_then(|token| self.user_of(token));
+        let target = match &route {
+            Ok(route) => tagging::target(&self.world, &self.vcenter, route, &incoming.body),
+            Err(_) => crate::Target::default(),
+        };
+        let detail = match &route {
+            Ok(route) => tagging::detail(route, &incoming.body),
+            Err(_) => format!("{} {}", parts.method, parts.uri.path()),
+        };
+        let call = Call {
+            face: Face::Vapi,
+            server: self.vcenter.clone(),
+            operation: operation.to_owned(),
+            class,
+            target,
+            caller: Caller {
+                client: label(incoming, user.as_deref()),
+                user_agent: user_agent.clone(),
+                user,
+            },
+            session: token.as_deref().map(ledger::digest),
+            request: RequestNote { bytes: incoming.body.len() as u64, detail },
+        };
+        let parsed = Parsed {
+            dialect,
+            route,
+            body: incoming.body.clone(),
+            credentials: basic(&parts.headers),
+            token,
+            header_only: parts.headers.contains_key("vmware-use-header-authn"),
+            user_agent,
+        };
+        (call, parsed)
+    }
+
+    /// Answers a request.
+    pub(crate) fn handle(&self, parsed: Parsed, effects: &Effects) -> Reply {
+        let dialect = parsed.dialect;
+        match self.answer(parsed, effects) {
+            Ok(reply) => reply,
+            Err(error) => dialect.failure(&error),
+        }
+    }
+
+    /// An error that a rule asks for.
+    pub(crate) fn status(incoming_api: bool, code: StatusCode, message: Option<&str>) -> Reply {
+        let dialect = if incoming_api { Dialect::Api } else { Dialect::Rest };
+        dialect.failure(&Error::of_status(code, message))
+    }
+
+    fn answer(&self, parsed: Parsed, effects: &Effects) -> Result<Reply, Error> {
+        let route = parsed.route?;
+        match route.operation {
+            Operation::SessionCreate => {
+                return self.login(
+                    parsed.dialect,
+                    parsed.credentials,
+                    parsed.header_only,
+                    parsed.user_agent,
+                );
+            }
+            Operation::SessionGet if parsed.token.is_none() => {
+                return Err(Error::unauthenticated());
+            }
+            _ => {}
+        }
+        let token = parsed.token.ok_or_else(Error::unauthenticated)?;
+        let user = self.user_of(&token).ok_or_else(Error::unauthenticated)?;
+        let own = self.is_vapi(&token);
+        if own {
+            let began = VcRequest::CallBegan { token: token.clone() };
+            self.request(began).map_err(Error::from)?;
+        }
+        let result = match route.operation {
+            Operation::SessionGet => self.session(parsed.dialect, &token),
+            Operation::SessionDelete => self
+                .request(VcRequest::EndSession { token: token.clone(), reason: EndReason::Logout })
+                .map(|_| parsed.dialect.nothing())
+                .map_err(Error::from),
+            _ => {
+                let tagging = tagging::Tagging {
+                    world: &self.world,
+                    vcenter: &self.vcenter,
+                    dialect: parsed.dialect,
+                    user: &user,
+                    effects,
+                };
+                tagging.answer(&route, &parsed.body)
+            }
+        };
+        if own {
+            let _ = self.request(VcRequest::CallEnded { token });
+        }
+        result
+    }
+
+    fn login(
+        &self,
+        dialect: Dialect,
+        credentials: Option<(String, Password)>,
+        header_only: bool,
+        user_agent: String,
+    ) -> Result<Reply, Error> {
+        let (user, password) = credentials.ok_or_else(Error::failed_to_login)?;
+        let request =
+            VcRequest::Login { family: Family::Vapi, token: None, user, password, user_agent };
+        let token = match self.request(request) {
+            Ok(Outcome::Session(token)) => token,
+            Ok(_) | Err(VcFault::InvalidLogin) => return Err(Error::failed_to_login()),
+            Err(VcFault::TooManySessions) => return Err(Error::too_many_sessions()),
+            Err(fault) => return Err(fault.into()),
+        };
+        let mut reply = dialect.created_plain(Value::from(token.as_str()));
+        if !header_only {
+            let path = if dialect == Dialect::Rest { "/rest" } else { "/api" };
+            let cookie = format!("{SESSION}={token}; Path={path}; HttpOnly; Secure");
+            if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+                reply.response.headers_mut().insert(header::SET_COOKIE, cookie);
+            }
+        }
+        Ok(reply)
+    }
+
+    fn session(&self, dialect: Dialect, token: &str) -> Result<Reply, Error> {
+        let shown = self.world.read(|world| {
+            let vc = world.vcenter(&self.vcenter)?;
+            let session = vc.logins.sessions.get(token)?;
+            let at = |time: sim_world::Time| {
+                let at = time.timestamp(world.epoch());
+                format!("{at:.3}")
+            };
+            Some(json!({
+                "user": session.user,
+                "created_time": at(session.login_time),
+                "last_accessed_time": at(session.last_active),
+            }))
+        });
+        Ok(dialect.success(shown.ok_or_else(Error::unauthenticated)?))
+    }
+
+    /// The user of a session. A SOAP session's cookie value is accepted here too, as on modern servers.
+    fn user_of(&self, token: &str) -> Option<String> {
+        self.world
+            .read(|world| world.vcenter(&self.vcenter)?.logins.sessions.get(token)?.user.clone())
+    }
+
+    fn is_vapi(&self, token: &str) -> bool {
+        self.world.read(|world| {
+            world
+                .vcenter(&self.vcenter)
+                .is_some_and(|vc| vc.logins.session(Family::Vapi, token).is_some())
+        })
+    }
+
+    fn request(&self, request: VcRequest) -> Result<Outcome, VcFault> {
+        match self.world.request(&self.vcenter, request) {
+            Ok(outcome) => Ok(outcome),
+            Err(sim_world::Fault::VCenter(fault)) => Err(fault),
+            Err(_) => Err(VcFault::InvalidState),
+        }
+    }
+}
+
+fn session_id(headers: &HeaderMap) -> Option<String> {
+    if let Some(id) = headers.get(SESSION).and_then(|value| value.to_str().ok()) {
+        return Some(id.trim_matches('"').to_owned());
+    }
+    headers.get_all(header::COOKIE).iter().find_map(|value| {
+        value.to_str().ok()?.split(';').find_map(|pair| {
+            let (name, value) = pair.trim().split_once('=')?;
+            (name == SESSION).then(|| value.trim_matches('"').to_owned())
+        })
+    })
+}
+
+fn basic(headers: &HeaderMap) -> Option<(String, Password)> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let decoded = STANDARD.decode(value.strip_prefix("Basic ")?.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    let (user, password) = text.split_once(':')?;
+    Some((user.to_owned(), Password::new(password)))
+}

@@ -1,0 +1,157 @@
+//! From method, path and action to an operation.
+
+use http::{Method, Uri};
+
+use super::dialect::{Dialect, Error};
+use crate::Class;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    SessionCreate,
+    SessionGet,
+    SessionDelete,
+    TagList,
+    TagCreate,
+    TagGet,
+    TagUpdate,
+    TagDelete,
+    TagsForCategory,
+    CategoryList,
+    CategoryCreate,
+    CategoryGet,
+    CategoryUpdate,
+    CategoryDelete,
+    Attach,
+    Detach,
+    AttachedTags,
+    AttachedObjects,
+    AttachedTagsOnObjects,
+    AttachedObjectsOnTags,
+    AttachMany,
+    DetachMany,
+    AttachToMany,
+}
+
+/// An operation and the id in its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) operation: Operation,
+    pub(super) id: Option<String>,
+}
+
+impl Operation {
+    /// The name in rules and in the ledger.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::SessionCreate => "cis.session.create",
+            Self::SessionGet => "cis.session.get",
+            Self::SessionDelete => "cis.session.delete",
+            Self::TagList => "tagging.tag.list",
+            Self::TagCreate => "tagging.tag.create",
+            Self::TagGet => "tagging.tag.get",
+            Self::TagUpdate => "tagging.tag.update",
+            Self::TagDelete => "tagging.tag.delete",
+            Self::TagsForCategory => "tagging.tag.list-tags-for-category",
+            Self::CategoryList => "tagging.category.list",
+            Self::CategoryCreate => "tagging.category.create",
+            Self::CategoryGet => "tagging.category.get",
+            Self::CategoryUpdate => "tagging.category.update",
+            Self::CategoryDelete => "tagging.category.delete",
+            Self::Attach => "tagging.tag-association.attach",
+            Self::Detach => "tagging.tag-association.detach",
+            Self::AttachedTags => "tagging.tag-association.list-attached-tags",
+            Self::AttachedObjects => "tagging.tag-association.list-attached-objects",
+            Self::AttachedTagsOnObjects => "tagging.tag-association.list-attached-tags-on-objects",
+            Self::AttachedObjectsOnTags => "tagging.tag-association.list-attached-objects-on-tags",
+            Self::AttachMany => "tagging.tag-association.attach-multiple-tags-to-object",
+            Self::DetachMany => "tagging.tag-association.detach-multiple-tags-from-object",
+            Self::AttachToMany => "tagging.tag-association.attach-tag-to-multiple-objects",
+        }
+    }
+
+    pub(super) fn class(self) -> Class {
+        match self {
+            Self::SessionCreate | Self::SessionDelete => Class::Login,
+            Self::SessionGet
+            | Self::TagList
+            | Self::TagGet
+            | Self::TagsForCategory
+            | Self::CategoryList
+            | Self::CategoryGet
+            | Self::AttachedTags
+            | Self::AttachedObjects
+            | Self::AttachedTagsOnObjects
+            | Self::AttachedObjectsOnTags => Class::Read,
+            _ => Class::Write,
+        }
+    }
+}
+
+/// Reads a request line. The dialect is known even if the operation is not.
+pub(super) fn read(method: &Method, uri: &Uri) -> (Dialect, Result<Route, Error>) {
+    let path = uri.path().trim_end_matches('/');
+    let (dialect, rest) = match path.strip_prefix("/rest/com/vmware/cis") {
+        Some(rest) => (Dialect::Rest, Some(rest)),
+        None if path == "/api/session" => (Dialect::Api, Some("/session")),
+        None if path.starts_with("/rest") => (Dialect::Rest, None),
+        None => (Dialect::Api, path.strip_prefix("/api/cis")),
+    };
+    let action = uri.query().and_then(|query| {
+        query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("~action=").or_else(|| pair.strip_prefix("action=")))
+    });
+    let route = rest
+        .and_then(|rest| find(method, rest, action))
+        .ok_or_else(|| Error::operation_not_found(path));
+    (dialect, route)
+}
+
+fn find(method: &Method, path: &str, action: Option<&str>) -> Option<Route> {
+    use Operation as Op;
+    let mut parts = path.split('/').skip(1);
+    let (service, second, third) = (parts.next()?, parts.next(), parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let id = third.map(decoded);
+    let operation = match (service, second, method.as_str(), action, id.is_some()) {
+        ("session", None, "POST", None, _) => Op::SessionCreate,
+        ("session", None, "GET", None, _) | ("session", None, "POST", Some("get"), _) => {
+            Op::SessionGet
+        }
+        ("session", None, "DELETE", None, _) => Op::SessionDelete,
+        ("tagging", Some("tag"), "GET", None, false) => Op::TagList,
+        ("tagging", Some("tag"), "POST", None, false) => Op::TagCreate,
+        ("tagging", Some("tag"), "GET", None, true) => Op::TagGet,
+        ("tagging", Some("tag"), "PATCH", None, true) => Op::TagUpdate,
+        ("tagging", Some("tag"), "DELETE", None, true) => Op::TagDelete,
+        ("tagging", Some("tag"), "POST", Some("list-tags-for-category"), _) => Op::TagsForCategory,
+        ("tagging", Some("category"), "GET", None, false) => Op::CategoryList,
+        ("tagging", Some("category"), "POST", None, false) => Op::CategoryCreate,
+        ("tagging", Some("category"), "GET", None, true) => Op::CategoryGet,
+        ("tagging", Some("category"), "PATCH", None, true) => Op::CategoryUpdate,
+        ("tagging", Some("category"), "DELETE", None, true) => Op::CategoryDelete,
+        ("tagging", Some("tag-association"), "POST", Some(action), _) => match action {
+            "attach" => Op::Attach,
+            "detach" => Op::Detach,
+            "list-attached-tags" => Op::AttachedTags,
+            "list-attached-objects" => Op::AttachedObjects,
+            "list-attached-tags-on-objects" => Op::AttachedTagsOnObjects,
+            "list-attached-objects-on-tags" => Op::AttachedObjectsOnTags,
+            "attach-multiple-tags-to-object" => Op::AttachMany,
+            "detach-multiple-tags-from-object" => Op::DetachMany,
+            "attach-tag-to-multiple-objects" => Op::AttachToMany,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Route { operation, id })
+}
+
+/// An id in a path: `/rest` puts `id:` in front, and clients may percent-encode its colons.
+fn decoded(part: &str) -> String {
+    let part = part.replace("%3A", ":").replace("%3a", ":");
+    part.strip_prefix("id:").unwrap_or(&part).to_owned()
+}

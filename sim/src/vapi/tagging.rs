@@ -1,0 +1,377 @@
+//! The tagging service.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use sim_world::vcenter::{Cardinality, Category, MoRef, Tag, VCenter, VcFault};
+use sim_world::{Outcome, VcRequest};
+
+use super::dialect::{Dialect, Error};
+use super::route::{Operation, Route};
+use crate::faults::Effects;
+use crate::{Reply, Target, WorldHandle};
+
+/// One request to the service.
+pub(super) struct Tagging<'a> {
+    pub(super) world: &'a WorldHandle,
+    pub(super) vcenter: &'a str,
+    pub(super) dialect: Dialect,
+    pub(super) user: &'a str,
+    pub(super) effects: &'a Effects,
+}
+
+/// `DynamicID`: a type and an id.
+#[derive(Clone, Debug, Deserialize)]
+struct ObjectId {
+    #[serde(rename = "type")]
+    kind: String,
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct OneObject {
+    object_id: ObjectId,
+}
+
+#[derive(Deserialize)]
+struct ManyObjects {
+    object_ids: Vec<ObjectId>,
+}
+
+#[derive(Deserialize)]
+struct ManyTags {
+    tag_ids: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ObjectAndTags {
+    object_id: ObjectId,
+    tag_ids: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct OfCategory {
+    category_id: String,
+}
+
+#[derive(Deserialize)]
+struct CategorySpec {
+    name: String,
+    #[serde(default)]
+    description: String,
+    cardinality: Cardinality,
+    #[serde(default)]
+    associable_types: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct TagSpec {
+    name: String,
+    #[serde(default)]
+    description: String,
+    category_id: String,
+}
+
+#[derive(Deserialize)]
+struct UpdateSpec {
+    name: Option<String>,
+    description: Option<String>,
+    cardinality: Option<Cardinality>,
+}
+
+impl Tagging<'_> {
+    pub(super) fn answer(&self, route: &Route, body: &Bytes) -> Result<Reply, Error> {
+        let id = || {
+            route
+                .id
+                .clone()
+                .ok_or_else(|| Error::invalid_argument("the path names no tag or category"))
+        };
+        match route.operation {
+            Operation::TagList => {
+                Ok(self.value(self.list(|vc| vc.tags.tags.keys().cloned().collect())))
+            }
+            Operation::CategoryList => {
+                Ok(self.value(self.list(|vc| vc.tags.categories.keys().cloned().collect())))
+            }
+            Operation::TagGet => self.get_tag(&id()?),
+            Operation::CategoryGet => self.get_category(&id()?),
+            Operation::TagCreate => {
+                let TagSpec { name, description, category_id } = self.spec(body, "create_spec")?;
+                let tag = Tag { category: category_id, name, description };
+                self.create(VcRequest::CreateTag(tag))
+            }
+            Operation::CategoryCreate => {
+                let CategorySpec { name, description, cardinality, associable_types } =
+                    self.spec(body, "create_spec")?;
+                let category = Category { name, description, cardinality, associable_types };
+                self.create(VcRequest::CreateCategory(category))
+            }
+            Operation::TagUpdate => {
+                let UpdateSpec { name, description, .. } = self.spec(body, "update_spec")?;
+                self.request(VcRequest::UpdateTag { id: id()?, name, description })
+            }
+            Operation::CategoryUpdate => {
+                let UpdateSpec { name, description, cardinality } =
+                    self.spec(body, "update_spec")?;
+                let id = id()?;
+                self.request(VcRequest::UpdateCategory { id, name, description, cardinality })
+            }
+            Operation::TagDelete => self.request(VcRequest::DeleteTag(id()?)),
+            Operation::CategoryDelete => self.request(VcRequest::DeleteCategory(id()?)),
+            Operation::TagsForCategory => {
+                let category = match &route.id {
+                    Some(id) => id.clone(),
+                    None => parse::<OfCategory>(body)?.category_id,
+                };
+                self.tags_of_category(&category)
+            }
+            Operation::Attach | Operation::Detach => {
+                let OneObject { object_id } = parse(body)?;
+                let (tag, object) = (id()?, self.object(&object_id)?);
+                self.request(match route.operation {
+                    Operation::Attach => VcRequest::Attach { tag, object },
+                    _ => VcRequest::Detach { tag, object },
+                })
+            }
+            _ => self.associations(route, body, id),
+        }
+    }
+
+    fn associations(
+        &self,
+        route: &Route,
+        body: &Bytes,
+        id: impl Fn() -> Result<String, Error>,
+    ) -> Result<Reply, Error> {
+        match route.operation {
+            Operation::AttachedTags => {
+                let OneObject { object_id } = parse(body)?;
+                let object = self.object(&object_id)?;
+                Ok(self.value(self.read(|vc| self.tags_on(vc, object))))
+            }
+            Operation::AttachedObjects => {
+                let tag = id()?;
+                self.read(|vc| {
+                    let known = vc.tags.tags.contains_key(&tag);
+                    known.then(|| self.objects_of(vc, &tag))
+                })
+                .map(|objects| self.value(objects))
+                .ok_or_else(|| VcFault::TagNotFound(tag).into())
+            }
+            Operation::AttachedTagsOnObjects => {
+                let ManyObjects { object_ids } = parse(body)?;
+                let list = self.read(|vc| {
+                    let known = object_ids.iter().filter_map(|given| {
+                        let object = MoRef::parse(&given.id).filter(|id| self.sees(vc, *id))?;
+                        let tags = self.tags_on(vc, object);
+                        let any = tags.as_array().is_some_and(|tags| !tags.is_empty());
+                        any.then(|| {
+                            json!({
+                                "object_id": { "id": given.id, "type": given.kind },
+                                "tag_ids": tags,
+                            })
+                        })
+                    });
+                    Value::Array(known.collect())
+                });
+                Ok(self.value(list))
+            }
+            Operation::AttachedObjectsOnTags => {
+                let ManyTags { tag_ids } = parse(body)?;
+                let list = self.read(|vc| {
+                    let known = tag_ids.iter().filter(|tag| vc.tags.tags.contains_key(*tag));
+                    let entry =
+                        |tag: &String| json!({ "tag_id": tag, "object_ids": self.objects_of(vc, tag) });
+                    Value::Array(known.map(entry).collect())
+                });
+                Ok(self.value(list))
+            }
+            Operation::AttachMany | Operation::DetachMany => {
+                let ObjectAndTags { object_id, tag_ids } = parse(body)?;
+                let object = self.object(&object_id)?;
+                let attach = route.operation == Operation::AttachMany;
+                Ok(self.batch(tag_ids.into_iter().map(|tag| match attach {
+                    true => VcRequest::Attach { tag, object },
+                    false => VcRequest::Detach { tag, object },
+                })))
+            }
+            Operation::AttachToMany => {
+                let ManyObjects { object_ids } = parse(body)?;
+                let tag = id()?;
+                let objects =
+                    object_ids.iter().map(|id| self.object(id)).collect::<Result<Vec<_>, _>>()?;
+                Ok(self.batch(
+                    objects
+                        .into_iter()
+                        .map(|object| VcRequest::Attach { tag: tag.clone(), object }),
+                ))
+            }
+            _ => Err(Error::operation_not_found(route.operation.name())),
+        }
+    }
+
+    fn get_tag(&self, id: &str) -> Result<Reply, Error> {
+        let tag = self.read(|vc| {
+            let Tag { category, name, description } = vc.tags.tags.get(id)?;
+            Some(json!({
+                "id": id,
+                "category_id": category,
+                "name": name,
+                "description": description,
+                "used_by": [],
+            }))
+        });
+        tag.map(|tag| self.value(tag)).ok_or_else(|| VcFault::TagNotFound(id.to_owned()).into())
+    }
+
+    fn get_category(&self, id: &str) -> Result<Reply, Error> {
+        let category = self.read(|vc| {
+            let Category { name, description, cardinality, associable_types } =
+                vc.tags.categories.get(id)?;
+            Some(json!({
+                "id": id,
+                "name": name,
+                "description": description,
+                "cardinality": cardinality,
+                "associable_types": associable_types,
+                "used_by": [],
+            }))
+        });
+        let category = category.ok_or_else(|| VcFault::TagNotFound(id.to_owned()))?;
+        Ok(self.value(category))
+    }
+
+    fn tags_of_category(&self, category: &str) -> Result<Reply, Error> {
+        let ids = self.read(|vc| {
+            vc.tags.categories.contains_key(category).then(|| {
+                let tags = vc.tags.tags.iter().filter(|(_, tag)| tag.category == category);
+                tags.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+            })
+        });
+        let ids = ids.ok_or_else(|| VcFault::TagNotFound(category.to_owned()))?;
+        Ok(self.value(json!(ids)))
+    }
+
+    fn tags_on(&self, vc: &VCenter, object: MoRef) -> Value {
+        if self.effects.empty_result {
+            return json!([]);
+        }
+        vc.tags.attached(object).cloned().collect()
+    }
+
+    fn objects_of(&self, vc: &VCenter, tag: &str) -> Value {
+        let objects = vc.tags.on_tag.get(tag).into_iter().flatten();
+        objects
+            .filter(|id| !self.effects.empty_result && self.sees(vc, **id))
+            .map(|id| json!({ "id": id.to_string(), "type": id.kind.type_name() }))
+            .collect()
+    }
+
+    /// Several changes at once; what fails does not stop the rest.
+    fn batch(&self, requests: impl Iterator<Item = VcRequest>) -> Reply {
+        let messages: Vec<Value> = requests
+            .filter_map(|request| self.apply(request).err())
+            .map(|fault| {
+                json!({
+                    "id": "cis.tagging.batch.error",
+                    "default_message": fault.to_string(),
+                    "args": [],
+                })
+            })
+            .collect();
+        self.value(json!({ "success": messages.is_empty(), "error_messages": messages }))
+    }
+
+    fn create(&self, request: VcRequest) -> Result<Reply, Error> {
+        match self.apply(request)? {
+            Outcome::Id(id) => Ok(self.dialect.created_plain(id.into())),
+            _ => Ok(self.dialect.nothing()),
+        }
+    }
+
+    fn request(&self, request: VcRequest) -> Result<Reply, Error> {
+        self.apply(request)?;
+        Ok(self.dialect.nothing())
+    }
+
+    fn apply(&self, request: VcRequest) -> Result<Outcome, VcFault> {
+        match self.world.request(self.vcenter, request) {
+            Ok(outcome) => Ok(outcome),
+            Err(sim_world::Fault::VCenter(fault)) => Err(fault),
+            Err(_) => Err(VcFault::InvalidState),
+        }
+    }
+
+    /// An inventory object that the caller may see.
+    fn object(&self, given: &ObjectId) -> Result<MoRef, Error> {
+        let known = MoRef::parse(&given.id)
+            .filter(|id| id.kind.type_name() == given.kind.trim_start_matches("urn:vim25:"));
+        let unknown = || Error::not_found(format!("no {} has the id '{}'", given.kind, given.id));
+        let id = known.ok_or_else(unknown)?;
+        let exists = self.read(|vc| vc.inventory.get(id).is_some() && self.sees(vc, id));
+        if exists { Ok(id) } else { Err(unknown()) }
+    }
+
+    fn sees(&self, vc: &VCenter, id: MoRef) -> bool {
+        vc.may_see(self.user, id) && !self.effects.hides(&id.to_string())
+    }
+
+    /// A create or update spec: wrapped in `/rest`, bare in `/api`.
+    fn spec<T: DeserializeOwned>(&self, body: &Bytes, name: &str) -> Result<T, Error> {
+        let mut value: Value = parse(body)?;
+        if self.dialect == Dialect::Rest {
+            value = value
+                .get_mut(name)
+                .map(Value::take)
+                .ok_or_else(|| Error::invalid_argument(format!("the body has no {name}")))?;
+        }
+        serde_json::from_value(value)
+            .map_err(|err| Error::invalid_argument(format!("{name}: {err}")))
+    }
+
+    fn list(&self, ids: impl FnOnce(&VCenter) -> Vec<String>) -> Value {
+        if self.effects.empty_result { json!([]) } else { json!(self.read(ids)) }
+    }
+
+    fn value(&self, value: Value) -> Reply {
+        self.dialect.success(value)
+    }
+
+    fn read<R>(&self, look: impl FnOnce(&VCenter) -> R) -> R {
+        self.world.read(|world| {
+            look(world.vcenter(self.vcenter).expect("a face serves a vCenter of its world"))
+        })
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
+    serde_json::from_slice(body).map_err(|err| Error::invalid_argument(format!("the body: {err}")))
+}
+
+/// What a request is about.
+pub(super) fn target(world: &WorldHandle, vcenter: &str, route: &Route, body: &Bytes) -> Target {
+    let named = route.id.clone().map(|id| Target { moref: Some(id), ..Target::default() });
+    let object = serde_json::from_slice::<OneObject>(body).ok().map(|it| it.object_id);
+    let Some(object) = object else { return named.unwrap_or_default() };
+    let name = MoRef::parse(&object.id).and_then(|id| {
+        world.read(|world| {
+            world.vcenter(vcenter)?.inventory.get(id).map(|entity| entity.name.clone())
+        })
+    });
+    Target { kind: Some(object.kind), name, moref: Some(object.id), ..Target::default() }
+}
+
+/// What a reader of a transcript wants to see.
+pub(super) fn detail(route: &Route, body: &Bytes) -> String {
+    match route.operation {
+        Operation::AttachedTagsOnObjects => serde_json::from_slice::<ManyObjects>(body)
+            .map(|it| format!("{} objects", it.object_ids.len()))
+            .unwrap_or_default(),
+        Operation::AttachedObjectsOnTags => serde_json::from_slice::<ManyTags>(body)
+            .map(|it| format!("{} tags", it.tag_ids.len()))
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,99 @@
+//! `ServiceContent`: what a server is and which managers it has.
+
+use sim_world::vcenter::VCenter;
+
+use super::value::{Object, Reference};
+
+/// The product version that the sim shows.
+pub(crate) const VERSION: &str = "8.0.3";
+/// The API version that goes with it.
+pub(crate) const API_VERSION: &str = "8.0.3.0";
+const BUILD: &str = "24022515";
+
+/// Member, type and id of every manager, in schema order. Ids are those of production servers.
+pub(crate) const MANAGERS: &[(&str, &str, &str)] = &[
+    ("propertyCollector", "PropertyCollector", "propertyCollector"),
+    ("viewManager", "ViewManager", "ViewManager"),
+    ("about", "", ""),
+    ("setting", "OptionManager", "VpxSettings"),
+    ("userDirectory", "UserDirectory", "UserDirectory"),
+    ("sessionManager", "SessionManager", "SessionManager"),
+    ("authorizationManager", "AuthorizationManager", "AuthorizationManager"),
+    ("serviceManager", "ServiceManager", "ServiceMgr"),
+    ("perfManager", "PerformanceManager", "PerfMgr"),
+    ("scheduledTaskManager", "ScheduledTaskManager", "ScheduledTaskManager"),
+    ("alarmManager", "AlarmManager", "AlarmManager"),
+    ("eventManager", "EventManager", "EventManager"),
+    ("taskManager", "TaskManager", "TaskManager"),
+    ("extensionManager", "ExtensionManager", "ExtensionManager"),
+    ("customizationSpecManager", "CustomizationSpecManager", "CustomizationSpecManager"),
+    ("customFieldsManager", "CustomFieldsManager", "CustomFieldsManager"),
+    ("diagnosticManager", "DiagnosticManager", "DiagMgr"),
+    ("licenseManager", "LicenseManager", "LicenseManager"),
+    ("searchIndex", "SearchIndex", "SearchIndex"),
+    ("fileManager", "FileManager", "FileManager"),
+    ("datastoreNamespaceManager", "DatastoreNamespaceManager", "DatastoreNamespaceManager"),
+    ("virtualDiskManager", "VirtualDiskManager", "virtualDiskManager"),
+    ("snmpSystem", "HostSnmpSystem", "SnmpSystem"),
+    ("vmProvisioningChecker", "VirtualMachineProvisioningChecker", "ProvChecker"),
+    ("vmCompatibilityChecker", "VirtualMachineCompatibilityChecker", "CompatChecker"),
+    ("ovfManager", "OvfManager", "OvfManager"),
+    ("ipPoolManager", "IpPoolManager", "IpPoolManager"),
+    ("dvSwitchManager", "DistributedVirtualSwitchManager", "DVSManager"),
+    ("hostProfileManager", "HostProfileManager", "HostProfileManager"),
+    ("clusterProfileManager", "ClusterProfileManager", "ClusterProfileManager"),
+    ("complianceManager", "ProfileComplianceManager", "MoComplianceManager"),
+    ("localizationManager", "LocalizationManager", "LocalizationManager"),
+    ("storageResourceManager", "StorageResourceManager", "StorageResourceManager"),
+    ("guestOperationsManager", "GuestOperationsManager", "guestOperationsManager"),
+    ("overheadMemoryManager", "OverheadMemoryManager", "OverheadMemoryManager"),
+    ("certificateManager", "CertificateManager", "certificateManager"),
+    ("ioFilterManager", "IoFilterManager", "IoFilterManager"),
+    ("vStorageObjectManager", "VcenterVStorageObjectManager", "VStorageObjectManager"),
+    ("hostSpecManager", "HostSpecificationManager", "HostSpecificationManager"),
+    ("cryptoManager", "CryptoManagerKmip", "CryptoManager"),
+    ("healthUpdateManager", "HealthUpdateManager", "HealthUpdateManager"),
+    ("failoverClusterConfigurator", "FailoverClusterConfigurator", "FailoverClusterConfigurator"),
+    ("failoverClusterManager", "FailoverClusterManager", "FailoverClusterManager"),
+];
+
+/// `ServiceContent` of a vCenter.
+pub(crate) fn service_content(vc: &VCenter) -> Object {
+    let mut content = Object::new("ServiceContent").with("rootFolder", vc.root());
+    for (member, kind, id) in MANAGERS {
+        content = match *member {
+            "about" => content.with("about", about(vc)),
+            member => content.with(member, Reference::new(kind, *id)),
+        };
+    }
+    content
+}
+
+fn about(vc: &VCenter) -> Object {
+    Object::new("AboutInfo")
+        .with("name", "VMware vCenter Server")
+        .with("fullName", format!("VMware vCenter Server {VERSION} build-{BUILD}"))
+        .with("vendor", "VMware, Inc.")
+        .with("version", VERSION)
+        .with("build", BUILD)
+        .with("localeVersion", "INTL")
+        .with("localeBuild", "000")
+        .with("osType", "linux-x64")
+        .with("productLineId", "vpx")
+        .with("apiType", "VirtualCenter")
+        .with("apiVersion", API_VERSION)
+        .with("instanceUuid", vc.instance_uuid.to_string())
+        .with("licenseProductName", "VMware VirtualCenter Server")
+        .with("licenseProductVersion", "8.0")
+}
+
+/// The type of the manager with this id, if the server has one.
+pub(crate) fn manager(id: &str) -> Option<&'static str> {
+    if id == "ServiceInstance" {
+        return Some("ServiceInstance");
+    }
+    MANAGERS
+        .iter()
+        .find(|(_, kind, known)| *known == id && !kind.is_empty())
+        .map(|(_, kind, _)| *kind)
+}

@@ -1,0 +1,160 @@
+//! vim25 faults as data: the class, its fields and the text people read.
+
+use sim_world::vcenter::{Power, VcFault};
+
+use super::value::{Field, Object, Reference, Value};
+
+/// A fault.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct VimFault {
+    /// Class and fields.
+    pub(crate) object: Object,
+    /// The text; never empty.
+    pub(crate) message: String,
+}
+
+impl VimFault {
+    pub(crate) fn new(class: &'static str, message: impl Into<String>) -> Self {
+        Self { object: Object::new(class), message: message.into() }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.object.fields.push(Field { name, value: value.into(), typed: false });
+        self
+    }
+
+    /// The class.
+    pub(crate) fn class(&self) -> &'static str {
+        self.object.kind
+    }
+
+    pub(crate) fn not_authenticated() -> Self {
+        Self::new("NotAuthenticated", "The session is not authenticated.")
+            .with("object", Reference::new("Folder", "group-d1"))
+            .with("privilegeId", "System.View")
+    }
+
+    pub(crate) fn no_permission(object: Reference, privilege: &str) -> Self {
+        Self::new("NoPermission", "Permission to perform this operation was denied.")
+            .with("object", object)
+            .with("privilegeId", privilege)
+    }
+
+    pub(crate) fn not_found(kind: &str, id: &str) -> Self {
+        let message = format!(
+            "The object 'vim.{kind}:{id}' has already been deleted or has not been completely created"
+        );
+        Self::new("ManagedObjectNotFound", message)
+            .with("obj", Reference::new(super::types::known(kind), id))
+    }
+
+    pub(crate) fn invalid_argument(property: &str) -> Self {
+        Self::new("InvalidArgument", format!("A specified parameter was not correct: {property}"))
+            .with("invalidProperty", property)
+    }
+
+    pub(crate) fn invalid_property(path: &str) -> Self {
+        Self::new("InvalidProperty", format!("The property '{path}' does not exist."))
+            .with("name", path)
+    }
+
+    pub(crate) fn invalid_collector_version() -> Self {
+        Self::new(
+            "InvalidCollectorVersion",
+            "The version specified by the client is not known to the property collector.",
+        )
+    }
+
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new("InvalidRequest", message)
+    }
+
+    pub(crate) fn request_canceled() -> Self {
+        Self::new("RequestCanceled", "The task was canceled by a user.")
+    }
+
+    /// An operation that this server does not have.
+    pub(crate) fn not_supported(kind: &str, operation: &str) -> Self {
+        Self::new(
+            "NotSupported",
+            format!("The operation {operation} is not supported on objects of type {kind}."),
+        )
+    }
+
+    /// A fault of a class that a rule names, with a text that fits.
+    pub(crate) fn named(class: &str, message: Option<&str>) -> Self {
+        let typical = match class {
+            "NotAuthenticated" => Some(Self::not_authenticated()),
+            "NoPermission" => {
+                Some(Self::no_permission(Reference::new("Folder", "group-d1"), "System.Read"))
+            }
+            "RequestCanceled" => Some(Self::request_canceled()),
+            "InvalidCollectorVersion" => Some(Self::invalid_collector_version()),
+            "InvalidLogin" => Some(VcFault::InvalidLogin.into()),
+            "HostNotConnected" => Some(VcFault::HostNotConnected.into()),
+            "InvalidState" => Some(VcFault::InvalidState.into()),
+            "NotSupported" => Some(VcFault::NotSupported.into()),
+            "ManagedObjectNotFound" => Some(Self::not_found("VirtualMachine", "vm-0")),
+            "InvalidProperty" => Some(Self::invalid_property("config")),
+            "InvalidArgument" => Some(Self::invalid_argument("spec")),
+            _ => None,
+        };
+        let mut fault = typical.unwrap_or_else(|| {
+            let class = super::types::fault_class(class).unwrap_or("SystemError");
+            let fault = Self::new(class, "A general system error occurred: injected");
+            if class == "SystemError" { fault.with("reason", "injected") } else { fault }
+        });
+        if let Some(message) = message {
+            message.clone_into(&mut fault.message);
+        }
+        fault
+    }
+
+    /// As it stands inside data: `LocalizedMethodFault`.
+    pub(crate) fn localized(self) -> Object {
+        Object::new("LocalizedMethodFault")
+            .with_typed("fault", self.object)
+            .with("localizedMessage", self.message)
+    }
+}
+
+fn power(state: Power) -> Value {
+    Value::Enum("VirtualMachinePowerState", state.as_str())
+}
+
+impl From<VcFault> for VimFault {
+    fn from(fault: VcFault) -> Self {
+        let message = fault.to_string();
+        match fault {
+            VcFault::ManagedObjectNotFound(id) => {
+                Self::not_found(id.kind.type_name(), &id.to_string())
+            }
+            VcFault::InvalidPowerState { requested, existing } => {
+                let fault = Self::new("InvalidPowerState", message);
+                let fault = match requested {
+                    Some(requested) => fault.with("requestedState", power(requested)),
+                    None => fault,
+                };
+                fault.with("existingState", power(existing))
+            }
+            VcFault::InvalidState => Self::new("InvalidState", message),
+            VcFault::HostNotConnected => Self::new("HostNotConnected", message),
+            VcFault::DuplicateName { name, object } => {
+                Self::new("DuplicateName", message).with("name", name).with("object", object)
+            }
+            VcFault::FileNotFound(file) => Self::new("FileNotFound", message).with("file", file),
+            VcFault::InvalidArgument(argument) => Self::invalid_argument(&argument),
+            VcFault::NotSupported => Self::new("NotSupported", message),
+            VcFault::InvalidLogin => Self::new("InvalidLogin", message),
+            VcFault::NotAuthenticated => Self::not_authenticated(),
+            VcFault::NoSuchVCenter(_)
+            | VcFault::NoSuchName { .. }
+            | VcFault::TooManySessions
+            | VcFault::TagNotFound(_)
+            | VcFault::TagExists(_)
+            | VcFault::TagNotAttachable(_)
+            | VcFault::Stopped => Self::new("SystemError", message.clone()).with("reason", message),
+        }
+    }
+}

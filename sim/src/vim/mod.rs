@@ -1,0 +1,28 @@
+//! The vSphere API's typed core: values, objects, properties, searches, filters and operations.
+//!
+//! It knows no XML. The SOAP codec reads requests into [`Node`]s and writes [`Value`]s; a second
+//! codec would do the same in JSON.
+
+mod content;
+mod detail;
+mod fault;
+mod node;
+mod operations;
+mod properties;
+mod retrieve;
+mod search;
+mod select;
+mod sessions;
+mod tasks;
+mod types;
+mod updates;
+mod value;
+mod views;
+mod waiting;
+
+pub(crate) use detail::{count_objects, detail};
+pub(crate) use fault::VimFault;
+pub(crate) use node::Node;
+pub(crate) use operations::{Answer, Caller, Failure, Vim};
+pub(crate) use types::fault_class;
+pub(crate) use value::{Field, Object, Reference, Value};

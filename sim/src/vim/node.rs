@@ -1,0 +1,71 @@
+//! The arguments of an operation as they came in: a tree of named, optionally typed elements.
+
+use std::borrow::Cow;
+
+use super::fault::VimFault;
+
+/// An element.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node {
+    /// Local name.
+    pub(crate) name: String,
+    /// The `xsi:type`, without prefix.
+    pub(crate) xsi_type: Option<String>,
+    /// The plain `type` attribute of a reference.
+    pub(crate) ref_type: Option<String>,
+    /// Text, trimmed.
+    pub(crate) text: String,
+    /// Child elements in document order.
+    pub(crate) children: Vec<Node>,
+}
+
+/// A reference in a request: the declared type is the caller's claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GivenRef<'a> {
+    pub(crate) kind: Cow<'a, str>,
+    pub(crate) id: &'a str,
+}
+
+impl Node {
+    /// The first child called `name`.
+    pub(crate) fn child(&self, name: &str) -> Option<&Node> {
+        self.children.iter().find(|child| child.name == name)
+    }
+
+    /// Every child called `name`.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Node> {
+        self.children.iter().filter(move |child| child.name == name)
+    }
+
+    /// The text of the first child called `name`.
+    pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
+        self.child(name).map(|child| child.text.as_str())
+    }
+
+    /// A required text.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, VimFault> {
+        self.text_of(name).ok_or_else(|| VimFault::invalid_argument(name))
+    }
+
+    /// A boolean; absent is `None`.
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, VimFault> {
+        match self.text_of(name) {
+            None => Ok(None),
+            Some("true" | "1") => Ok(Some(true)),
+            Some("false" | "0") => Ok(Some(false)),
+            Some(_) => Err(VimFault::invalid_argument(name)),
+        }
+    }
+
+    /// An integer; absent is `None`.
+    pub(crate) fn int(&self, name: &str) -> Result<Option<i32>, VimFault> {
+        self.text_of(name)
+            .map(|text| text.parse().map_err(|_| VimFault::invalid_argument(name)))
+            .transpose()
+    }
+
+    /// This element as a reference.
+    pub(crate) fn reference(&self) -> GivenRef<'_> {
+        GivenRef { kind: Cow::Borrowed(self.ref_type.as_deref().unwrap_or("")), id: &self.text }
+    }
+}

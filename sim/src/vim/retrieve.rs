@@ -1,0 +1,113 @@
+//! RetrievePropertiesEx and its pages.
+
+use std::collections::VecDeque;
+
+use super::fault::VimFault;
+use super::node::Node;
+use super::operations::{Caller, Vim};
+use super::properties::{Reader, Subject};
+use super::select::{self, FilterSpec, Obj, with_list};
+use super::sessions::{Owned, Pages, wanted_by_all};
+use super::value::{Object, Value};
+use crate::faults::Effects;
+
+impl Vim {
+    /// `paged`: `RetrievePropertiesEx`; otherwise `RetrieveProperties`, a plain list.
+    pub(super) fn retrieve(
+        &self,
+        caller: &Caller<'_>,
+        arguments: &Node,
+        effects: &Effects,
+        paged: bool,
+    ) -> Result<Option<Value>, VimFault> {
+        let specs =
+            arguments.all("specSet").map(FilterSpec::read).collect::<Result<Vec<_>, _>>()?;
+        if specs.is_empty() {
+            return Err(VimFault::invalid_argument("specSet"));
+        }
+        let max = match arguments.child("options").map(|options| options.int("maxObjects")) {
+            Some(max) => max?,
+            None => None,
+        };
+        let size = match max {
+            None => usize::MAX,
+            Some(max) => usize::try_from(max)
+                .ok()
+                .filter(|max| *max > 0)
+                .ok_or_else(|| VimFault::invalid_argument("maxObjects"))?,
+        };
+        self.with_owned(caller, |owned, reader| {
+            let mut objects: VecDeque<Obj> = VecDeque::new();
+            let mut seen = std::collections::BTreeSet::new();
+            for spec in &specs {
+                let selected = spec.select(reader, &owned.views, effects)?;
+                objects.extend(selected.objects.into_iter().filter(|obj| seen.insert(obj.clone())));
+            }
+            if effects.empty_result {
+                objects.clear();
+            }
+            let pages =
+                Pages { rest: objects, spec: specs, size: if paged { size } else { usize::MAX } };
+            Ok(page(owned, reader, effects, pages, paged))
+        })
+    }
+
+    pub(super) fn continue_retrieve(
+        &self,
+        caller: &Caller<'_>,
+        arguments: &Node,
+        effects: &Effects,
+    ) -> Result<Option<Value>, VimFault> {
+        let token = arguments.required("token")?;
+        self.with_owned(caller, |owned, reader| {
+            let pages =
+                owned.pages.remove(token).ok_or_else(|| VimFault::invalid_argument("token"))?;
+            Ok(page(owned, reader, effects, pages, true))
+        })
+    }
+
+    pub(super) fn cancel_retrieve(
+        &self,
+        caller: &Caller<'_>,
+        arguments: &Node,
+    ) -> Result<(), VimFault> {
+        let token = arguments.required("token")?;
+        self.with_owned(caller, |owned, _| {
+            owned.pages.remove(token).map(|_| ()).ok_or_else(|| VimFault::invalid_argument("token"))
+        })
+    }
+}
+
+/// The next page: values are read now, the selection was made when it began.
+fn page(
+    owned: &mut Owned,
+    reader: &Reader<'_>,
+    effects: &Effects,
+    mut pages: Pages,
+    paged: bool,
+) -> Option<Value> {
+    let mut contents = Vec::new();
+    while contents.len() < pages.size {
+        let Some(obj) = pages.rest.pop_front() else { break };
+        let kind = select::subject(reader, &owned.views, &obj).map(Subject::kind);
+        let Some(kind) = kind else { continue };
+        let wanted = wanted_by_all(&pages.spec, kind);
+        let content = select::object_content(reader, &owned.views, &obj, &wanted, effects);
+        contents.extend(content.map(Value::from));
+    }
+    if contents.is_empty() {
+        return None;
+    }
+    if !paged {
+        return Some(Value::List("ObjectContent", contents));
+    }
+    let mut result = Object::new("RetrieveResult");
+    if !pages.rest.is_empty() {
+        let token = owned.next_id().to_string();
+        result = result.with("token", token.as_str());
+        // One open retrieval per session: a new one supersedes the old.
+        owned.pages.clear();
+        owned.pages.insert(token, pages);
+    }
+    Some(with_list(result, "objects", "ObjectContent", contents.into_iter()).into())
+}

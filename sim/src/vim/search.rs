@@ -1,0 +1,126 @@
+//! SearchIndex: machines and hosts by UUID, name, address and path. No search scans.
+//!
+//! What the caller may not see is not found: an empty answer, never a fault. That makes a lost
+//! permission look like a deleted machine, as on a real server.
+
+use std::net::IpAddr;
+
+use sim_world::vcenter::{Kind, MoRef, VCenter};
+use uuid::Uuid;
+
+use super::fault::VimFault;
+use super::node::Node;
+use super::properties::Reader;
+use super::select::is_hidden;
+use super::value::Value;
+use crate::faults::Effects;
+
+/// One search: who looks, and how far.
+pub(crate) struct Search<'a> {
+    pub(crate) reader: Reader<'a>,
+    pub(crate) effects: &'a Effects,
+    pub(crate) arguments: &'a Node,
+}
+
+impl Search<'_> {
+    /// `FindByUuid` and `FindAllByUuid`. A text that is no UUID finds nothing.
+    pub(crate) fn by_uuid(&self) -> Result<Vec<MoRef>, VimFault> {
+        let text = self.arguments.required("uuid")?;
+        if text.is_empty() {
+            return Err(VimFault::invalid_argument("uuid"));
+        }
+        let Ok(uuid) = Uuid::try_parse(text) else { return Ok(Vec::new()) };
+        let inventory = &self.reader.vc.inventory;
+        let instance = self.arguments.flag("instanceUuid")?.unwrap_or(false);
+        Ok(if !self.for_machines()? {
+            self.found(inventory.by_hardware_uuid(uuid))
+        } else if instance {
+            self.found(inventory.by_instance_uuid(uuid))
+        } else {
+            self.found(inventory.by_bios_uuid(uuid))
+        })
+    }
+
+    /// `FindByDnsName` and `FindAllByDnsName`.
+    pub(crate) fn by_dns_name(&self) -> Result<Vec<MoRef>, VimFault> {
+        let name = self.arguments.required("dnsName")?;
+        let machines = self.for_machines()?;
+        let kind = if machines { Kind::Machine } else { Kind::Host };
+        let found = self.reader.vc.inventory.by_dns_name(name);
+        Ok(self.found(found.filter(|id| id.kind == kind)))
+    }
+
+    /// `FindByIp` and `FindAllByIp`: any address that a guest reports.
+    pub(crate) fn by_ip(&self) -> Result<Vec<MoRef>, VimFault> {
+        let text = self.arguments.required("ip")?;
+        let Ok(address) = text.parse::<IpAddr>() else { return Ok(Vec::new()) };
+        if !self.for_machines()? {
+            return Ok(Vec::new());
+        }
+        Ok(self.found(self.reader.vc.inventory.by_address(address)))
+    }
+
+    /// `FindByInventoryPath`: names from below the root folder, separated by slashes.
+    pub(crate) fn by_inventory_path(&self) -> Result<Option<MoRef>, VimFault> {
+        let path = self.arguments.required("inventoryPath")?;
+        let vc = self.reader.vc;
+        let mut at = Some(vc.root());
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            at = at.and_then(|parent| child(vc, parent, name));
+        }
+        Ok(at.filter(|id| *id != vc.root() || path.is_empty()).filter(|id| self.shows(*id)))
+    }
+
+    /// `FindChild`.
+    pub(crate) fn child(&self) -> Result<Option<MoRef>, VimFault> {
+        let parent = self.arguments.child("entity").map(|entity| entity.text.as_str());
+        let parent = parent.ok_or_else(|| VimFault::invalid_argument("entity"))?;
+        let vc = self.reader.vc;
+        let parent = MoRef::parse(parent)
+            .filter(|id| vc.inventory.get(*id).is_some())
+            .ok_or_else(|| VimFault::not_found("ManagedEntity", parent))?;
+        let name = self.arguments.required("name")?;
+        Ok(child(vc, parent, name).filter(|id| self.shows(*id)))
+    }
+
+    fn for_machines(&self) -> Result<bool, VimFault> {
+        self.arguments.flag("vmSearch")?.ok_or_else(|| VimFault::invalid_argument("vmSearch"))
+    }
+
+    fn found(&self, candidates: impl Iterator<Item = MoRef>) -> Vec<MoRef> {
+        if self.effects.empty_result {
+            return Vec::new();
+        }
+        let datacenter = self.arguments.child("datacenter").map(|it| it.text.as_str());
+        let below = |id: &MoRef| match datacenter {
+            None => true,
+            Some(wanted) => {
+                let datacenter = self.reader.vc.inventory.datacenter_of(*id);
+                datacenter.is_some_and(|it| it.to_string() == wanted)
+            }
+        };
+        candidates.filter(below).filter(|id| self.shows(*id)).collect()
+    }
+
+    fn shows(&self, id: MoRef) -> bool {
+        !self.effects.empty_result
+            && self.reader.sees(id)
+            && !is_hidden(&self.reader, self.effects, id)
+    }
+}
+
+/// The child of `parent` by its name as written in paths: `/`, `\` and `%` percent-encoded.
+fn child(vc: &VCenter, parent: MoRef, name: &str) -> Option<MoRef> {
+    let name = name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%");
+    vc.inventory.child(parent, &name)
+}
+
+/// The answer of a search for one: the first.
+pub(crate) fn first(found: impl IntoIterator<Item = MoRef>) -> Option<Value> {
+    found.into_iter().next().map(Value::from)
+}
+
+/// The answer of a search for all.
+pub(crate) fn all(found: Vec<MoRef>) -> Option<Value> {
+    (!found.is_empty()).then(|| Value::refs(found))
+}

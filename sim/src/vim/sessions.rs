@@ -1,0 +1,89 @@
+//! What a session owns: views, property collectors, paging tokens. All of it dies with the session.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::node::GivenRef;
+use super::select::{FilterSpec, Obj, Views, Wanted};
+use super::updates::Collector;
+use super::value::Reference;
+use super::views::View;
+use super::{Node, VimFault};
+
+/// The collector that every session has without asking.
+pub(crate) const DEFAULT_COLLECTOR: &str = "propertyCollector";
+
+/// The things of one session.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    /// The session's key, part of every id.
+    key: String,
+    serial: u64,
+    pub(crate) views: Views,
+    pub(crate) collectors: BTreeMap<Arc<str>, Collector>,
+    pub(crate) pages: BTreeMap<String, Pages>,
+}
+
+/// The rest of a retrieval that did not fit one page.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    pub(crate) rest: VecDeque<Obj>,
+    pub(crate) spec: Vec<FilterSpec>,
+    pub(crate) size: usize,
+}
+
+impl Owned {
+    pub(crate) fn new(key: String) -> Self {
+        let collectors =
+            BTreeMap::from([(Arc::from(DEFAULT_COLLECTOR), Collector::new(&format!("{key}/0")))]);
+        Self { key, serial: 0, views: Views::new(), collectors, pages: BTreeMap::new() }
+    }
+
+    /// A fresh id, `session[<key>]<serial>`, unreachable from other sessions.
+    pub(crate) fn next_id(&mut self) -> Arc<str> {
+        self.serial += 1;
+        format!("session[{}]{:08x}", self.key, self.serial).into()
+    }
+
+    pub(crate) fn add_view(&mut self, view: View) -> Reference {
+        let reference = view.reference.clone();
+        self.views.insert(reference.id.clone(), view);
+        reference
+    }
+
+    pub(crate) fn add_collector(&mut self) -> Reference {
+        let id = self.next_id();
+        self.collectors.insert(id.clone(), Collector::new(&id));
+        Reference::new("PropertyCollector", id)
+    }
+
+    pub(crate) fn view(&mut self, id: &str) -> Result<&mut View, VimFault> {
+        self.views.get_mut(id).ok_or_else(|| VimFault::not_found("View", id))
+    }
+
+    pub(crate) fn collector(&mut self, id: &str) -> Result<&mut Collector, VimFault> {
+        self.collectors.get_mut(id).ok_or_else(|| VimFault::not_found("PropertyCollector", id))
+    }
+}
+
+/// References in a request's children called `name`.
+pub(crate) fn references<'a>(
+    arguments: &'a Node,
+    name: &'a str,
+) -> impl Iterator<Item = GivenRef<'a>> {
+    arguments.all(name).map(Node::reference)
+}
+
+/// What is asked of an object of `kind` by several specs together.
+pub(crate) fn wanted_by_all(specs: &[FilterSpec], kind: &str) -> Wanted {
+    let mut union = Wanted::default();
+    for wanted in specs.iter().filter_map(|spec| spec.wanted(kind)) {
+        union.all |= wanted.all;
+        for path in wanted.paths {
+            if !union.paths.contains(&path) {
+                union.paths.push(path);
+            }
+        }
+    }
+    union
+}

@@ -1,0 +1,134 @@
+//! vim25 values, independent of how they are written: SOAP now, VI/JSON later.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sim_world::vcenter::MoRef;
+
+/// A reference to a managed object, inventory or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Reference {
+    /// The type of the object.
+    pub(crate) kind: &'static str,
+    /// Its id.
+    pub(crate) id: Arc<str>,
+}
+
+impl Reference {
+    pub(crate) fn new(kind: &'static str, id: impl Into<Arc<str>>) -> Self {
+        Self { kind, id: id.into() }
+    }
+}
+
+impl From<MoRef> for Reference {
+    fn from(reference: MoRef) -> Self {
+        Self::new(reference.kind.type_name(), reference.to_string())
+    }
+}
+
+/// A data object: its type and the fields that are set, in schema order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Object {
+    pub(crate) kind: &'static str,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// A field of a data object.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) value: Value,
+    /// Whether the declared type is a base class or anyType, so that the actual one must be named.
+    pub(crate) typed: bool,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Bool(bool),
+    Byte(i8),
+    Short(i16),
+    Int(i32),
+    Long(i64),
+    Float(f32),
+    Text(String),
+    Time(Timestamp),
+    /// An enumeration's name and value.
+    Enum(&'static str, &'static str),
+    Ref(Reference),
+    Object(Object),
+    /// An array: the element type, and the elements.
+    List(&'static str, Vec<Value>),
+    /// A value in an anyType slot that no field declares.
+    Any(Box<Value>),
+}
+
+impl Value {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// A list of references, declared as `ManagedObjectReference[]`.
+    pub(crate) fn refs(references: impl IntoIterator<Item = impl Into<Reference>>) -> Self {
+        let items = references.into_iter().map(|it| Self::Ref(it.into())).collect();
+        Self::List("ManagedObjectReference", items)
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::List("string", texts.into_iter().map(Self::text).collect())
+    }
+}
+
+impl Object {
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self { kind, fields: Vec::new() }
+    }
+
+    /// With a field of its declared type.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.fields.push(Field { name, value: value.into(), typed: false });
+        self
+    }
+
+    /// With a field whose declared type is wider than the value's.
+    #[must_use]
+    pub(crate) fn with_typed(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.fields.push(Field { name, value: value.into(), typed: true });
+        self
+    }
+
+    /// With a field that may be unset.
+    #[must_use]
+    pub(crate) fn maybe(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|field| field.name == name).map(|field| &field.value)
+    }
+}
+
+/// Marks a result as standing in an anyType slot, so that a codec names its type.
+pub(crate) fn any(value: Value) -> Value {
+    Value::Any(Box::new(value))
+}
+
+macro_rules! from {
+    ($($source:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$source> for Value {
+            fn from(value: $source) -> Self {
+                Self::$variant(value.into())
+            }
+        })*
+    };
+}
+
+from! {
+    bool => Bool, i8 => Byte, i16 => Short, i32 => Int, i64 => Long, f32 => Float,
+    String => Text, &str => Text, Timestamp => Time, Reference => Ref, MoRef => Ref, Object => Object,
+}

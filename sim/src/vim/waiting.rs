@@ -1,0 +1,232 @@
+//! Collectors, filters, views and the blocking wait, as operations.
+
+use std::time::Duration;
+
+use sim_world::vcenter::{Family, Kind, MoRef};
+use tokio::time::Instant;
+
+use super::fault::VimFault;
+use super::node::Node;
+use super::operations::{Caller, Vim};
+use super::select::FilterSpec;
+use super::sessions::{Owned, references};
+use super::types;
+use super::value::{Reference, Value};
+use super::views::View;
+use crate::faults::Effects;
+
+/// How long a wait lasts at most when the client does not say.
+const POLICY_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+impl Vim {
+    pub(super) fn collectors(
+        &self,
+        caller: &Caller<'_>,
+        operation: &str,
+        this: &str,
+        arguments: &Node,
+    ) -> Result<Option<Value>, VimFault> {
+        let answer = self.with_owned(caller, |owned, _| match operation {
+            "CreatePropertyCollector" => {
+                owned.collector(this)?;
+                Ok(Some(owned.add_collector().into()))
+            }
+            "DestroyPropertyCollector" => {
+                if this == super::sessions::DEFAULT_COLLECTOR {
+                    return Err(VimFault::not_supported("PropertyCollector", operation));
+                }
+                owned.collector(this)?;
+                owned.collectors.remove(this);
+                Ok(None)
+            }
+            "CreateFilter" => {
+                let spec =
+                    arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
+                let spec = FilterSpec::read(spec)?;
+                let id = owned.next_id();
+                let Owned { views, collectors, .. } = owned;
+                let collector = collectors
+                    .get_mut(this)
+                    .ok_or_else(|| VimFault::not_found("PropertyCollector", this))?;
+                Ok(Some(collector.add_filter(id, spec, views).into()))
+            }
+            "DestroyPropertyFilter" => {
+                let removed = owned.collectors.values_mut().any(|it| it.remove_filter(this));
+                removed.then_some(None).ok_or_else(|| VimFault::not_found("PropertyFilter", this))
+            }
+            _ => {
+                let collector = owned.collector(this)?;
+                collector.canceled = collector.wait;
+                Ok(None)
+            }
+        })?;
+        self.own_changes.send_modify(|n| *n += 1);
+        Ok(answer)
+    }
+
+    pub(super) fn view_operation(
+        &self,
+        caller: &Caller<'_>,
+        operation: &str,
+        this: &str,
+        arguments: &Node,
+    ) -> Result<Option<Value>, VimFault> {
+        let answer = self.with_owned(caller, |owned, reader| {
+            // Objects of a list that exist; the others are answered as unresolved.
+            let resolve = |name: &'static str| {
+                let mut known = Vec::new();
+                let mut unresolved = Vec::new();
+                for given in references(arguments, name) {
+                    let id = MoRef::parse(given.id).filter(|id| match id.kind {
+                        Kind::Task => reader.vc.tasks.contains_key(id),
+                        _ => reader.vc.inventory.get(*id).is_some() && reader.sees(*id),
+                    });
+                    match id {
+                        Some(id) => known.push(id),
+                        None => {
+                            unresolved.push(Reference::new(types::known(&given.kind), given.id))
+                        }
+                    }
+                }
+                (known, unresolved)
+            };
+            let unresolved_value =
+                |list: Vec<Reference>| (!list.is_empty()).then(|| Value::refs(list));
+            match operation {
+                "CreateListView" => {
+                    let (known, _) = resolve("obj");
+                    let reference = Reference::new("ListView", owned.next_id());
+                    let view = View::list(reference, known.into_iter().collect());
+                    Ok(Some(owned.add_view(view).into()))
+                }
+                "CreateContainerView" => {
+                    let container = container(reader, arguments)?;
+                    let types = arguments.all("type").map(|it| it.text.clone()).collect::<Vec<_>>();
+                    if types.iter().any(|kind| !types::exists(kind)) {
+                        return Err(VimFault::invalid_argument("type"));
+                    }
+                    let recursive = arguments.flag("recursive")?.unwrap_or(false);
+                    let reference = Reference::new("ContainerView", owned.next_id());
+                    let view = View::container_of(reference, container, types, recursive)
+                        .ok_or_else(|| VimFault::invalid_argument("container"))?;
+                    Ok(Some(owned.add_view(view).into()))
+                }
+                "ModifyListView" => {
+                    let (add, unresolved) = resolve("add");
+                    // What is removed need not exist any more.
+                    let remove =
+                        references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
+                    let remove: Vec<MoRef> = remove.collect();
+                    if !owned.view(this)?.modify(add, remove) {
+                        return Err(VimFault::not_supported("ContainerView", operation));
+                    }
+                    Ok(unresolved_value(unresolved))
+                }
+                "ResetListView" => {
+                    let (known, unresolved) = resolve("obj");
+                    if !owned.view(this)?.reset(known.into_iter().collect()) {
+                        return Err(VimFault::not_supported("ContainerView", operation));
+                    }
+                    Ok(unresolved_value(unresolved))
+                }
+                _ => {
+                    owned.view(this)?;
+                    owned.views.remove(this);
+                    Ok(None)
+                }
+            }
+        })?;
+        self.own_changes.send_modify(|n| *n += 1);
+        Ok(answer)
+    }
+
+    /// Waits until something differs from what the client knows.
+    ///
+    /// Cancel safe: a client that goes away has acknowledged nothing, so nothing is lost.
+    pub(super) async fn wait(
+        &self,
+        caller: &Caller<'_>,
+        operation: &str,
+        this: &str,
+        arguments: &Node,
+        effects: &Effects,
+    ) -> Result<Option<Value>, VimFault> {
+        let options = arguments.child("options").filter(|_| operation == "WaitForUpdatesEx");
+        let (limit, max_updates) = limits(operation, options)?;
+        let version = arguments.text_of("version").unwrap_or_default();
+        let mut world = self.world.changes();
+        let mut own = self.own_changes.subscribe();
+        let wait = self.with_owned(caller, |owned, _| {
+            let collector = owned.collector(this)?;
+            if effects.version_reset {
+                collector.reset();
+                return Err(VimFault::invalid_collector_version());
+            }
+            collector.acknowledge(version)?;
+            collector.wait += 1;
+            Ok(collector.wait)
+        })?;
+        // Older waits on this collector end now.
+        self.own_changes.send_modify(|n| *n += 1);
+        let until = Instant::now() + limit;
+        loop {
+            world.mark_unchanged();
+            own.mark_unchanged();
+            if self.read(|_, vc| vc.logins.session(Family::Soap, caller.token).is_none()) {
+                return Err(VimFault::request_canceled());
+            }
+            let reply = self.with_owned(caller, |owned, reader| {
+                let Owned { views, collectors, .. } = owned;
+                let collector = collectors
+                    .get_mut(this)
+                    .ok_or_else(|| VimFault::not_found("PropertyCollector", this))?;
+                if collector.wait != wait || collector.canceled >= wait {
+                    return Err(VimFault::request_canceled());
+                }
+                collector.reply(reader, views, effects, max_updates)
+            })?;
+            if reply.is_some() || Instant::now() >= until {
+                return Ok(reply.map(Value::from));
+            }
+            tokio::select! {
+                biased;
+                _ = world.changed() => {}
+                _ = own.changed() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+}
+
+fn limits(operation: &str, options: Option<&Node>) -> Result<(Duration, Option<usize>), VimFault> {
+    if operation == "CheckForUpdates" {
+        return Ok((Duration::ZERO, Some(usize::MAX)));
+    }
+    if operation == "WaitForUpdates" {
+        return Ok((POLICY_LIMIT, Some(usize::MAX)));
+    }
+    let Some(options) = options else { return Ok((POLICY_LIMIT, None)) };
+    let positive = |name: &'static str, least: u64| -> Result<Option<u64>, VimFault> {
+        match options.int(name)? {
+            None => Ok(None),
+            Some(value) => u64::try_from(value)
+                .ok()
+                .filter(|value| *value >= least)
+                .map(Some)
+                .ok_or_else(|| VimFault::invalid_argument(name)),
+        }
+    };
+    let limit = positive("maxWaitSeconds", 0)?.map_or(POLICY_LIMIT, Duration::from_secs);
+    let max =
+        positive("maxObjectUpdates", 1)?.map(|max| usize::try_from(max).unwrap_or(usize::MAX));
+    Ok((limit, max))
+}
+
+fn container(reader: &super::properties::Reader<'_>, arguments: &Node) -> Result<MoRef, VimFault> {
+    let given =
+        arguments.child("container").ok_or_else(|| VimFault::invalid_argument("container"))?;
+    let given = given.reference();
+    MoRef::parse(given.id)
+        .filter(|id| reader.vc.inventory.get(*id).is_some() && reader.sees(*id))
+        .ok_or_else(|| VimFault::not_found(&given.kind, given.id))
+}

@@ -1,0 +1,200 @@
+//! Kubelets: they register, renew leases, report, fall silent, and the control plane notices.
+
+use std::time::Duration;
+
+use super::Act;
+use crate::kubelet::{self, collect_lease, mark_silent, settle_taints};
+use crate::objects;
+use crate::reactions::{GRACE, Kubelet, Reaction};
+use crate::vcenter::{MoRef, Power, VcFault};
+use crate::world::Event;
+
+/// A kubelet writes its status with every so-many-th lease renewal: 5 min at 10 s.
+const BEATS_PER_STATUS: u64 = 30;
+
+impl Act<'_> {
+    /// Declares that a kubelet runs on a machine whenever that is up.
+    pub(super) fn add_kubelet(&mut self, vcenter: &str, machine: MoRef) {
+        let Ok(facts) = self.facts(vcenter, machine, None) else { return };
+        let node = facts.name.clone();
+        let kubelet = Kubelet {
+            vcenter: vcenter.to_owned(),
+            machine,
+            running: false,
+            run: 0,
+            beats: 0,
+            config: facts,
+        };
+        self.emit(Event::KubeletSet { node, kubelet: Some(kubelet) });
+    }
+
+    /// Starts a kubelet now, adding it if the machine had none.
+    pub(super) fn start_kubelet(&mut self, vcenter: &str, machine: MoRef) -> Result<(), VcFault> {
+        let existing = self.machine(vcenter, machine)?.power;
+        if existing != Power::PoweredOn {
+            let requested = Some(Power::PoweredOn);
+            return Err(VcFault::InvalidPowerState { requested, existing });
+        }
+        if self.kubelet_of(vcenter, machine).is_none() {
+            self.add_kubelet(vcenter, machine);
+        }
+        self.run_kubelet(vcenter, machine);
+        Ok(())
+    }
+
+    /// Stops a kubelet because somebody says so.
+    pub(super) fn stop_kubelet_told(
+        &mut self,
+        vcenter: &str,
+        machine: MoRef,
+    ) -> Result<(), VcFault> {
+        if self.kubelet_of(vcenter, machine).is_none() {
+            let name = self.name_of(vcenter, machine);
+            return Err(VcFault::NoSuchName { kind: "kubelet".into(), name });
+        }
+        self.stop_kubelet(vcenter, machine);
+        Ok(())
+    }
+
+    /// The machine's kubelet, if it has one, starts: registers its Node or becomes Ready again.
+    pub(super) fn run_kubelet(&mut self, vcenter: &str, machine: MoRef) {
+        let Some((node, mut kubelet)) = self.kubelet_of(vcenter, machine) else { return };
+        let Ok(facts) = self.facts(vcenter, machine, Some(&kubelet.config)) else { return };
+        kubelet.running = true;
+        kubelet.run += 1;
+        kubelet.beats = 0;
+        kubelet.config = facts.clone();
+        let run = kubelet.run;
+        self.emit(Event::KubeletSet { node: node.clone(), kubelet: Some(kubelet) });
+        let now = self.now.timestamp(self.state.epoch);
+        let known = self.state.cluster.get(&objects::Key::node(&node)).is_some();
+        if known {
+            let ready = kubelet::become_ready(&self.state.cluster, &facts, now);
+            self.write(ready);
+            let settled = settle_taints(&self.state.cluster, &node, Some("True"), now);
+            self.write(settled);
+        } else {
+            self.write(Some(kubelet::register(&facts, now)));
+        }
+        self.beat(&node, run);
+    }
+
+    /// The machine's kubelet, if it has one, falls silent.
+    pub(super) fn stop_kubelet(&mut self, vcenter: &str, machine: MoRef) {
+        let Some((node, mut kubelet)) = self.kubelet_of(vcenter, machine) else { return };
+        if !kubelet.running {
+            return;
+        }
+        kubelet.running = false;
+        kubelet.run += 1;
+        let run = kubelet.run;
+        self.emit(Event::KubeletSet { node: node.clone(), kubelet: Some(kubelet) });
+        self.at(self.now + GRACE, Reaction::NodeSilent { node, run });
+    }
+
+    /// A kubelet follows its machine to a new reference.
+    pub(super) fn move_kubelet(&mut self, vcenter: &str, from: MoRef, to: MoRef) {
+        if let Some((node, mut kubelet)) = self.kubelet_of(vcenter, from) {
+            kubelet.machine = to;
+            self.emit(Event::KubeletSet { node, kubelet: Some(kubelet) });
+        }
+    }
+
+    /// One lease renewal, unless the kubelet has stopped meanwhile.
+    pub(super) fn heartbeat(&mut self, node: &str, run: u32) {
+        let runs = |kubelet: &&Kubelet| kubelet.running && kubelet.run == run;
+        let Some(kubelet) = self.state.kubelets.get(node).filter(runs) else { return };
+        let status_is_due = (kubelet.beats + 1).is_multiple_of(BEATS_PER_STATUS);
+        self.emit(Event::KubeletBeat { node: node.to_owned() });
+        if status_is_due {
+            let now = self.now.timestamp(self.state.epoch);
+            let command = kubelet::heartbeat(&self.state.cluster, node, now);
+            self.write(command);
+        }
+        self.beat(node, run);
+    }
+
+    fn beat(&mut self, node: &str, run: u32) {
+        let Some(every) = self.state.heartbeats else { return };
+        let now = self.now.timestamp(self.state.epoch);
+        let registered = self.state.cluster.get(&objects::Key::node(node)).is_some();
+        let command = if registered {
+            Some(kubelet::renew_lease(&self.state.cluster, node, now))
+        } else {
+            // A kubelet whose Node was deleted sends nothing until it starts again.
+            collect_lease(&self.state.cluster, node)
+        };
+        self.write(command);
+        if registered {
+            self.at(self.now + every, Reaction::Heartbeat { node: node.to_owned(), run });
+        }
+    }
+
+    /// The control plane has waited long enough.
+    pub(super) fn node_silent(&mut self, node: &str, run: u32) {
+        let silent = |kubelet: &&Kubelet| !kubelet.running && kubelet.run == run;
+        if self.state.kubelets.get(node).filter(silent).is_none() {
+            return;
+        }
+        let now = self.now.timestamp(self.state.epoch);
+        let unknown = mark_silent(&self.state.cluster, node, now);
+        self.write(unknown);
+        let settled = settle_taints(&self.state.cluster, node, Some("Unknown"), now);
+        self.write(settled);
+    }
+
+    pub(super) fn set_heartbeats(&mut self, every: Option<Duration>) {
+        let were_off = self.state.heartbeats.is_none();
+        self.emit(Event::HeartbeatsSet(every));
+        if were_off && every.is_some() {
+            let running: Vec<(String, u32)> = self
+                .state
+                .kubelets
+                .iter()
+                .filter(|(_, kubelet)| kubelet.running)
+                .map(|(node, kubelet)| (node.clone(), kubelet.run))
+                .collect();
+            for (node, run) in running {
+                self.beat(&node, run);
+            }
+        }
+    }
+
+    fn write(&mut self, command: Option<objects::Command>) {
+        // A kubelet's write can be refused only by what a test did to the Node; it tries again later.
+        if let Some(command) = command {
+            let _ = self.cluster(command);
+        }
+    }
+
+    fn kubelet_of(&self, vcenter: &str, machine: MoRef) -> Option<(String, Kubelet)> {
+        let node = self.machine(vcenter, machine).ok()?.plan.host_name.to_lowercase();
+        let same = |it: &&Kubelet| it.vcenter == vcenter && it.machine == machine;
+        let by_name = self.state.kubelets.get(&node).filter(same).map(|it| (node, it.clone()));
+        by_name.or_else(|| {
+            let mut all = self.state.kubelets.iter();
+            all.find(|(_, it)| same(it)).map(|(node, it)| (node.clone(), it.clone()))
+        })
+    }
+
+    /// What the kubelet knows of its machine; flags are those it had before.
+    fn facts(
+        &self,
+        vcenter: &str,
+        machine: MoRef,
+        before: Option<&kubelet::Machine>,
+    ) -> Result<kubelet::Machine, VcFault> {
+        let machine = self.machine(vcenter, machine)?;
+        let uuid = machine.system_uuid().map(|uuid| uuid.to_string()).unwrap_or_default();
+        let name =
+            before.map_or_else(|| machine.plan.host_name.to_lowercase(), |it| it.name.clone());
+        let flags = before.cloned().unwrap_or_else(|| kubelet::Machine::new(&name, &uuid));
+        Ok(kubelet::Machine {
+            name,
+            system_uuid: uuid,
+            cpus: machine.config.cpus,
+            memory_mib: u64::from(machine.config.memory_mib),
+            ..flags
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! Carrying out commands and reactions: decide, then emit events, which change the state at once.
+//!
+//! Every function here checks everything that can be refused before it emits its first event, so
+//! that a refused command leaves no trace (but for a failed login, which counts).
+
+mod guests;
+mod hosts;
+mod kubelets;
+mod logins;
+mod machines;
+mod names;
+mod services;
+mod tags;
+mod tasks;
+
+pub(crate) use guests::booted_guest;
+
+use crate::command::{Command, VcRequest};
+use crate::completion::{Completion, Step};
+use crate::reactions::{Held, Reaction};
+use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
+use crate::world::{Event, Fault, Outcome, State};
+use crate::{Time, objects};
+
+/// One command or reaction being carried out at one moment.
+pub(crate) struct Act<'a> {
+    state: &'a mut State,
+    now: Time,
+    events: Vec<Event>,
+}
+
+impl<'a> Act<'a> {
+    pub(crate) fn new(state: &'a mut State, now: Time) -> Self {
+        state.latest = state.latest.max(now);
+        Self { state, now, events: Vec::new() }
+    }
+
+    pub(crate) fn into_events(self) -> Vec<Event> {
+        self.events
+    }
+
+    /// Carries out a command.
+    pub(crate) fn carry_out(&mut self, command: Command) -> Result<Outcome, Fault> {
+        match command {
+            Command::Cluster(command) => return self.cluster(command).map(Outcome::Object),
+            Command::Request { vcenter, request } => return Ok(self.request(&vcenter, request)?),
+            Command::CreateMachine { vcenter, spec, cluster, power_on, kubelet } => {
+                let made = self.create_machine(vcenter, spec, cluster, power_on, kubelet)?;
+                return Ok(Outcome::Reference(made));
+            }
+            Command::DeleteMachine(it) => self.on_machine(&it, Self::destroy)?,
+            Command::PowerOn(it) => self.on_machine(&it, Self::power_on)?,
+            Command::PowerOff(it) => self.on_machine(&it, Self::power_off)?,
+            Command::Suspend(it) => self.on_machine(&it, Self::suspend)?,
+            Command::Reset(it) => self.on_machine(&it, Self::reset)?,
+            Command::Inaccessible(it) => self.on_machine(&it, Self::lose_storage)?,
+            Command::Orphan(it) => self.on_machine(&it, Self::orphan)?,
+            Command::Connect(it) => self.on_machine(&it, Self::connect)?,
+            Command::Reregister(it) => self.on_machine(&it, Self::reregister)?,
+            Command::StopTools(it) => self.on_machine(&it, Self::stop_tools)?,
+            Command::StartTools(it) => self.on_machine(&it, Self::start_tools)?,
+            Command::ClearAddresses(it) => self.on_machine(&it, Self::clear_addresses)?,
+            Command::ReorderAddresses(it) => self.on_machine(&it, Self::reorder_addresses)?,
+            Command::StartKubelet(it) => self.on_machine(&it, Self::start_kubelet)?,
+            Command::StopKubelet(it) => self.on_machine(&it, Self::stop_kubelet_told)?,
+            Command::Rename { machine, to } => {
+                self.on_machine(&machine, |act, vc, id| act.rename(vc, id, &to))?;
+            }
+            Command::VMotion { machine, host } => {
+                self.on_machine(&machine, |act, vc, id| act.vmotion(vc, id, &host))?;
+            }
+            Command::Replace { machine, uuid } => {
+                self.on_machine(&machine, |act, vc, id| act.replace(vc, id, uuid))?;
+            }
+            Command::SetUuid { machine, uuid } => {
+                self.on_machine(&machine, |act, vc, id| act.set_uuid(vc, id, uuid))?;
+            }
+            Command::Reconfigure { machine, spec } => {
+                self.on_machine(&machine, |act, vc, id| act.reconfigure(vc, id, &spec))?;
+            }
+            Command::SetAddresses { machine, addresses } => {
+                self.on_machine(&machine, |act, vc, id| act.set_addresses(vc, id, &addresses))?;
+            }
+            Command::AddInternalInterface { machine, addresses } => {
+                self.on_machine(&machine, |act, vc, id| act.add_internal(vc, id, &addresses))?;
+            }
+            Command::SetNetworkName { machine, name } => {
+                self.on_machine(&machine, |act, vc, id| act.set_network_name(vc, id, &name))?;
+            }
+            Command::SetHostName { machine, host_name } => {
+                self.on_machine(&machine, |act, vc, id| act.set_host_name(vc, id, &host_name))?;
+            }
+            Command::DisconnectHost(it) => self.on_host(&it, Self::disconnect_host)?,
+            Command::ReconnectHost(it) => self.on_host(&it, Self::reconnect_host)?,
+            Command::FailHost(it) => self.on_host(&it, Self::fail_host)?,
+            Command::RevokePrivilege(grant) => self.revoke(&grant)?,
+            Command::GrantPrivilege(grant) => self.grant(&grant)?,
+            Command::RotatePassword { vcenter, user, password } => {
+                self.rotate_password(vcenter, &user, password)?;
+            }
+            Command::ExpireSessions { vcenter, family } => self.expire_sessions(vcenter, family)?,
+            Command::SetLoginRules { vcenter, rules } => self.set_login_rules(vcenter, rules)?,
+            Command::SwapCertificate { vcenter } => self.swap_certificate(vcenter)?,
+            Command::StopVCenter { vcenter } => self.stop_vcenter(vcenter)?,
+            Command::StartVCenter { vcenter } => self.start_vcenter(vcenter)?,
+            Command::SetInstanceUuid { vcenter, uuid } => self.set_instance_uuid(vcenter, uuid)?,
+            Command::AttachTag(name) => self.attach_by_name(&name)?,
+            Command::DetachTag(name) => self.detach_by_name(&name)?,
+            Command::SetHeartbeats { every } => self.set_heartbeats(every),
+            Command::SetTiming { step, completion } => {
+                self.emit(Event::TimingSet { step, completion });
+            }
+            Command::Tell { step, machine } => self.tell(step, machine.as_deref()),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Lets the one thing happen that is due first.
+    pub(crate) fn react(&mut self) {
+        if self.end_idle_sessions() {
+            return;
+        }
+        let Some((at, id)) = self.state.timers.keys().next().copied() else { return };
+        let Some(reaction) = self.state.timers.get(&(at, id)).cloned() else { return };
+        self.emit(Event::Unscheduled { id, at: Some(at) });
+        self.happen(reaction);
+    }
+
+    fn happen(&mut self, reaction: Reaction) {
+        match reaction {
+            Reaction::TaskDue { vcenter, task } => self.run_task(&vcenter, task),
+            Reaction::TaskForgotten { vcenter, task } => {
+                self.emit_vc(&vcenter, VcEvent::TaskForgotten(task));
+            }
+            Reaction::Guest { vcenter, machine, boot, step } => {
+                self.guest_step(&vcenter, machine, boot, step);
+            }
+            Reaction::HaRestart { vcenter, host } => self.ha_restart(&vcenter, host),
+            Reaction::ServiceReady { vcenter } => self.service_ready(&vcenter),
+            Reaction::Heartbeat { node, run } => self.heartbeat(&node, run),
+            Reaction::NodeSilent { node, run } => self.node_silent(&node, run),
+        }
+    }
+
+    fn request(&mut self, vcenter: &str, request: VcRequest) -> Result<Outcome, VcFault> {
+        self.vcenter(vcenter)?;
+        match request {
+            VcRequest::OpenSession { user_agent } => self.open_session(vcenter, user_agent),
+            VcRequest::Login { family, token, user, password, user_agent } => {
+                self.login(vcenter, family, token, &user, &password, user_agent)
+            }
+            VcRequest::CloneSession { token, user } => self.clone_session(vcenter, token, user),
+            VcRequest::EndSession { token, reason } => {
+                self.end_session(vcenter, token, reason);
+                Ok(Outcome::Done)
+            }
+            VcRequest::CallBegan { token } => self.call_began(vcenter, token),
+            VcRequest::CallEnded { token } => self.call_ended(vcenter, token),
+            VcRequest::StartTask { user, entity, work } => {
+                self.start_task(vcenter, user, entity, work)
+            }
+            tagging => self.tagging(vcenter, tagging),
+        }
+    }
+
+    fn cluster(&mut self, command: objects::Command) -> Result<objects::Reply, Fault> {
+        let now = self.now.timestamp(self.state.epoch);
+        let decision = self.state.cluster.decide(now, command).map_err(Fault::Cluster)?;
+        for event in decision.events {
+            self.emit(Event::Cluster(event));
+        }
+        Ok(decision.reply)
+    }
+
+    // What everything above is made of.
+
+    fn emit(&mut self, event: Event) {
+        self.state.fold(&event);
+        self.events.push(event);
+    }
+
+    fn emit_vc(&mut self, vcenter: &str, event: VcEvent) {
+        self.emit(Event::VCenter { vcenter: vcenter.to_owned(), event });
+    }
+
+    fn change(&mut self, vcenter: &str, id: MoRef, change: Change) {
+        self.emit_vc(vcenter, VcEvent::Object { id, change });
+    }
+
+    /// Lets `reaction` happen when `step` ends that began at `since`.
+    fn after(&mut self, step: Step, since: Time, machine: Option<&str>, reaction: Reaction) {
+        let id = self.state.last_timer + 1;
+        match self.state.timing.of(step) {
+            Completion::Immediately => self.happen(reaction),
+            Completion::After(delay) => {
+                let at = Some((since + delay).max(self.now));
+                self.emit(Event::Scheduled { id, at, held: None, reaction });
+            }
+            Completion::WhenTold => {
+                let held = Some(Held { step, machine: machine.map(str::to_owned) });
+                self.emit(Event::Scheduled { id, at: None, held, reaction });
+            }
+        }
+    }
+
+    fn at(&mut self, at: Time, reaction: Reaction) {
+        let id = self.state.last_timer + 1;
+        self.emit(Event::Scheduled { id, at: Some(at), held: None, reaction });
+    }
+
+    fn tell(&mut self, step: Option<Step>, machine: Option<&str>) {
+        let told: Vec<(u64, Reaction)> = self
+            .state
+            .held
+            .iter()
+            .filter(|(_, (held, _))| step.is_none_or(|step| held.step == step))
+            .filter(|(_, (held, _))| machine.is_none() || held.machine.as_deref() == machine)
+            .map(|(id, (_, reaction))| (*id, reaction.clone()))
+            .collect();
+        for (id, reaction) in told {
+            self.emit(Event::Unscheduled { id, at: None });
+            self.happen(reaction);
+        }
+    }
+
+    fn vcenter(&self, name: &str) -> Result<&VCenter, VcFault> {
+        self.state.vcenters.get(name).ok_or_else(|| VcFault::NoSuchVCenter(name.to_owned()))
+    }
+}

@@ -1,0 +1,97 @@
+//! From the names that people use to references.
+
+use super::Act;
+use crate::command::Named;
+use crate::vcenter::{Kind, Machine, MoRef, VcFault};
+
+impl Act<'_> {
+    /// The vCenter meant: the named one, or the first.
+    pub(super) fn vcenter_name(&self, name: Option<String>) -> Result<String, VcFault> {
+        match name {
+            Some(name) => self.vcenter(&name).map(|_| name),
+            None => self
+                .state
+                .vcenters
+                .keys()
+                .next()
+                .cloned()
+                .ok_or_else(|| VcFault::NoSuchVCenter(String::new())),
+        }
+    }
+
+    /// Does `what` to the machine meant.
+    pub(super) fn on_machine(
+        &mut self,
+        named: &Named,
+        what: impl FnOnce(&mut Self, &str, MoRef) -> Result<(), VcFault>,
+    ) -> Result<(), VcFault> {
+        let (vcenter, id) =
+            self.find(named, "machine", |vc, name| vc.inventory.by_machine_name(name).next())?;
+        what(self, &vcenter, id)
+    }
+
+    /// Does `what` to the host meant.
+    pub(super) fn on_host(
+        &mut self,
+        named: &Named,
+        what: impl FnOnce(&mut Self, &str, MoRef) -> Result<(), VcFault>,
+    ) -> Result<(), VcFault> {
+        let (vcenter, id) = self.find(named, "host", |vc, name| {
+            vc.inventory.of_kind(Kind::Host).find(|(_, host)| host.name == name).map(|(id, _)| id)
+        })?;
+        what(self, &vcenter, id)
+    }
+
+    fn find(
+        &self,
+        named: &Named,
+        kind: &str,
+        search: impl Fn(&crate::vcenter::VCenter, &str) -> Option<MoRef>,
+    ) -> Result<(String, MoRef), VcFault> {
+        if let Some(vcenter) = &named.vcenter {
+            self.vcenter(vcenter)?;
+        }
+        self.state
+            .vcenters
+            .iter()
+            .filter(|(vcenter, _)| named.vcenter.as_ref().is_none_or(|wanted| wanted == *vcenter))
+            .find_map(|(name, vc)| search(vc, &named.name).map(|id| (name.clone(), id)))
+            .ok_or_else(|| VcFault::NoSuchName { kind: kind.to_owned(), name: named.to_string() })
+    }
+
+    /// An object by id, or by name among machines, clusters, hosts, datacenters and pools.
+    pub(super) fn object(&self, vcenter: &str, name: &str) -> Result<MoRef, VcFault> {
+        let inventory = &self.vcenter(vcenter)?.inventory;
+        let by_id = MoRef::parse(name).filter(|id| inventory.get(*id).is_some());
+        let by_kind = |kind: Kind| {
+            inventory.of_kind(kind).find(|(_, entity)| entity.name == name).map(|(id, _)| id)
+        };
+        by_id
+            .or_else(|| inventory.by_machine_name(name).next())
+            .or_else(|| {
+                [Kind::Cluster, Kind::Standalone, Kind::Host, Kind::Datacenter, Kind::Pool]
+                    .into_iter()
+                    .find_map(by_kind)
+            })
+            .ok_or_else(|| VcFault::NoSuchName { kind: "object".into(), name: name.to_owned() })
+    }
+
+    /// A machine by reference.
+    pub(super) fn machine(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
+        self.vcenter(vcenter)?.inventory.machine(id).ok_or(VcFault::ManagedObjectNotFound(id))
+    }
+
+    /// The inventory name of an object, empty when it is gone.
+    pub(super) fn name_of(&self, vcenter: &str, id: MoRef) -> String {
+        self.vcenter(vcenter)
+            .ok()
+            .and_then(|vc| vc.inventory.get(id))
+            .map(|entity| entity.name.clone())
+            .unwrap_or_default()
+    }
+
+    /// The next id of `kind` in this vCenter.
+    pub(super) fn next_id(&self, vcenter: &str, kind: Kind) -> Result<MoRef, VcFault> {
+        Ok(MoRef::new(kind, self.vcenter(vcenter)?.last_number + 1))
+    }
+}

@@ -1,0 +1,57 @@
+//! A vCenter stops, starts, gets another certificate or another identity.
+
+use uuid::Uuid;
+
+use super::Act;
+use crate::completion::Step;
+use crate::reactions::Reaction;
+use crate::vcenter::{EndReason, Service, VcEvent, VcFault};
+
+impl Act<'_> {
+    /// Sessions and everything they own are gone; connections are refused.
+    pub(super) fn stop_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
+        let vcenter = self.vcenter_name(vcenter)?;
+        if self.vcenter(&vcenter)?.service == Service::Stopped {
+            return Ok(());
+        }
+        self.emit_vc(&vcenter, VcEvent::Service(Service::Stopped));
+        self.end_all(&vcenter, None, EndReason::Stopped);
+        Ok(())
+    }
+
+    /// The proxy answers first, with 503; the service follows.
+    pub(super) fn start_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
+        let vcenter = self.vcenter_name(vcenter)?;
+        if self.vcenter(&vcenter)?.service != Service::Stopped {
+            return Ok(());
+        }
+        self.emit_vc(&vcenter, VcEvent::Service(Service::Starting));
+        let reaction = Reaction::ServiceReady { vcenter };
+        self.after(Step::ServiceStart, self.now, None, reaction);
+        Ok(())
+    }
+
+    pub(super) fn service_ready(&mut self, vcenter: &str) {
+        if self.vcenter(vcenter).is_ok_and(|vc| vc.service == Service::Starting) {
+            self.emit_vc(vcenter, VcEvent::Service(Service::Running));
+        }
+    }
+
+    pub(super) fn swap_certificate(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
+        let vcenter = self.vcenter_name(vcenter)?;
+        let number = self.vcenter(&vcenter)?.certificate + 1;
+        self.emit_vc(&vcenter, VcEvent::Certificate(number));
+        Ok(())
+    }
+
+    pub(super) fn set_instance_uuid(
+        &mut self,
+        vcenter: Option<String>,
+        uuid: Uuid,
+    ) -> Result<(), VcFault> {
+        let vcenter = self.vcenter_name(vcenter)?;
+        self.emit_vc(&vcenter, VcEvent::InstanceUuid(uuid));
+        self.end_all(&vcenter, None, EndReason::Stopped);
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! Tagging: what the vAPI service does, and the same by name for tests.
+
+use super::Act;
+use crate::command::{TagName, VcRequest};
+use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFault};
+use crate::world::Outcome;
+
+impl Act<'_> {
+    /// A request to the tagging service.
+    pub(super) fn tagging(
+        &mut self,
+        vcenter: &str,
+        request: VcRequest,
+    ) -> Result<Outcome, VcFault> {
+        match request {
+            VcRequest::CreateCategory(category) => {
+                self.create_category(vcenter, category).map(Outcome::Id)
+            }
+            VcRequest::UpdateCategory { id, name, description, cardinality } => {
+                let mut category = self.category(vcenter, &id)?.clone();
+                if let Some(name) = name.filter(|name| *name != category.name) {
+                    self.category_name_is_free(vcenter, &name)?;
+                    category.name = name;
+                }
+                category.description = description.unwrap_or(category.description);
+                category.cardinality = cardinality.unwrap_or(category.cardinality);
+                self.emit_tag(vcenter, TagEvent::CategorySet { id, category })
+            }
+            VcRequest::DeleteCategory(id) => {
+                self.category(vcenter, &id)?;
+                self.emit_tag(vcenter, TagEvent::CategoryDeleted(id))
+            }
+            VcRequest::CreateTag(tag) => self.create_tag(vcenter, tag).map(Outcome::Id),
+            VcRequest::UpdateTag { id, name, description } => {
+                let mut tag = self.tag(vcenter, &id)?.clone();
+                if let Some(name) = name.filter(|name| *name != tag.name) {
+                    self.tag_name_is_free(vcenter, &tag.category, &name)?;
+                    tag.name = name;
+                }
+                tag.description = description.unwrap_or(tag.description);
+                self.emit_tag(vcenter, TagEvent::TagSet { id, tag })
+            }
+            VcRequest::DeleteTag(id) => {
+                self.tag(vcenter, &id)?;
+                self.emit_tag(vcenter, TagEvent::TagDeleted(id))
+            }
+            VcRequest::Attach { tag, object } => self.attach(vcenter, tag, object),
+            VcRequest::Detach { tag, object } => {
+                self.tag(vcenter, &tag)?;
+                self.emit_tag(vcenter, TagEvent::Detached { tag, object })
+            }
+            VcRequest::OpenSession { .. }
+            | VcRequest::Login { .. }
+            | VcRequest::CloneSession { .. }
+            | VcRequest::EndSession { .. }
+            | VcRequest::CallBegan { .. }
+            | VcRequest::CallEnded { .. }
+            | VcRequest::StartTask { .. } => Err(VcFault::NotSupported),
+        }
+    }
+
+    fn attach(&mut self, vcenter: &str, tag: String, object: MoRef) -> Result<Outcome, VcFault> {
+        let vc = self.vcenter(vcenter)?;
+        let Tag { category, .. } = self.tag(vcenter, &tag)?;
+        let Category { cardinality, associable_types, name, .. } =
+            self.category(vcenter, category)?;
+        if vc.inventory.get(object).is_none() {
+            return Err(VcFault::ManagedObjectNotFound(object));
+        }
+        let kind = object.kind.type_name();
+        let fits = |one: &String| one == kind || one.strip_prefix("urn:vim25:") == Some(kind);
+        if !associable_types.is_empty() && !associable_types.iter().any(fits) {
+            return Err(VcFault::TagNotAttachable(format!(
+                "tags of category '{name}' cannot be attached to a {kind}"
+            )));
+        }
+        let of_category =
+            |id: &&String| vc.tags.tags.get(*id).is_some_and(|t| t.category == *category);
+        let other = vc.tags.attached(object).filter(of_category).any(|id| *id != tag);
+        if *cardinality == Cardinality::Single && other {
+            return Err(VcFault::TagNotAttachable(format!(
+                "the object already carries a tag of category '{name}', which allows one"
+            )));
+        }
+        if vc.tags.attached(object).any(|id| *id == tag) {
+            return Ok(Outcome::Done);
+        }
+        self.emit_tag(vcenter, TagEvent::Attached { tag, object })
+    }
+
+    pub(super) fn attach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
+        let vcenter = self.vcenter_name(name.vcenter.clone())?;
+        let object = self.object(&vcenter, &name.object)?;
+        let known = self.vcenter(&vcenter)?.tags.category_named(&name.category);
+        let category = match known.map(|(id, _)| id.clone()) {
+            Some(id) => id,
+            None => self.create_category(
+                &vcenter,
+                Category {
+                    name: name.category.clone(),
+                    description: String::new(),
+                    cardinality: Cardinality::Multiple,
+                    associable_types: Vec::new(),
+                },
+            )?,
+        };
+        let known = self.vcenter(&vcenter)?.tags.tag_named(&category, &name.tag);
+        let tag = match known.map(|(id, _)| id.clone()) {
+            Some(id) => id,
+            None => self.create_tag(
+                &vcenter,
+                Tag { category, name: name.tag.clone(), description: String::new() },
+            )?,
+        };
+        self.attach(&vcenter, tag, object).map(|_| ())
+    }
+
+    pub(super) fn detach_by_name(&mut self, name: &TagName) -> Result<(), VcFault> {
+        let vcenter = self.vcenter_name(name.vcenter.clone())?;
+        let object = self.object(&vcenter, &name.object)?;
+        let tags = &self.vcenter(&vcenter)?.tags;
+        let tag = tags
+            .category_named(&name.category)
+            .and_then(|(category, _)| tags.tag_named(category, &name.tag))
+            .map(|(id, _)| id.clone())
+            .ok_or_else(|| VcFault::NoSuchName { kind: "tag".into(), name: name.tag.clone() })?;
+        self.emit_tag(&vcenter, TagEvent::Detached { tag, object }).map(|_| ())
+    }
+
+    /// Takes every tag off an object that is about to go.
+    pub(super) fn untag(&mut self, vcenter: &str, object: MoRef) {
+        let Ok(vc) = self.vcenter(vcenter) else { return };
+        let attached: Vec<String> = vc.tags.attached(object).cloned().collect();
+        for tag in attached {
+            self.emit_vc(vcenter, VcEvent::Tag(TagEvent::Detached { tag, object }));
+        }
+    }
+
+    fn create_category(&mut self, vcenter: &str, category: Category) -> Result<String, VcFault> {
+        if category.name.is_empty() {
+            return Err(VcFault::InvalidArgument("name".into()));
+        }
+        self.category_name_is_free(vcenter, &category.name)?;
+        let id = self.next_urn(vcenter, "Category")?;
+        self.emit_tag(vcenter, TagEvent::CategorySet { id: id.clone(), category })?;
+        Ok(id)
+    }
+
+    fn create_tag(&mut self, vcenter: &str, tag: Tag) -> Result<String, VcFault> {
+        if tag.name.is_empty() {
+            return Err(VcFault::InvalidArgument("name".into()));
+        }
+        self.category(vcenter, &tag.category)?;
+        self.tag_name_is_free(vcenter, &tag.category, &tag.name)?;
+        let id = self.next_urn(vcenter, "Tag")?;
+        self.emit_tag(vcenter, TagEvent::TagSet { id: id.clone(), tag })?;
+        Ok(id)
+    }
+
+    fn next_urn(&self, vcenter: &str, kind: &str) -> Result<String, VcFault> {
+        let path = format!("{vcenter}/{}", self.vcenter(vcenter)?.tags.created + 1);
+        let uuid = self.state.ids.uuid("tag", &path);
+        Ok(format!("urn:vmomi:InventoryService{kind}:{uuid}:GLOBAL"))
+    }
+
+    fn category(&self, vcenter: &str, id: &str) -> Result<&Category, VcFault> {
+        let categories = &self.vcenter(vcenter)?.tags.categories;
+        categories.get(id).ok_or_else(|| VcFault::TagNotFound(id.to_owned()))
+    }
+
+    fn tag(&self, vcenter: &str, id: &str) -> Result<&Tag, VcFault> {
+        let tags = &self.vcenter(vcenter)?.tags.tags;
+        tags.get(id).ok_or_else(|| VcFault::TagNotFound(id.to_owned()))
+    }
+
+    fn category_name_is_free(&self, vcenter: &str, name: &str) -> Result<(), VcFault> {
+        match self.vcenter(vcenter)?.tags.category_named(name) {
+            Some(_) => Err(VcFault::TagExists(name.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn tag_name_is_free(&self, vcenter: &str, category: &str, name: &str) -> Result<(), VcFault> {
+        match self.vcenter(vcenter)?.tags.tag_named(category, name) {
+            Some(_) => Err(VcFault::TagExists(name.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn emit_tag(&mut self, vcenter: &str, event: TagEvent) -> Result<Outcome, VcFault> {
+        self.emit_vc(vcenter, VcEvent::Tag(event));
+        Ok(Outcome::Done)
+    }
+}

@@ -1,0 +1,449 @@
+//! What can be asked of a world: by clients through a face, by tests, and by the admin port.
+//!
+//! The serialized form is the control plane's: `{"vm.powerOff": {"machine": "node-0001"}}`.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::completion::{Completion, Step};
+use crate::objects;
+use crate::vcenter::{
+    Cardinality, Category, EndReason, Family, LoginRules, MachineSpec, MoRef, Tag, Work,
+};
+
+/// A machine or host, named the way people name it: `node-0001`, or `vc1/node-0001` where several
+/// vCenters have one. A `/` in an inventory name is written `%2f`, as vCenter does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Named {
+    /// The vCenter; the first that has it if left out.
+    pub vcenter: Option<String>,
+    /// Inventory name; of several the one with the lowest id.
+    pub name: String,
+}
+
+impl From<&str> for Named {
+    fn from(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((vcenter, name)) => {
+                Self { vcenter: Some(vcenter.to_owned()), name: name.to_owned() }
+            }
+            None => Self { vcenter: None, name: text.to_owned() },
+        }
+    }
+}
+
+impl From<String> for Named {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Named> for String {
+    fn from(named: Named) -> Self {
+        named.to_string()
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.vcenter {
+            Some(vcenter) => write!(f, "{vcenter}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// What a client asks of a vCenter through a face.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VcRequest {
+    /// An anonymous SOAP session, as the first contact of a client opens one.
+    OpenSession {
+        /// The client's `User-Agent`.
+        user_agent: String,
+    },
+    /// A login. Without a token a session is opened for it.
+    Login {
+        /// Which process.
+        family: Family,
+        /// The anonymous session to log in.
+        token: Option<String>,
+        /// Account.
+        user: String,
+        /// Password.
+        password: crate::vcenter::Password,
+        /// The client's `User-Agent`.
+        user_agent: String,
+    },
+    /// Logs an anonymous SOAP session in as the user of a clone ticket.
+    CloneSession {
+        /// The anonymous session.
+        token: String,
+        /// Account.
+        user: String,
+    },
+    /// Ends a session.
+    EndSession {
+        /// Its token.
+        token: String,
+        /// Why.
+        reason: EndReason,
+    },
+    /// A call on a session began.
+    CallBegan {
+        /// The session's token.
+        token: String,
+    },
+    /// A call on a session ended.
+    CallEnded {
+        /// The session's token.
+        token: String,
+    },
+    /// Accepts a task.
+    StartTask {
+        /// Who asks.
+        user: String,
+        /// What to work on: a machine, or the folder to create in.
+        entity: MoRef,
+        /// What to do.
+        work: Work,
+    },
+    /// Creates a tag category.
+    CreateCategory(Category),
+    /// Changes a tag category.
+    UpdateCategory {
+        /// Its id.
+        id: String,
+        /// New name.
+        name: Option<String>,
+        /// New description.
+        description: Option<String>,
+        /// New cardinality.
+        cardinality: Option<Cardinality>,
+    },
+    /// Deletes a category and its tags.
+    DeleteCategory(String),
+    /// Creates a tag.
+    CreateTag(Tag),
+    /// Changes a tag.
+    UpdateTag {
+        /// Its id.
+        id: String,
+        /// New name.
+        name: Option<String>,
+        /// New description.
+        description: Option<String>,
+    },
+    /// Deletes a tag.
+    DeleteTag(String),
+    /// Attaches a tag. Doing it twice is fine.
+    Attach {
+        /// The tag's id.
+        tag: String,
+        /// The object.
+        object: MoRef,
+    },
+    /// Detaches a tag.
+    Detach {
+        /// The tag's id.
+        tag: String,
+        /// The object.
+        object: MoRef,
+    },
+}
+
+/// Something that happens in the world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Command {
+    /// A request to the workload cluster's object store.
+    #[serde(rename = "cluster")]
+    Cluster(objects::Command),
+    /// A client's request to a vCenter.
+    #[serde(rename = "vcenter.request")]
+    Request {
+        /// Which vCenter.
+        vcenter: String,
+        /// What it asks.
+        request: VcRequest,
+    },
+
+    /// Creates a machine where the topology would put the next one.
+    #[serde(rename = "vm.create")]
+    CreateMachine {
+        /// Which vCenter; the only one if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// Settings; the name is required.
+        spec: MachineSpec,
+        /// Cluster to put it in, by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cluster: Option<String>,
+        /// Whether to power it on.
+        #[serde(default)]
+        power_on: bool,
+        /// Whether a kubelet runs on it once it is up.
+        #[serde(default)]
+        kubelet: bool,
+    },
+    /// Destroys a machine, powered on or not.
+    #[serde(rename = "vm.delete")]
+    DeleteMachine(Named),
+    /// Powers a machine on; its guest boots.
+    #[serde(rename = "vm.powerOn")]
+    PowerOn(Named),
+    /// Pulls the plug.
+    #[serde(rename = "vm.powerOff")]
+    PowerOff(Named),
+    /// Suspends a machine.
+    #[serde(rename = "vm.suspend")]
+    Suspend(Named),
+    /// Restarts a machine.
+    #[serde(rename = "vm.reset")]
+    Reset(Named),
+    /// Renames a machine in the inventory; the guest keeps its host name.
+    #[serde(rename = "vm.rename")]
+    Rename {
+        /// Which.
+        machine: Named,
+        /// The new name.
+        to: String,
+    },
+    /// Moves a running machine to another host, by name.
+    #[serde(rename = "vm.vmotion")]
+    VMotion {
+        /// Which.
+        machine: Named,
+        /// The host's name.
+        host: String,
+    },
+    /// Its storage is lost: no configuration, absent from the search index.
+    #[serde(rename = "vm.inaccessible")]
+    Inaccessible(Named),
+    /// Unregistered on its host behind vCenter's back.
+    #[serde(rename = "vm.orphan")]
+    Orphan(Named),
+    /// Back to normal after `vm.inaccessible` or `vm.orphan`.
+    #[serde(rename = "vm.connect")]
+    Connect(Named),
+    /// Unregistered and registered again: a new id, the same UUIDs.
+    #[serde(rename = "vm.reregister")]
+    Reregister(Named),
+    /// Destroyed and rebuilt under the same name with another UUID.
+    #[serde(rename = "vm.replace")]
+    Replace {
+        /// Which.
+        machine: Named,
+        /// The new BIOS UUID.
+        uuid: Uuid,
+    },
+    /// Sets the BIOS UUID; `null` is the moment when vCenter has not loaded it.
+    #[serde(rename = "vm.uuid")]
+    SetUuid {
+        /// Which.
+        machine: Named,
+        /// The UUID.
+        uuid: Option<Uuid>,
+    },
+    /// Changes settings, as `ReconfigVM_Task` does.
+    #[serde(rename = "vm.reconfigure")]
+    Reconfigure {
+        /// Which.
+        machine: Named,
+        /// The settings.
+        spec: MachineSpec,
+    },
+
+    /// The guest's addresses change now, per network card.
+    #[serde(rename = "guest.ip.set")]
+    SetAddresses {
+        /// Which machine.
+        machine: Named,
+        /// Addresses per card, in card order.
+        addresses: Vec<Vec<IpAddr>>,
+    },
+    /// The guest reports no addresses for now, though it runs.
+    #[serde(rename = "guest.ip.clear")]
+    ClearAddresses(Named),
+    /// The guest reports the same interfaces and addresses in another order.
+    #[serde(rename = "guest.ip.reorder")]
+    ReorderAddresses(Named),
+    /// An interface without a virtual card appears: docker0, cni0.
+    #[serde(rename = "guest.ip.addInternal")]
+    AddInternalInterface {
+        /// Which machine.
+        machine: Named,
+        /// Its addresses.
+        addresses: Vec<IpAddr>,
+    },
+    /// The network names of the interfaces change, as after a vCenter restart (govmomi#2552).
+    #[serde(rename = "guest.networkName")]
+    SetNetworkName {
+        /// Which machine.
+        machine: Named,
+        /// The name shown; `null` for none.
+        name: Option<String>,
+    },
+    /// The guest reports another host name.
+    #[serde(rename = "guest.hostname")]
+    SetHostName {
+        /// Which machine.
+        machine: Named,
+        /// The host name.
+        host_name: Option<String>,
+    },
+    /// VMware Tools stops: its last data goes stale.
+    #[serde(rename = "guest.tools.stop")]
+    StopTools(Named),
+    /// VMware Tools runs again.
+    #[serde(rename = "guest.tools.start")]
+    StartTools(Named),
+
+    /// A host stops answering; its machines are disconnected and keep running.
+    #[serde(rename = "host.disconnect")]
+    DisconnectHost(Named),
+    /// A host answers again.
+    #[serde(rename = "host.reconnect")]
+    ReconnectHost(Named),
+    /// A host dies; HA restarts its machines on others of the cluster.
+    #[serde(rename = "host.fail")]
+    FailHost(Named),
+
+    /// A user no longer sees an object and what lies below it. By inventory name.
+    #[serde(rename = "privilege.revoke")]
+    RevokePrivilege(Grant),
+    /// A user sees it again.
+    #[serde(rename = "privilege.grant")]
+    GrantPrivilege(Grant),
+    /// Replaces a user's password; live sessions stay.
+    #[serde(rename = "credentials.rotate")]
+    RotatePassword {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// The account.
+        user: String,
+        /// The new password.
+        password: crate::vcenter::Password,
+    },
+    /// Ends every session of a vCenter, or of one of its two processes.
+    #[serde(rename = "session.expireAll")]
+    ExpireSessions {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// Which process; both if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        family: Option<Family>,
+    },
+    /// Changes idle timeout, caps and lock-out.
+    #[serde(rename = "session.rules")]
+    SetLoginRules {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// The rules; those left out take their defaults.
+        rules: LoginRules,
+    },
+    /// Replaces the machine certificate; open connections keep the old one.
+    #[serde(rename = "certificate.swap")]
+    SwapCertificate {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+    },
+    /// Stops a vCenter: sessions are gone, connections refused.
+    #[serde(rename = "vcenter.stop")]
+    StopVCenter {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+    },
+    /// Starts a vCenter; it answers 503 for a while first.
+    #[serde(rename = "vcenter.start")]
+    StartVCenter {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+    },
+    /// The address answers as another vCenter: same objects, other instance UUID.
+    #[serde(rename = "vcenter.instanceUuid")]
+    SetInstanceUuid {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// The UUID it shows.
+        uuid: Uuid,
+    },
+    /// Attaches a tag of a category to an object, all by name; what is missing is created.
+    #[serde(rename = "tag.attach")]
+    AttachTag(TagName),
+    /// Detaches a tag, by name.
+    #[serde(rename = "tag.detach")]
+    DetachTag(TagName),
+
+    /// A kubelet starts on a machine at once: its Node registers or becomes Ready.
+    #[serde(rename = "node.start")]
+    StartKubelet(Named),
+    /// A kubelet stops: no heartbeats, NotReady after the grace period.
+    #[serde(rename = "node.heartbeatStop")]
+    StopKubelet(Named),
+    /// How often kubelets write lease and status; `null` stops heartbeats without any effect on Ready.
+    #[serde(rename = "node.heartbeats")]
+    SetHeartbeats {
+        /// Interval of lease renewals; status follows every 30th.
+        #[serde(with = "crate::duration::option")]
+        every: Option<Duration>,
+    },
+
+    /// Sets when a step ends from now on.
+    #[serde(rename = "timing.set")]
+    SetTiming {
+        /// The step.
+        step: Step,
+        /// When it ends.
+        completion: Completion,
+    },
+    /// Lets held steps happen now.
+    #[serde(rename = "tell")]
+    Tell {
+        /// Only this step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<Step>,
+        /// Only this machine.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        machine: Option<String>,
+    },
+}
+
+/// A permission on an object, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The vCenter; the only one if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcenter: Option<String>,
+    /// The account.
+    pub user: String,
+    /// Id (`vm-17`), or name of a machine, cluster, host or datacenter.
+    pub object: String,
+}
+
+/// A tag on an object, all by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TagName {
+    /// The vCenter; the only one if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcenter: Option<String>,
+    /// The category's name.
+    pub category: String,
+    /// The tag's name.
+    pub tag: String,
+    /// Id (`domain-c8`), or name of a machine, cluster, host or datacenter.
+    pub object: String,
+}

@@ -1,0 +1,36 @@
+//! Identifiers that follow from the seed and a path, so that two runs agree.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Where every identifier of a world comes from.
+///
+/// Nothing is drawn: an identifier is a name-based UUID (version 5) of the seed, the kind of thing
+/// and its path or serial number. Adding one thing therefore never changes the identity of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ids {
+    seed: u64,
+}
+
+impl Ids {
+    /// Identifiers of the world with this seed.
+    pub fn new(seed: u64) -> Self {
+        Self { seed }
+    }
+
+    /// The seed.
+    pub fn seed(self) -> u64 {
+        self.seed
+    }
+
+    /// The UUID of the thing of `kind` that `path` names.
+    pub fn uuid(self, kind: &str, path: &str) -> Uuid {
+        let name = format!("{}/{kind}/{path}", self.seed);
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())
+    }
+
+    /// 32 lower-case hexadecimal digits for `kind` and `path`.
+    pub fn token(self, kind: &str, path: &str) -> String {
+        self.uuid(kind, path).simple().to_string()
+    }
+}

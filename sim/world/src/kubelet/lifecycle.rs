@@ -1,0 +1,86 @@
+//! What the controllers of kube-controller-manager do about nodes.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::objects::{Command, GroupResource, Key, PatchKind, Store};
+
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+
+/// Conditions that a kubelet reports and that nobody knows once it is silent.
+const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+
+/// Notes that a kubelet has been silent for too long.
+pub fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
+    let key = Key::node(name);
+    let node = store.get(&key)?;
+    let known = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let now = seconds(now);
+    let unknown = |kind: &&str| {
+        let before = known.iter().find(|condition| condition["type"] == *kind);
+        let is_unknown = before.is_some_and(|condition| condition["status"] == "Unknown");
+        let last =
+            before.map_or(&node["metadata"]["creationTimestamp"], |it| &it["lastHeartbeatTime"]);
+        (!is_unknown).then(|| {
+            let (reason, message) = match before {
+                Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+                None => ("NodeStatusNeverUpdated", "Kubelet never posted node status."),
+            };
+            json!({
+                "type": kind, "status": "Unknown", "lastHeartbeatTime": last,
+                "lastTransitionTime": now, "reason": reason, "message": message,
+            })
+        })
+    };
+    let conditions: Vec<Value> = REPORTED.iter().filter_map(unknown).collect();
+    let patch = json!({"status": {"conditions": conditions}});
+    (!conditions.is_empty())
+        .then(|| Command::patch(key, PatchKind::StrategicMerge, patch).on_status())
+}
+
+/// Brings the taints of a node in line with its Ready condition: the one it has, or `ready` if the
+/// condition is about to change to that.
+pub fn settle_taints(
+    store: &Store,
+    name: &str,
+    ready: Option<&str>,
+    now: Timestamp,
+) -> Option<Command> {
+    let key = Key::node(name);
+    let node = store.get(&key)?;
+    let known = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let current = known.iter().find(|condition| condition["type"] == "Ready");
+    let ready = ready.or_else(|| current?["status"].as_str()).unwrap_or("Unknown");
+    let wanted = match ready {
+        "True" => None,
+        "False" => Some(NOT_READY),
+        _ => Some(UNREACHABLE),
+    };
+    let before = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    let is_ours = |taint: &Value| taint["key"] == UNREACHABLE || taint["key"] == NOT_READY;
+    let is_wanted = |taint: &Value| wanted.is_some_and(|key| taint["key"] == key);
+    let mut after: Vec<Value> =
+        before.iter().filter(|taint| !is_ours(taint) || is_wanted(taint)).cloned().collect();
+    for effect in ["NoSchedule", "NoExecute"] {
+        let Some(key) = wanted else { break };
+        if !after.iter().any(|taint| taint["key"] == key && taint["effect"] == effect) {
+            after.push(json!({"key": key, "effect": effect, "timeAdded": seconds(now)}));
+        }
+    }
+    let taints = if after.is_empty() { Value::Null } else { after.clone().into() };
+    let patch = json!({"spec": {"taints": taints}});
+    (after != before).then(|| Command::patch(key, PatchKind::StrategicMerge, patch))
+}
+
+/// Removes the lease of a node that is gone, as the garbage collector does.
+pub fn collect_lease(store: &Store, name: &str) -> Option<Command> {
+    let leases = GroupResource::of("coordination.k8s.io", "leases");
+    let key = Key::new(leases, "kube-node-lease", name);
+    store.get(&key).map(|_| Command::delete(key))
+}
+
+/// An instant in whole seconds.
+pub(super) fn seconds(now: Timestamp) -> Value {
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string().into()
+}

@@ -1,0 +1,76 @@
+//! The log of what happened, bounded: what no reader needs folds into a snapshot.
+
+use std::collections::VecDeque;
+
+use crate::Time;
+use crate::world::{Event, State};
+
+/// How much of the log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retain {
+    /// No reader: events are dropped once they are carried out.
+    Nothing,
+    /// The last so many events, and the state before the first of them.
+    Last(usize),
+    /// Every event, and the state before the first.
+    Everything,
+}
+
+/// What happened, oldest first.
+#[derive(Clone, Debug)]
+pub struct Log {
+    retain: Retain,
+    base: Option<Box<State>>,
+    entries: VecDeque<(Time, Event)>,
+}
+
+impl Log {
+    pub(crate) fn new(retain: Retain) -> Self {
+        Self { retain, base: None, entries: VecDeque::new() }
+    }
+
+    pub(crate) fn starting_from(retain: Retain, state: &State) -> Self {
+        let base = (retain != Retain::Nothing).then(|| Box::new(state.clone()));
+        Self { retain, base, entries: VecDeque::new() }
+    }
+
+    pub(crate) fn append(&mut self, at: Time, events: &[Event]) {
+        if self.base.is_none() {
+            return;
+        }
+        self.entries.extend(events.iter().map(|event| (at, event.clone())));
+        let Retain::Last(kept) = self.retain else { return };
+        while self.entries.len() > kept {
+            let Some((at, event)) = self.entries.pop_front() else { break };
+            if let Some(base) = &mut self.base {
+                base.fold(&event);
+                base.latest = base.latest.max(at);
+            }
+        }
+    }
+
+    /// The events kept, oldest first, with the moment each happened.
+    pub fn entries(&self) -> impl Iterator<Item = &(Time, Event)> {
+        self.entries.iter()
+    }
+
+    /// The state before the oldest event kept; `None` when nothing is kept.
+    pub fn base(&self) -> Option<&State> {
+        self.base.as_deref()
+    }
+
+    /// The state that follows from the base and every event kept up to and including `until`.
+    ///
+    /// `None` when nothing is kept, or the base is already later.
+    pub fn replay(&self, until: Time) -> Option<State> {
+        let mut state = self.base.as_deref()?.clone();
+        if state.latest > until {
+            return None;
+        }
+        for (_, event) in self.entries.iter().take_while(|(at, _)| *at <= until) {
+            state.fold(event);
+        }
+        state.latest = until;
+        Some(state)
+    }
+}

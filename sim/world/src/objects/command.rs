@@ -1,0 +1,234 @@
+//! What is asked of the store, what it decides, and what happens then.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::GroupResource;
+
+/// Names one object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// Which resource.
+    pub resource: GroupResource,
+    /// Namespace; empty for cluster-wide resources.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// The object `name` of `resource`; `namespace` is empty for cluster-wide resources.
+    pub fn new(
+        resource: impl Into<GroupResource>,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+    ) -> Self {
+        Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Where the object is among those of its resource: `namespace/name`, or just the name.
+    pub fn path(&self) -> String {
+        match self.namespace.as_str() {
+            "" => self.name.clone(),
+            namespace => format!("{namespace}/{}", self.name),
+        }
+    }
+
+    /// The node `name`.
+    pub fn node(name: impl Into<String>) -> Self {
+        Self::new(GroupResource::core("nodes"), "", name)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, namespace, name } = self;
+        match namespace.as_str() {
+            "" => write!(f, "{resource}/{name}"),
+            _ => write!(f, "{resource}/{namespace}/{name}"),
+        }
+    }
+}
+
+/// A request that may change an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Command {
+    /// The object. Its name is empty where the body names it (or only its `generateName`).
+    pub key: Key,
+    /// What to do.
+    pub action: Action,
+    /// Through which door; the main one if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<Subresource>,
+    /// Only say what would happen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// What to do with an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Action {
+    /// Make it.
+    Create {
+        /// The new object.
+        object: Value,
+    },
+    /// Replace it.
+    Update {
+        /// The whole new object.
+        object: Value,
+    },
+    /// Change parts of it.
+    Patch {
+        /// How to read the patch.
+        kind: PatchKind,
+        /// The patch.
+        patch: Value,
+    },
+    /// Remove it, or mark it so where finalizers hold it.
+    Delete {
+        /// What must be so.
+        #[serde(default)]
+        preconditions: Preconditions,
+    },
+}
+
+/// How to read a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PatchKind {
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own: lists of maps merge by key, directives delete and replace.
+    StrategicMerge,
+    /// RFC 6902.
+    Json,
+}
+
+/// A part of an object with a door of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Subresource {
+    /// `/status`.
+    Status,
+}
+
+/// What must be so for a deletion to go ahead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Preconditions {
+    /// The object's uid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// The object's resourceVersion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<String>,
+}
+
+impl Command {
+    /// Creates `object` in `namespace` (empty for cluster-wide resources).
+    pub fn create(
+        resource: impl Into<GroupResource>,
+        namespace: impl Into<String>,
+        object: Value,
+    ) -> Self {
+        Self::new(Key::new(resource, namespace, ""), Action::Create { object })
+    }
+
+    /// Replaces the object at `key`.
+    pub fn update(key: Key, object: Value) -> Self {
+        Self::new(key, Action::Update { object })
+    }
+
+    /// Changes parts of the object at `key`.
+    pub fn patch(key: Key, kind: PatchKind, patch: Value) -> Self {
+        Self::new(key, Action::Patch { kind, patch })
+    }
+
+    /// Deletes the object at `key`, whatever its state.
+    pub fn delete(key: Key) -> Self {
+        Self::new(key, Action::Delete { preconditions: Preconditions::default() })
+    }
+
+    /// The same through the status subresource.
+    #[must_use]
+    pub fn on_status(self) -> Self {
+        Self { subresource: Some(Subresource::Status), ..self }
+    }
+
+    /// The same without effect.
+    #[must_use]
+    pub fn dry_run(self) -> Self {
+        Self { dry_run: true, ..self }
+    }
+
+    fn new(key: Key, action: Action) -> Self {
+        Self { key, action, subresource: None, dry_run: false }
+    }
+}
+
+/// What a command would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What happens, in order; empty if nothing changes.
+    pub events: Vec<Event>,
+    /// The answer.
+    pub reply: Reply,
+}
+
+/// The answer to an accepted command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The object as it is afterwards; its last state if it is gone.
+    pub object: Arc<Value>,
+    /// What became of it.
+    pub effect: Effect,
+}
+
+/// What became of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It is new.
+    Created,
+    /// It changed.
+    Updated,
+    /// It is as it was, resourceVersion included.
+    Unchanged,
+    /// It is marked for deletion and waits for its finalizers.
+    Terminating,
+    /// It is gone.
+    Deleted,
+}
+
+/// One change of one object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// Which object.
+    pub key: Key,
+    /// What happened to it.
+    pub op: Op,
+    /// The store's revision after it; the object's resourceVersion.
+    pub revision: u64,
+    /// The object afterwards; its last state, with the new resourceVersion, if it is gone.
+    pub object: Arc<Value>,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Op {
+    /// It was created.
+    Added,
+    /// It changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}

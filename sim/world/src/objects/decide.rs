@@ -1,0 +1,78 @@
+//! What a command would do to the objects, or why it must not.
+
+mod body;
+mod create;
+mod delete;
+mod update;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    Action, Command, Decision, Effect, Event, Key, Op, Reply, ResourceDef, Status, Store,
+    Subresource, meta,
+};
+
+/// One command on its way: what it is about and when.
+struct Request<'a> {
+    def: &'a ResourceDef,
+    key: Key,
+    subresource: Option<Subresource>,
+    now: Timestamp,
+}
+
+impl Store {
+    /// Says what `command` would do at `now`; nothing is changed.
+    ///
+    /// # Errors
+    /// The `Status` that the real API server answers.
+    pub fn decide(&self, now: Timestamp, command: Command) -> Result<Decision, Status> {
+        let Command { key, action, subresource, dry_run } = command;
+        let def = self.resources.get(&key.resource).ok_or_else(no_such_resource)?;
+        if subresource == Some(Subresource::Status) && !def.status {
+            return Err(no_such_resource());
+        }
+        let request = Request { def, key, subresource, now };
+        let mut decision = match action {
+            Action::Create { object } => self.create(request, object),
+            Action::Update { object } => self.update(request, object),
+            Action::Patch { kind, patch } => self.patch(request, kind, &patch),
+            Action::Delete { preconditions } => self.delete(&request, &preconditions),
+        }?;
+        if dry_run {
+            decision.events.clear();
+        }
+        Ok(decision)
+    }
+
+    /// One change: `object` gets the next revision, and the reply shows it.
+    fn change(&self, key: Key, op: Op, effect: Effect, mut object: Value) -> Decision {
+        let revision = self.revision + 1;
+        meta::set_revision(&mut object, revision);
+        let object = Arc::new(object);
+        let event = Event { key, op, revision, object: object.clone() };
+        Decision { events: vec![event], reply: Reply { object, effect } }
+    }
+}
+
+/// No change: the reply shows the object as it is.
+fn unchanged(object: &Arc<Value>) -> Decision {
+    let reply = Reply { object: object.clone(), effect: Effect::Unchanged };
+    Decision { events: Vec::new(), reply }
+}
+
+/// 404 for a resource or a door that does not exist.
+fn no_such_resource() -> Status {
+    let mut status =
+        Status::new(404, "NotFound", "the server could not find the requested resource");
+    status.details = Some(Box::default());
+    status
+}
+
+/// An instant as `metadata` has it: whole seconds.
+fn seconds(now: Timestamp) -> Value {
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    now.to_string().into()
+}

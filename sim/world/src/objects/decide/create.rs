@@ -1,0 +1,173 @@
+//! Making an object.
+
+use serde_json::Value;
+
+use super::{Request, body, seconds};
+use crate::objects::{
+    Cause, Decision, Effect, FieldErrors, GroupResource, Key, Op, ResourceDef, Status, Store,
+    fields, meta, shapes,
+};
+
+/// As many names as the real server tries before it gives up.
+const MAX_GENERATED: u32 = 8;
+
+/// Letters and digits that spell no words.
+const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_LENGTH: usize = 5;
+const MAX_GENERATED_BASE: usize = 63 - SUFFIX_LENGTH;
+
+/// What the server sets and no client may.
+const SYSTEM_FIELDS: [&str; 6] = [
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "uid",
+    "selfLink",
+    "managedFields",
+];
+
+impl Store {
+    pub(super) fn create(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
+        body::check(request.def, &object)?;
+        self.create_checked(request, object)
+    }
+
+    /// The same for a body whose types are known to be right.
+    pub(super) fn create_checked(
+        &self,
+        request: Request<'_>,
+        mut object: Value,
+    ) -> Result<Decision, Status> {
+        let Request { def, mut key, subresource: _, now } = request;
+        let metadata = fields::map_mut(&mut object, "metadata");
+        for field in SYSTEM_FIELDS {
+            metadata.shift_remove(field);
+        }
+        settle_namespace(&key, &mut object)?;
+        if def.namespaced {
+            self.check_namespace(&key.namespace, &def.id, meta::text(&object, "name"))?;
+        }
+        let is_generated = self.settle_name(&mut key, &mut object);
+        (def.strategy.begin)(&mut object);
+        (def.strategy.default)(&mut object);
+        shapes::settle_instants(def, &mut object);
+        meta::arrange(&mut object, &body::api_version(def), &def.kind);
+        let mut errors = FieldErrors::default();
+        meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
+        (def.strategy.validate)(&object, &mut errors);
+        if !errors.is_empty() {
+            return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
+        }
+        if !matches!(meta::text(&object, "resourceVersion"), "" | "0") {
+            // The real server answers this one without a reason.
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::new(500, "", why));
+        }
+        if self.get(&key).is_some() {
+            let mut status = Status::already_exists(&def.id, &key.name);
+            if is_generated {
+                status
+                    .message
+                    .push_str(", the server was not able to generate a unique name for the object");
+                if let Some(details) = &mut status.details {
+                    details.retry_after_seconds = 1;
+                }
+            }
+            return Err(status);
+        }
+        self.stamp(def, &key, &mut object, seconds(now));
+        Ok(self.change(key, Op::Added, Effect::Created, object))
+    }
+
+    fn stamp(&self, def: &ResourceDef, key: &Key, object: &mut Value, now: Value) {
+        let serial = self.graves.get(key).copied().unwrap_or_default();
+        let Key { resource, namespace, name } = key;
+        let GroupResource { group, resource } = resource;
+        let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
+        let uid = self.ids.uuid("object", &path);
+        let metadata = fields::map_mut(object, "metadata");
+        metadata.insert("uid".into(), uid.to_string().into());
+        metadata.insert("creationTimestamp".into(), now);
+        metadata.shift_remove("generation");
+        if def.strategy.generation {
+            metadata.insert("generation".into(), 1.into());
+        }
+        meta::set_revision(object, 0);
+        meta::arrange(object, &body::api_version(def), &def.kind);
+    }
+
+    /// Fills in the key's name from the body, or makes one up; answers whether it is made up.
+    fn settle_name(&self, key: &mut Key, object: &mut Value) -> bool {
+        let base = meta::text(object, "generateName").to_owned();
+        let name = meta::text(object, "name").to_owned();
+        let is_generated = name.is_empty() && !base.is_empty();
+        key.name = name;
+        if is_generated {
+            let end = base.len().min(MAX_GENERATED_BASE);
+            let base = base.get(..end).unwrap_or(&base);
+            for attempt in 0..MAX_GENERATED {
+                key.name = format!("{base}{}", self.suffix(key, base, attempt));
+                if self.get(key).is_none() {
+                    break;
+                }
+            }
+            fields::map_mut(object, "metadata").insert("name".into(), key.name.as_str().into());
+        }
+        is_generated
+    }
+
+    fn suffix(&self, key: &Key, base: &str, attempt: u32) -> String {
+        let Key { resource, namespace, .. } = key;
+        let path = format!("{resource}/{namespace}/{base}#{}#{attempt}", self.revision);
+        let digest = self.ids.uuid("generateName", &path);
+        let letter = |byte: &u8| {
+            let at = usize::from(*byte) % SUFFIX_ALPHABET.len();
+            char::from(SUFFIX_ALPHABET[at])
+        };
+        digest.as_bytes().iter().take(SUFFIX_LENGTH).map(letter).collect()
+    }
+
+    /// Is the namespace there, and not on its way out?
+    fn check_namespace(
+        &self,
+        namespace: &str,
+        resource: &GroupResource,
+        name: &str,
+    ) -> Result<(), Status> {
+        let namespaces = GroupResource::core("namespaces");
+        let Some(found) = self.get(&Key::new(namespaces.clone(), "", namespace)) else {
+            return Err(Status::not_found(&namespaces, namespace));
+        };
+        if !found["metadata"]["deletionTimestamp"].is_string() {
+            return Ok(());
+        }
+        let why = format!(
+            "unable to create new content in namespace {namespace} because it is being terminated"
+        );
+        let mut status = Status::forbidden(resource, name, &why);
+        if let Some(details) = &mut status.details {
+            details.causes.push(Cause {
+                reason: "NamespaceTerminating".into(),
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".into(),
+            });
+        }
+        Err(status)
+    }
+}
+
+/// Body and path must not name different namespaces.
+pub(super) fn settle_namespace(key: &Key, object: &mut Value) -> Result<(), Status> {
+    let given = meta::text(object, "namespace").to_owned();
+    let metadata = fields::map_mut(object, "metadata");
+    if key.namespace.is_empty() {
+        metadata.shift_remove("namespace");
+    } else if given.is_empty() {
+        metadata.insert("namespace".into(), key.namespace.as_str().into());
+    } else if given != key.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Changing an object, as a whole or by patch.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::create::settle_namespace;
+use super::{Request, body, no_such_resource, unchanged};
+use crate::objects::{
+    Decision, Effect, FieldErrors, Op, PatchKind, Status, Store, Subresource, fields, json_patch,
+    merge_patch, meta, shapes, strategic_merge_patch,
+};
+
+impl Store {
+    pub(super) fn update(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
+        let Request { def, key, .. } = &request;
+        body::check(def, &object)?;
+        body::check_name(key, &object)?;
+        let given_uid = meta::text(&object, "uid").to_owned();
+        let Some(existing) = self.get(key) else {
+            if !def.strategy.create_on_update || request.subresource.is_some() {
+                return Err(Status::not_found(&def.id, &key.name));
+            }
+            if !given_uid.is_empty() {
+                return Err(other_uid(&request, &given_uid, ""));
+            }
+            let mut object = object;
+            fields::map_mut(&mut object, "metadata").shift_remove("resourceVersion");
+            return self.create_checked(request, object);
+        };
+        let uid = meta::text(existing, "uid");
+        if !given_uid.is_empty() && given_uid != uid {
+            return Err(other_uid(&request, &given_uid, uid));
+        }
+        self.replace(request, existing, object)
+    }
+
+    pub(super) fn patch(
+        &self,
+        request: Request<'_>,
+        kind: PatchKind,
+        patch: &Value,
+    ) -> Result<Decision, Status> {
+        let Request { def, key, .. } = &request;
+        let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
+        let patched = match kind {
+            PatchKind::Merge => merge_patch(existing, patch)?,
+            PatchKind::StrategicMerge => strategic_merge_patch(existing, patch, def.merge)?,
+            PatchKind::Json => json_patch(existing, patch)?,
+        };
+        if !patched.is_object() {
+            return Err(no_such_resource());
+        }
+        body::check_patched(def, &patched)?;
+        self.replace(request, existing, patched)
+    }
+
+    fn replace(
+        &self,
+        request: Request<'_>,
+        existing: &Arc<Value>,
+        mut object: Value,
+    ) -> Result<Decision, Status> {
+        self.check_version(&request, existing, &object)?;
+        let Request { def, key, subresource, now: _ } = request;
+        settle_namespace(&key, &mut object)?;
+        match subresource {
+            Some(Subresource::Status) => keep_all_but_status(existing, &mut object),
+            None if def.status => fields::copy(existing, &mut object, "status"),
+            None => {}
+        }
+        (def.strategy.carry_over)(existing, &mut object);
+        keep_system_fields(existing, &mut object);
+        (def.strategy.default)(&mut object);
+        shapes::settle_instants(def, &mut object);
+        let api_version = body::api_version(def);
+        meta::arrange(&mut object, &api_version, &def.kind);
+        let mut errors = FieldErrors::default();
+        meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
+        meta::validate_update(&object, existing, &mut errors);
+        (def.strategy.validate)(&object, &mut errors);
+        (def.strategy.validate_update)(&object, existing, &mut errors);
+        if !errors.is_empty() {
+            let name = meta::text(&object, "name").to_owned();
+            return Err(Status::invalid(&def.id.group, &def.kind, &name, errors));
+        }
+        let is_terminating = meta::is_terminating(existing);
+        if is_terminating && !meta::has_finalizers(&object) && !(def.strategy.is_held)(&object) {
+            return Ok(self.change(key, Op::Deleted, Effect::Deleted, object));
+        }
+        if object == **existing {
+            return Ok(unchanged(existing));
+        }
+        if def.strategy.generation && is_other_spec(&object, existing) {
+            meta::bump_generation(&mut object);
+        }
+        Ok(self.change(key, Op::Modified, Effect::Updated, object))
+    }
+
+    /// The optimistic lock.
+    fn check_version(
+        &self,
+        request: &Request<'_>,
+        existing: &Value,
+        object: &Value,
+    ) -> Result<(), Status> {
+        let Request { def, key, .. } = request;
+        match meta::text(object, "resourceVersion") {
+            "" | "0" if def.strategy.unconditional_update => Ok(()),
+            "" | "0" => {
+                let mut errors = FieldErrors::default();
+                errors.invalid(
+                    "metadata.resourceVersion",
+                    &0.into(),
+                    "must be specified for an update",
+                );
+                // The real server names the resource where others name the kind.
+                Err(Status::invalid(&def.id.group, &def.id.resource, &key.name, errors))
+            }
+            given if given == meta::text(existing, "resourceVersion") => Ok(()),
+            given if given.parse::<u64>().is_err() => {
+                let mut errors = FieldErrors::default();
+                let shown = crate::objects::text::quote(given);
+                errors.invalid(
+                    "resourceVersion",
+                    &given.into(),
+                    &format!("strconv.ParseUint: parsing {shown}: invalid syntax"),
+                );
+                Err(Status::new(500, "", errors.to_string()))
+            }
+            _ => Err(Status::modified(&def.id, &key.name)),
+        }
+    }
+}
+
+/// 409 for a body that is about an earlier or later object of the same name.
+fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
+    let Request { def, key, .. } = request;
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {uid}",
+        def.registry,
+        key.path(),
+    );
+    Status::conflict(&def.id, &key.name, &why)
+}
+
+/// A write to the status changes the status and metadata, nothing else.
+fn keep_all_but_status(existing: &Value, object: &mut Value) {
+    let given = fields::as_map(object);
+    let mut kept = existing.as_object().cloned().unwrap_or_default();
+    for field in ["metadata", "status"] {
+        match given.get(field) {
+            Some(value) => {
+                kept.insert(field.into(), value.clone());
+            }
+            None => {
+                kept.shift_remove(field);
+            }
+        }
+    }
+    *given = kept;
+}
+
+/// What an update can never change goes on as it was.
+fn keep_system_fields(existing: &Value, object: &mut Value) {
+    let old = &existing["metadata"];
+    let metadata = fields::map_mut(object, "metadata");
+    if metadata.get("uid").is_none_or(|uid| uid.as_str() == Some("")) {
+        metadata.insert("uid".into(), old["uid"].clone());
+    }
+    metadata.shift_remove("managedFields");
+    metadata.shift_remove("selfLink");
+    for field in ["resourceVersion", "generation", "creationTimestamp"] {
+        metadata.insert(field.into(), old[field].clone());
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if !old[field].is_null() {
+            metadata.insert(field.into(), old[field].clone());
+        }
+    }
+}
+
+fn is_other_spec(new: &Value, old: &Value) -> bool {
+    let spec = |object: &Value| {
+        let mut object = object.as_object().cloned().unwrap_or_default();
+        object.shift_remove("metadata");
+        object.shift_remove("status");
+        object
+    };
+    spec(new) != spec(old)
+}

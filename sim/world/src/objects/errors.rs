@@ -1,0 +1,113 @@
+//! What is wrong with the fields of an object, collected and worded as the real server does.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::Value;
+
+use super::Cause;
+use super::text::quote;
+
+/// Field errors, in the order in which they were found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldErrors(Vec<FieldError>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct FieldError {
+    reason: &'static str,
+    field: String,
+    body: String,
+}
+
+impl FieldErrors {
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value is not acceptable.
+    pub fn invalid(&mut self, field: impl Into<String>, value: &Value, why: &str) {
+        self.push("FieldValueInvalid", field, with_value("Invalid value", value, why));
+    }
+
+    /// The value has the wrong type.
+    pub fn wrong_type(&mut self, field: impl Into<String>, value: &Value, why: &str) {
+        self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
+    }
+
+    /// A value is missing.
+    pub fn required(&mut self, field: impl Into<String>, why: &str) {
+        self.push("FieldValueRequired", field, with_why("Required value".into(), why));
+    }
+
+    /// A value stands twice where it may stand once.
+    pub fn duplicate(&mut self, field: impl Into<String>, value: &Value, why: &str) {
+        self.push("FieldValueDuplicate", field, with_value("Duplicate value", value, why));
+    }
+
+    /// The field must not be set or changed.
+    pub fn forbidden(&mut self, field: impl Into<String>, why: &str) {
+        self.push("FieldValueForbidden", field, with_why("Forbidden".into(), why));
+    }
+
+    /// The value is none of those that exist.
+    pub fn not_supported(&mut self, field: impl Into<String>, value: &str, known: &[&str]) {
+        let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
+        let why = format!("supported values: {}", known.join(", "));
+        let body = with_value("Unsupported value", &value.into(), &why);
+        self.push("FieldValueNotSupported", field, body);
+    }
+
+    /// The value is longer than it may be.
+    pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
+        let body = format!("Too long: may not be more than {max_bytes} bytes");
+        self.push("FieldValueTooLong", field, body);
+    }
+
+    /// As the causes of a `Status`.
+    pub fn into_causes(self) -> Vec<Cause> {
+        let cause = |error: FieldError| Cause {
+            reason: Cow::Borrowed(error.reason),
+            message: error.body,
+            field: error.field,
+        };
+        self.0.into_iter().map(cause).collect()
+    }
+
+    fn push(&mut self, reason: &'static str, field: impl Into<String>, body: String) {
+        self.0.push(FieldError { reason, field: field.into(), body });
+    }
+}
+
+fn with_value(what: &str, value: &Value, why: &str) -> String {
+    let shown = match value {
+        Value::String(text) => quote(text),
+        other => other.to_string(),
+    };
+    with_why(format!("{what}: {shown}"), why)
+}
+
+fn with_why(mut body: String, why: &str) -> String {
+    if !why.is_empty() {
+        body.push_str(": ");
+        body.push_str(why);
+    }
+    body
+}
+
+impl fmt::Display for FieldErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Go's aggregate of errors names equal texts once.
+        let mut texts: Vec<String> = Vec::new();
+        for error in &self.0 {
+            let text = format!("{}: {}", error.field, error.body);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        match texts.as_slice() {
+            [one] => f.write_str(one),
+            many => write!(f, "[{}]", many.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Reading and writing fields of objects by path.
+
+use serde_json::{Map, Value};
+
+/// The text at a JSON pointer; empty if there is none.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The list at a JSON pointer; empty if there is none.
+pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The map at a JSON pointer, if there is one.
+pub(super) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
+    object.pointer(pointer).and_then(Value::as_object)
+}
+
+/// The map under `field`, made if it is not there.
+pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    let slot = as_map(object).entry(field).or_insert(Value::Null);
+    as_map(slot)
+}
+
+/// `value` as a map; whatever else it was is lost.
+pub(super) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("made an object right above"),
+    }
+}
+
+/// Puts `value` at `field` unless something is there.
+pub(super) fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+    if map.get(field).is_none_or(Value::is_null) {
+        map.insert(field.into(), value.into());
+    }
+}
+
+/// Moves `field` from one object to another: what `to` had is gone, absence included.
+pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
+    match from.get(field) {
+        Some(value) => {
+            as_map(to).insert(field.into(), value.clone());
+        }
+        None => {
+            as_map(to).shift_remove(field);
+        }
+    }
+}

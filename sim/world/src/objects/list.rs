@@ -1,0 +1,267 @@
+//! Lists: pages of one consistent state, however much changes between them.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::text::quote;
+use super::{FieldErrors, GroupResource, Selection, Status, Store};
+
+const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+const TOO_OLD_TO_LIST: &str = "The resourceVersion for the provided list is too old.";
+
+/// Which part of a list, and how fresh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Paging {
+    /// At most so many objects; 0 means all.
+    pub limit: usize,
+    /// Where the page before ended; empty for the first one.
+    pub continue_token: String,
+    /// `resourceVersion` as asked for; empty asks for the newest state.
+    pub resource_version: String,
+    /// `resourceVersionMatch` as asked for.
+    pub version_match: String,
+}
+
+/// A list, or a part of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The objects, in the order of their keys.
+    pub items: Vec<Arc<Value>>,
+    /// The revision of the state that they show.
+    pub revision: u64,
+    /// Where the next page begins; `None` if this is the last one.
+    pub continue_token: Option<String>,
+    /// How many objects come after this page, if nothing was selected.
+    pub remaining: Option<usize>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+impl Store {
+    /// The selected objects of `resource`.
+    ///
+    /// # Errors
+    /// 400 and 422 for parameters that make no sense, 410 for a state that is no longer known, 504
+    /// for one that is not known yet.
+    pub fn list(
+        &self,
+        resource: &GroupResource,
+        selection: &Selection,
+        paging: &Paging,
+    ) -> Result<Page, Status> {
+        paging.check()?;
+        let prefix = selection.namespace.as_ref().map(|namespace| format!("{namespace}/"));
+        let prefix = prefix.unwrap_or_default();
+        let (start, exact, is_continued) = self.position(paging)?;
+        let at = exact.unwrap_or(self.revision);
+        let state = match exact {
+            Some(revision) => self.state_at(resource, revision).map_err(|mut status| {
+                if is_continued {
+                    status.message = TOO_OLD_TO_CONTINUE.into();
+                    status.continue_token = encode(-1, start.as_deref().unwrap_or_default());
+                }
+                status
+            })?,
+            None => State::Now,
+        };
+        // A list that any state satisfies comes whole: the watch cache knows no pages.
+        let limit = match (paging.limit, paging.resource_version.as_str()) {
+            (0, _) => usize::MAX,
+            (_, "0") if !is_continued => usize::MAX,
+            (limit, _) => limit,
+        };
+        let from = match &start {
+            Some(start) => Bound::Included(format!("{prefix}{start}")),
+            None => Bound::Included(prefix.clone()),
+        };
+        let mut rest =
+            self.entries(resource, &state, from).filter(|(key, _)| key.starts_with(&prefix));
+        let mut page =
+            Page { items: Vec::new(), revision: at, continue_token: None, remaining: None };
+        let mut last = String::new();
+        for (key, object) in rest.by_ref() {
+            if selection.matches(object) {
+                page.items.push(object.clone());
+            }
+            if page.items.len() >= limit {
+                last.push_str(&key[prefix.len()..]);
+                break;
+            }
+        }
+        let n_rest = rest.count();
+        if n_rest > 0 {
+            let revision = i64::try_from(at).unwrap_or(i64::MAX);
+            page.continue_token = encode(revision, &format!("{last}\0"));
+            page.remaining = selection.selects_all().then_some(n_rest);
+        }
+        Ok(page)
+    }
+
+    /// Where to start, at which exact revision, and whether that comes from a token.
+    fn position(&self, paging: &Paging) -> Result<(Option<String>, Option<u64>, bool), Status> {
+        if !paging.continue_token.is_empty() {
+            let token = decode(&paging.continue_token)
+                .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?;
+            if !matches!(paging.resource_version.as_str(), "" | "0") {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            return Ok((Some(token.start), u64::try_from(token.rv).ok(), true));
+        }
+        let asked = parse_revision(&paging.resource_version)?;
+        let is_exact = match paging.version_match.as_str() {
+            "Exact" => true,
+            "" => paging.limit > 0 && asked > 0,
+            _ => false,
+        };
+        if asked > self.revision {
+            return Err(Status::too_large_version(asked, self.revision));
+        }
+        Ok((None, is_exact.then_some(asked), false))
+    }
+
+    /// What was different at `revision`.
+    fn state_at(&self, resource: &GroupResource, revision: u64) -> Result<State<'_>, Status> {
+        if revision > self.revision {
+            return Err(Status::too_large_version(revision, self.revision));
+        }
+        let Some(log) = self.logs.get(resource) else { return Ok(State::Now) };
+        if revision < log.floor() {
+            return Err(Status::expired(TOO_OLD_TO_LIST));
+        }
+        let mut differing = BTreeMap::new();
+        for entry in log.since(revision).rev() {
+            differing.insert(entry.at.as_str(), entry.previous.as_ref());
+        }
+        Ok(State::Then(differing))
+    }
+
+    fn entries<'a>(
+        &'a self,
+        resource: &GroupResource,
+        state: &'a State<'a>,
+        from: Bound<String>,
+    ) -> Box<dyn Iterator<Item = (&'a str, &'a Arc<Value>)> + 'a> {
+        let range = (from.clone(), Bound::Unbounded);
+        let now =
+            self.objects.get(resource).into_iter().flat_map(move |all| all.range(range.clone()));
+        let now = now.map(|(key, object)| (key.as_str(), object));
+        let State::Then(differing) = state else { return Box::new(now) };
+        // Objects of now that were no different then, and those of then, merged in order.
+        let mut all: BTreeMap<&str, &Arc<Value>> =
+            now.filter(|(key, _)| !differing.contains_key(key)).collect();
+        for (key, object) in differing {
+            let is_in_range = match &from {
+                Bound::Included(from) => *key >= from.as_str(),
+                Bound::Excluded(from) => *key > from.as_str(),
+                Bound::Unbounded => true,
+            };
+            if let (true, Some(object)) = (is_in_range, object) {
+                all.insert(key, object);
+            }
+        }
+        Box::new(all.into_iter())
+    }
+}
+
+/// The state of a resource that a list shows.
+enum State<'a> {
+    Now,
+    /// As of now but for these keys, which had these objects or none.
+    Then(BTreeMap<&'a str, Option<&'a Arc<Value>>>),
+}
+
+impl Paging {
+    /// # Errors
+    /// 422 if the parameters contradict each other.
+    fn check(&self) -> Result<(), Status> {
+        let Self { limit: _, continue_token, resource_version, version_match } = self;
+        let mut errors = FieldErrors::default();
+        let field = "resourceVersionMatch";
+        if !version_match.is_empty() {
+            if resource_version.is_empty() {
+                errors.forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                );
+            }
+            if !continue_token.is_empty() {
+                errors.forbidden(
+                    field,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                );
+            }
+            if !matches!(version_match.as_str(), "Exact" | "NotOlderThan") {
+                errors.not_supported(field, version_match, &["Exact", "NotOlderThan", ""]);
+            }
+            if version_match == "Exact" && resource_version == "0" {
+                errors.forbidden(
+                    field,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                );
+            }
+        }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors))
+        }
+    }
+}
+
+/// Reads a resourceVersion parameter; empty means 0.
+///
+/// # Errors
+/// 400 if it is not a number.
+pub(super) fn parse_revision(text: &str) -> Result<u64, Status> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| {
+        let shown = quote(text);
+        Status::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax"
+        ))
+    })
+}
+
+fn encode(revision: i64, start: &str) -> Option<String> {
+    let token = Token { v: "meta.k8s.io/v1".into(), rv: revision, start: start.into() };
+    let text = serde_json::to_string(&token).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(text))
+}
+
+fn decode(token: &str) -> Result<Token, String> {
+    let broken = |why: &str| format!("continue key is not valid: {why}");
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken("illegal base64 data"))?;
+    let token: Token = serde_json::from_slice(&bytes).map_err(|_| broken("not a token"))?;
+    if token.v != "meta.k8s.io/v1" {
+        return Err(format!(
+            "continue key is not valid: server does not recognize this encoded version {}",
+            token.v
+        ));
+    }
+    if token.rv == 0 {
+        return Err(broken("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+    }
+    if token.start.is_empty() {
+        return Err(broken("encoded start key empty (version meta.k8s.io/v1)"));
+    }
+    let is_odd = |part: &str| matches!(part, "" | "." | "..");
+    if token.start.split('/').any(is_odd) {
+        return Err(broken(&token.start));
+    }
+    Ok(token)
+}

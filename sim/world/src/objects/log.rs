@@ -1,0 +1,138 @@
+//! The last changes of a resource, from which watches and consistent pages are served.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{GroupResource, Op, Selection, Status, Store, meta};
+
+/// The last changes of one resource, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    entries: VecDeque<Entry>,
+    /// The revision of the last change that was forgotten.
+    floor: u64,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) revision: u64,
+    pub(super) op: Op,
+    /// The object's path.
+    pub(super) at: String,
+    pub(super) object: Arc<Value>,
+    pub(super) previous: Option<Arc<Value>>,
+}
+
+impl Log {
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.entries.push_back(entry);
+    }
+
+    pub(super) fn keep(&mut self, n_entries: usize) {
+        while self.entries.len() > n_entries {
+            if let Some(oldest) = self.entries.pop_front() {
+                self.floor = oldest.revision;
+            }
+        }
+    }
+
+    /// A log that knows nothing of what happened up to `revision`.
+    pub(super) fn after(revision: u64) -> Self {
+        Self { entries: VecDeque::new(), floor: revision }
+    }
+
+    /// The revision of the oldest state that can still be told.
+    pub(super) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Changes after `revision`, oldest first.
+    pub(super) fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Entry> {
+        let from = self.entries.partition_point(|entry| entry.revision <= revision);
+        self.entries.range(from..)
+    }
+}
+
+/// What a watch tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WatchEvent {
+    /// What happened, as far as the watch's selection is concerned.
+    pub kind: WatchType,
+    /// The object.
+    pub object: Arc<Value>,
+    /// The revision at which it happened.
+    pub revision: u64,
+}
+
+/// The kinds of change that a watch tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchType {
+    /// The object is new, or now matches the selection.
+    Added,
+    /// The object changed.
+    Modified,
+    /// The object is gone, or no longer matches the selection.
+    Deleted,
+}
+
+impl WatchType {
+    /// As it stands on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+impl Store {
+    /// What happened to the selected objects of `resource` after `revision`, oldest first.
+    ///
+    /// The cursor for the next call is [`Store::revision`] of this moment. Costs as much as there
+    /// are changes.
+    ///
+    /// # Errors
+    /// 410 `Expired` if the store no longer knows what happened since.
+    pub fn watch_since(
+        &self,
+        resource: &GroupResource,
+        selection: &Selection,
+        revision: u64,
+    ) -> Result<Vec<WatchEvent>, Status> {
+        let Some(log) = self.logs.get(resource) else { return Ok(Vec::new()) };
+        if revision < log.floor() {
+            return Err(too_old(revision, log.floor()));
+        }
+        Ok(log.since(revision).filter_map(|entry| told(selection, entry)).collect())
+    }
+}
+
+fn too_old(revision: u64, floor: u64) -> Status {
+    Status::expired(format!("too old resource version: {revision} ({floor})"))
+}
+
+fn told(selection: &Selection, entry: &Entry) -> Option<WatchEvent> {
+    let Entry { revision, op, at, object, previous } = entry;
+    if !selection.is_in_namespace(at.split_once('/').map_or("", |(namespace, _)| namespace)) {
+        return None;
+    }
+    let was = previous.as_deref().is_some_and(|previous| selection.matches(previous));
+    let is = *op != Op::Deleted && selection.matches(object);
+    let (kind, object) = match (was, is) {
+        (false, false) => return None,
+        (false, true) => (WatchType::Added, object.clone()),
+        (true, true) => (WatchType::Modified, object.clone()),
+        (true, false) if *op == Op::Deleted => (WatchType::Deleted, object.clone()),
+        // It left the selection: its watchers see the last state that they may know.
+        (true, false) => {
+            let mut last = previous.as_deref().cloned().unwrap_or_default();
+            meta::set_revision(&mut last, *revision);
+            (WatchType::Deleted, Arc::new(last))
+        }
+    };
+    Some(WatchEvent { kind, object, revision: *revision })
+}

@@ -1,0 +1,209 @@
+//! `metadata`: names, labels, and what nobody may change.
+
+use serde_json::{Map, Value};
+
+use super::names::{label_value_problems, name_problems, qualified_name_problems};
+use super::{FieldErrors, NameRule, fields};
+
+/// Fields of `metadata` in the order in which the real server writes them.
+const ORDER: [&str; 15] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// The real server's limit for all annotations of an object.
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
+
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
+/// A field of `metadata` as text; empty if there is none.
+pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+/// Sets `metadata.resourceVersion`.
+pub(super) fn set_revision(object: &mut Value, revision: u64) {
+    fields::map_mut(object, "metadata")
+        .insert("resourceVersion".into(), revision.to_string().into());
+}
+
+/// Whether somebody has deleted the object already.
+pub(super) fn is_terminating(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Whether finalizers hold the object.
+pub(super) fn has_finalizers(object: &Value) -> bool {
+    !fields::list(object, "/metadata/finalizers").is_empty()
+}
+
+/// Counts one more change of the object's specification.
+pub(super) fn bump_generation(object: &mut Value) {
+    let metadata = fields::map_mut(object, "metadata");
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
+    metadata.insert("generation".into(), (generation + 1).into());
+}
+
+/// Puts the object into the order of the real server: top-level fields, metadata, sorted maps.
+/// Empty maps and lists of metadata go, and so do fields that metadata does not have.
+pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
+    let old = std::mem::take(fields::as_map(object));
+    let mut new = Map::new();
+    new.insert("kind".into(), kind.into());
+    new.insert("apiVersion".into(), api_version.into());
+    let mut metadata = old.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut arranged = Map::new();
+    for field in ORDER {
+        let Some(value) = metadata.remove(field) else { continue };
+        match value {
+            Value::Null => {}
+            Value::Array(list) if list.is_empty() => {}
+            Value::String(text) if text.is_empty() => {}
+            Value::Object(map) => {
+                if !map.is_empty() {
+                    arranged.insert(field.into(), Value::Object(sorted(map)));
+                }
+            }
+            other => {
+                arranged.insert(field.into(), other);
+            }
+        }
+    }
+    new.insert("metadata".into(), Value::Object(arranged));
+    for (field, value) in old {
+        // Go's `omitempty` leaves these out, and a status that was never written is an empty one.
+        if !matches!(field.as_str(), "kind" | "apiVersion" | "metadata") && !value.is_null() {
+            new.insert(field, value);
+        }
+    }
+    if let Some(status) = new.shift_remove("status") {
+        new.insert("status".into(), status);
+    }
+    *object = Value::Object(new);
+}
+
+fn sorted(map: Map<String, Value>) -> Map<String, Value> {
+    // A null among labels is an empty text to Go.
+    let text = |(field, value): (String, Value)| {
+        (field, if value.is_null() { String::new().into() } else { value })
+    };
+    let mut entries: Vec<_> = map.into_iter().map(text).collect();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries.into_iter().collect()
+}
+
+/// What is checked of every object's metadata.
+pub(super) fn validate(
+    object: &Value,
+    names: NameRule,
+    namespaced: bool,
+    errors: &mut FieldErrors,
+) {
+    let metadata = &object["metadata"];
+    let generate_name = text(object, "generateName");
+    if !generate_name.is_empty() {
+        // A prefix may end as no name can; `-` in Go's check stands for what follows.
+        let probe =
+            generate_name.strip_suffix('-').map_or(generate_name.to_owned(), |p| format!("{p}a"));
+        for why in name_problems(names, &probe) {
+            errors.invalid("metadata.generateName", &generate_name.into(), &why);
+        }
+    }
+    let name = text(object, "name");
+    if name.is_empty() {
+        errors.required("metadata.name", "name or generateName is required");
+    } else {
+        for why in name_problems(names, name) {
+            errors.invalid("metadata.name", &name.into(), &why);
+        }
+    }
+    if namespaced {
+        let namespace = text(object, "namespace");
+        if namespace.is_empty() {
+            errors.required("metadata.namespace", "");
+        } else {
+            for why in name_problems(NameRule::Label, namespace) {
+                errors.invalid("metadata.namespace", &namespace.into(), &why);
+            }
+        }
+    }
+    validate_labels(&metadata["labels"], "metadata.labels", errors);
+    validate_annotations(&metadata["annotations"], errors);
+    for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
+        let finalizer = finalizer.as_str().unwrap_or_default();
+        for why in qualified_name_problems(finalizer) {
+            errors.invalid("metadata.finalizers", &finalizer.into(), &why);
+        }
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            errors.invalid(
+                format!("metadata.finalizers[{at}]"),
+                &finalizer.into(),
+                "name is neither a standard finalizer name nor is it fully qualified",
+            );
+        }
+    }
+}
+
+/// What is checked of labels wherever they stand.
+pub(super) fn validate_labels(labels: &Value, field: &str, errors: &mut FieldErrors) {
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        for why in qualified_name_problems(key) {
+            errors.invalid(field, &key.as_str().into(), &why);
+        }
+        for why in label_value_problems(value.as_str().unwrap_or_default()) {
+            errors.invalid(field, value, &why);
+        }
+    }
+}
+
+fn validate_annotations(annotations: &Value, errors: &mut FieldErrors) {
+    let mut n_bytes = 0;
+    for (key, value) in annotations.as_object().into_iter().flatten() {
+        n_bytes += key.len() + value.as_str().map_or(0, str::len);
+        for why in qualified_name_problems(&key.to_ascii_lowercase()) {
+            errors.invalid("metadata.annotations", &key.as_str().into(), &why);
+        }
+    }
+    if n_bytes > MAX_ANNOTATIONS_BYTES {
+        errors.too_long("metadata.annotations", MAX_ANNOTATIONS_BYTES);
+    }
+}
+
+/// What is checked of a change of metadata.
+pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
+        let (before, after) = (&old["metadata"][field], &new["metadata"][field]);
+        if before != after {
+            errors.invalid(format!("metadata.{field}"), after, "field is immutable");
+        }
+    }
+    if is_terminating(old) {
+        let before = fields::list(old, "/metadata/finalizers");
+        let added: Vec<&str> = fields::list(new, "/metadata/finalizers")
+            .iter()
+            .filter(|finalizer| !before.contains(finalizer))
+            .filter_map(Value::as_str)
+            .collect();
+        if !added.is_empty() {
+            let quoted: Vec<String> = added.iter().map(|one| super::text::quote(one)).collect();
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                quoted.join(", ")
+            );
+            errors.forbidden("metadata.finalizers", &why);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! A Kubernetes object store: revisions, conflicts, a watch log, selectors and patches.
+//!
+//! Pure. [`Store::decide`] looks at the objects and a [`Command`] and says what would happen;
+//! [`Store::fold`] makes it so. Replaying the events gives an equal store. A kind of object is data
+//! plus a few functions ([`ResourceDef`]); the machinery knows none of them by name.
+
+mod command;
+mod decide;
+mod errors;
+mod fields;
+mod list;
+mod log;
+mod meta;
+mod names;
+mod patch;
+mod resource;
+mod resources;
+mod selector;
+mod shapes;
+mod snapshot;
+mod status;
+mod store;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use command::{
+    Action, Command, Decision, Effect, Event, Key, Op, PatchKind, Preconditions, Reply, Subresource,
+};
+pub use errors::FieldErrors;
+pub use list::{Page, Paging};
+pub use log::{WatchEvent, WatchType};
+pub use patch::{json_patch, merge_patch, strategic_merge_patch};
+pub use resource::{
+    FieldShape, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Shape, Strategy,
+};
+pub use selector::{FieldSelector, LabelSelector, Selection};
+pub use snapshot::Snapshot;
+pub use status::{Cause, Details, Status};
+pub use store::Store;

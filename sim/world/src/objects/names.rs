@@ -1,0 +1,120 @@
+//! What names, label keys and label values may look like, in the words of the real server.
+
+use super::NameRule;
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+fn is_lower(c: u8) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    match (bytes.first(), bytes.last()) {
+        (Some(first), Some(last)) => {
+            is_lower(*first) && is_lower(*last) && bytes.iter().all(|c| is_lower(*c) || *c == b'-')
+        }
+        _ => false,
+    }
+}
+
+fn is_name_part(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    match (bytes.first(), bytes.last()) {
+        (Some(first), Some(last)) => {
+            first.is_ascii_alphanumeric()
+                && last.is_ascii_alphanumeric()
+                && bytes.iter().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(c))
+        }
+        _ => false,
+    }
+}
+
+fn too_long(text: &str, n_max: usize) -> Option<String> {
+    (text.len() > n_max).then(|| format!("must be no more than {n_max} characters"))
+}
+
+/// What is wrong with a name, in the words of the real server.
+pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    match rule {
+        NameRule::Subdomain => {
+            problems.extend(too_long(name, 253));
+            if !name.split('.').all(is_dns_label) {
+                problems.push(SUBDOMAIN.into());
+            }
+        }
+        NameRule::Label => {
+            problems.extend(too_long(name, 63));
+            if !is_dns_label(name) {
+                // The real check words a dot like this as well.
+                problems.push(LABEL.into());
+            }
+        }
+        NameRule::Label1035 => {
+            problems.extend(too_long(name, 63));
+            if !is_dns_label(name) || name.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+                problems.push(LABEL_1035.into());
+            }
+        }
+        NameRule::PathSegment => {
+            if matches!(name, "." | "..") {
+                problems.push(format!("may not be '{name}'"));
+            }
+            for banned in ["/", "%"] {
+                if name.contains(banned) {
+                    problems.push(format!("may not contain '{banned}'"));
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// What is wrong with the key of a label, an annotation or a taint.
+pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let parts: Vec<&str> = key.split('/').collect();
+    let name = match parts.as_slice() {
+        [name] => name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                problems.push("prefix part must be non-empty".into());
+            } else {
+                let prefixed = |why: String| format!("prefix part {why}");
+                problems
+                    .extend(name_problems(NameRule::Subdomain, prefix).into_iter().map(prefixed));
+            }
+            name
+        }
+        _ => {
+            let why = QUALIFIED.replacen("name part must", "a qualified name must", 1);
+            problems.push(format!(
+                "{why} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ));
+            return problems;
+        }
+    };
+    if name.is_empty() {
+        problems.push("name part must be non-empty".into());
+    } else {
+        problems.extend(too_long(name, 63).map(|why| format!("name part {why}")));
+    }
+    if !is_name_part(name) {
+        problems.push(QUALIFIED.into());
+    }
+    problems
+}
+
+/// What is wrong with the value of a label or a taint.
+pub(super) fn label_value_problems(value: &str) -> Vec<String> {
+    let mut problems: Vec<String> = too_long(value, 63).into_iter().collect();
+    if !value.is_empty() && !is_name_part(value) {
+        problems.push(LABEL_VALUE.into());
+    }
+    problems
+}

@@ -1,0 +1,79 @@
+//! The order of a merged list's elements.
+
+use serde_json::Value;
+
+use super::{DIRECTIVE, Problem, no_merge_key};
+
+/// Whether two elements are the same one: by `key`, or as scalars if it is empty.
+fn is_same(a: &Value, b: &Value, key: &str) -> bool {
+    if key.is_empty() { a == b } else { a.get(key) == b.get(key) }
+}
+
+fn index(list: &[Value], element: &Value, key: &str) -> Option<usize> {
+    list.iter().position(|other| is_same(other, element, key))
+}
+
+/// The patch's list must follow the order that the patch sets.
+pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), Problem> {
+    if order.is_empty() || patch.is_empty() {
+        return Ok(());
+    }
+    let is_plain = |element: &&Value| element.get(DIRECTIVE).is_none();
+    let mut rest = patch.iter().filter(is_plain).peekable();
+    for wanted in order {
+        if rest.peek().is_some_and(|element| is_same(element, wanted, key)) {
+            rest.next();
+        }
+    }
+    match rest.next() {
+        None => Ok(()),
+        Some(_) => Err(Problem::Other(format!(
+            "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+            crate::objects::text::go(&Value::Array(patch.to_vec())),
+            crate::objects::text::go(&Value::Array(order.to_vec())),
+        ))),
+    }
+}
+
+/// Orders `merged`: elements that `patch_order` names follow it, the others follow `server_order`;
+/// where both orders say nothing about a pair, the patch's element comes first.
+pub(super) fn arrange(
+    merged: Vec<Value>,
+    patch_order: &[Value],
+    server_order: &[Value],
+    key: &str,
+) -> Result<Vec<Value>, Problem> {
+    if !key.is_empty() {
+        for element in merged.iter().chain(patch_order).chain(server_order) {
+            match element {
+                Value::Object(map) if map.contains_key(key) => {}
+                Value::Object(map) => return Err(no_merge_key(map, key)),
+                other => {
+                    return Err(Problem::Other(format!(
+                        "expected a map, but received a {}",
+                        super::go_type(other)
+                    )));
+                }
+            }
+        }
+    }
+    let (mut ours, mut theirs): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|element| index(patch_order, element, key).is_some());
+    ours.sort_by_key(|element| index(patch_order, element, key));
+    theirs.sort_by_key(|element| index(server_order, element, key));
+    let mut arranged = Vec::with_capacity(ours.len() + theirs.len());
+    let (mut ours, mut theirs) = (ours.into_iter().peekable(), theirs.into_iter().peekable());
+    loop {
+        let from_server = match (theirs.peek(), ours.peek()) {
+            (None, None) => return Ok(arranged),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(left), Some(right)) => {
+                let (left, right) =
+                    (index(server_order, left, key), index(server_order, right, key));
+                matches!((left, right), (Some(left), Some(right)) if left < right)
+            }
+        };
+        arranged.extend(if from_server { theirs.next() } else { ours.next() });
+    }
+}

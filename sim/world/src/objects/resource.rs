@@ -1,0 +1,241 @@
+//! What the store must know about a kind of object: names, merge keys, and a strategy.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::FieldErrors;
+
+/// A resource and its API group; `nodes`, `leases.coordination.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    /// API group; empty for the core group.
+    pub group: Cow<'static, str>,
+    /// Plural name in lower case.
+    pub resource: Cow<'static, str>,
+}
+
+impl GroupResource {
+    /// A resource of the core group.
+    pub const fn core(resource: &'static str) -> Self {
+        Self::of("", resource)
+    }
+
+    /// A resource of `group`.
+    pub const fn of(group: &'static str, resource: &'static str) -> Self {
+        Self { group: Cow::Borrowed(group), resource: Cow::Borrowed(resource) }
+    }
+}
+
+impl fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_ref() {
+            "" => f.write_str(&self.resource),
+            group => write!(f, "{}.{group}", self.resource),
+        }
+    }
+}
+
+impl From<&str> for GroupResource {
+    fn from(text: &str) -> Self {
+        let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+        Self { group: group.to_owned().into(), resource: resource.to_owned().into() }
+    }
+}
+
+impl Serialize for GroupResource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GroupResource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(String::deserialize(deserializer)?.as_str().into())
+    }
+}
+
+/// A kind of object as data and a few functions.
+#[derive(Clone, Debug)]
+pub struct ResourceDef {
+    /// Group and plural name.
+    pub id: GroupResource,
+    /// The served and stored version.
+    pub version: Cow<'static, str>,
+    /// The kind, `Node`.
+    pub kind: Cow<'static, str>,
+    /// Name of one, in lower case.
+    pub singular: Cow<'static, str>,
+    /// What kubectl users type.
+    pub short_names: &'static [&'static str],
+    /// Groups of resources that it belongs to, `all`.
+    pub categories: &'static [&'static str],
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// Whether its objects hold what no message may repeat.
+    pub confidential: bool,
+    /// Whether a deletion answers the object instead of a `Status`.
+    pub returns_deleted: bool,
+    /// Whether it has a status subresource.
+    pub status: bool,
+    /// Where the real server keeps its objects; it stands in some messages.
+    pub registry: &'static str,
+    /// How lists merge in a strategic merge patch. What is not named is replaced as a whole.
+    pub merge: &'static [MergeRule],
+    /// Fields that a field selector may name besides `metadata.name` and `metadata.namespace`.
+    pub selectable: &'static [SelectableField],
+    /// Types of known fields; others are taken as they come.
+    pub shapes: &'static [FieldShape],
+    /// What is particular about it.
+    pub strategy: Strategy,
+}
+
+/// What is particular about a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Strategy {
+    /// How its names look.
+    pub names: NameRule,
+    /// Whether `metadata.generation` counts changes of everything but metadata and status.
+    pub generation: bool,
+    /// Whether an update of a missing object creates it.
+    pub create_on_update: bool,
+    /// Whether an update without resourceVersion is accepted.
+    pub unconditional_update: bool,
+    /// Fills in what was left out.
+    pub default: fn(&mut Value),
+    /// Sets the state that creation begins with.
+    pub begin: fn(&mut Value),
+    /// Carries over from the object as it is what an update does not touch.
+    pub carry_over: fn(&Value, &mut Value),
+    /// What is always checked.
+    pub validate: fn(&Value, &mut FieldErrors),
+    /// What is checked of a change: the object as it would be, and as it is.
+    pub validate_update: fn(&Value, &Value, &mut FieldErrors),
+    /// Whether something besides finalizers keeps a deleted object.
+    pub is_held: fn(&Value) -> bool,
+    /// Marks an object that begins to terminate.
+    pub begin_delete: fn(&mut Value),
+    /// Says why the object of this name must not be deleted.
+    pub refuse_delete: fn(&str) -> Option<&'static str>,
+}
+
+impl Strategy {
+    /// A strategy that adds nothing to the machinery.
+    pub const PLAIN: Self = Self {
+        names: NameRule::Subdomain,
+        generation: false,
+        create_on_update: false,
+        unconditional_update: true,
+        default: |_| {},
+        begin: |_| {},
+        carry_over: |_, _| {},
+        validate: |_, _| {},
+        validate_update: |_, _, _| {},
+        is_held: |_| false,
+        begin_delete: |_| {},
+        refuse_delete: |_| None,
+    };
+}
+
+/// How the names of a kind look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain.
+    Subdomain,
+    /// RFC 1123 label.
+    Label,
+    /// RFC 1035 label.
+    Label1035,
+    /// Anything that fits into a path.
+    PathSegment,
+}
+
+/// How the list at a path merges. Elements of lists do not count as steps of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeRule {
+    /// A list of maps; equal values of `key` mean the same element.
+    ByKey {
+        /// Dotted path from the object's root, `status.conditions`.
+        path: &'static str,
+        /// The field that tells elements apart, `type`.
+        key: &'static str,
+        /// Whether `$retainKeys` comes with patches of its elements; they are honored anyway.
+        retain_keys: bool,
+    },
+    /// A list of scalars that is a set.
+    Set {
+        /// Dotted path from the object's root, `metadata.finalizers`.
+        path: &'static str,
+    },
+}
+
+impl MergeRule {
+    /// A list of maps at `path`, told apart by `key`.
+    pub const fn by_key(path: &'static str, key: &'static str) -> Self {
+        Self::ByKey { path, key, retain_keys: false }
+    }
+
+    /// A set of scalars at `path`.
+    pub const fn set(path: &'static str) -> Self {
+        Self::Set { path }
+    }
+
+    /// The path this rule is about.
+    pub fn path(&self) -> &'static str {
+        match self {
+            Self::ByKey { path, .. } | Self::Set { path } => path,
+        }
+    }
+}
+
+/// A field that a field selector may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectableField {
+    /// Its name in selectors, `involvedObject.name`.
+    pub name: &'static str,
+    /// Where the value is, as a JSON pointer.
+    pub pointer: &'static str,
+    /// Its value where the object has none.
+    pub default: &'static str,
+}
+
+/// The type of a known field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldShape {
+    /// Dotted path from the object's root. Elements of lists do not count as steps.
+    pub path: &'static str,
+    /// Go's name of the struct that has the field, `NodeSpec`.
+    pub parent: &'static str,
+    /// What stands there.
+    pub shape: Shape,
+}
+
+/// A JSON type with the name that Go has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A string.
+    String,
+    /// A truth value.
+    Bool,
+    /// A whole number, `int32`.
+    Int(&'static str),
+    /// A list of objects, `[]v1.Taint`.
+    List(&'static str),
+    /// An object, `v1.NodeSpec`.
+    Object(&'static str),
+    /// A map of strings, `map[string]string`.
+    Strings,
+    /// A list of strings, `[]string`.
+    StringList,
+    /// An instant in seconds, `v1.Time`.
+    Time,
+    /// An instant in microseconds, `v1.MicroTime`.
+    MicroTime,
+}
+
+/// A row of [`ResourceDef::shapes`].
+pub(super) const fn shape(path: &'static str, parent: &'static str, shape: Shape) -> FieldShape {
+    FieldShape { path, parent, shape }
+}

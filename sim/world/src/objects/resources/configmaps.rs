@@ -1,0 +1,45 @@
+//! `configmaps`: data for programs.
+
+use super::{FINALIZERS, OWNERS};
+use crate::objects::resource::shape;
+use crate::objects::{GroupResource, ResourceDef, Shape, Strategy};
+
+pub(super) fn definition() -> ResourceDef {
+    ResourceDef {
+        id: GroupResource::core("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        singular: "configmap".into(),
+        short_names: &["cm"],
+        categories: &[],
+        namespaced: true,
+        confidential: false,
+        returns_deleted: false,
+        status: false,
+        registry: "configmaps",
+        merge: &[FINALIZERS, OWNERS],
+        selectable: &[],
+        shapes: const {
+            &[
+                shape("data", "ConfigMap", Shape::Strings),
+                shape("binaryData", "ConfigMap", Shape::Strings),
+                shape("immutable", "ConfigMap", Shape::Bool),
+            ]
+        },
+        strategy: Strategy {
+            validate_update: |new, old, errors| {
+                if old["immutable"] == true {
+                    if new["immutable"] != true {
+                        errors.forbidden("immutable", "field is immutable when `immutable` is set");
+                    }
+                    for field in ["data", "binaryData"] {
+                        if new.get(field) != old.get(field) {
+                            errors.forbidden(field, "field is immutable when `immutable` is set");
+                        }
+                    }
+                }
+            },
+            ..Strategy::PLAIN
+        },
+    }
+}

@@ -1,0 +1,62 @@
+//! `leases.coordination.k8s.io`: who leads, and which kubelets are alive.
+
+use serde_json::Value;
+
+use super::{FINALIZERS, OWNERS};
+use crate::objects::resource::shape;
+use crate::objects::{FieldErrors, GroupResource, ResourceDef, Shape, Strategy, fields};
+
+pub(super) fn definition() -> ResourceDef {
+    ResourceDef {
+        id: GroupResource::of("coordination.k8s.io", "leases"),
+        version: "v1".into(),
+        kind: "Lease".into(),
+        singular: "lease".into(),
+        short_names: &[],
+        categories: &[],
+        namespaced: true,
+        confidential: false,
+        returns_deleted: false,
+        status: false,
+        registry: "leases",
+        merge: &[FINALIZERS, OWNERS],
+        selectable: &[],
+        shapes: const {
+            &[
+                shape("spec", "Lease", Shape::Object("v1.LeaseSpec")),
+                shape("spec.holderIdentity", "LeaseSpec", Shape::String),
+                shape("spec.leaseDurationSeconds", "LeaseSpec", Shape::Int("int32")),
+                shape("spec.leaseTransitions", "LeaseSpec", Shape::Int("int32")),
+                shape("spec.acquireTime", "LeaseSpec", Shape::MicroTime),
+                shape("spec.renewTime", "LeaseSpec", Shape::MicroTime),
+            ]
+        },
+        strategy: Strategy {
+            create_on_update: true,
+            unconditional_update: false,
+            default: |lease| {
+                fields::map_mut(lease, "spec");
+            },
+            validate,
+            ..Strategy::PLAIN
+        },
+    }
+}
+
+fn validate(lease: &Value, errors: &mut FieldErrors) {
+    let spec = &lease["spec"];
+    if spec["leaseDurationSeconds"].as_i64().is_some_and(|seconds| seconds <= 0) {
+        errors.invalid(
+            "spec.leaseDurationSeconds",
+            &spec["leaseDurationSeconds"],
+            "must be greater than 0",
+        );
+    }
+    if spec["leaseTransitions"].as_i64().is_some_and(|n| n < 0) {
+        errors.invalid(
+            "spec.leaseTransitions",
+            &spec["leaseTransitions"],
+            "must be greater than or equal to 0",
+        );
+    }
+}

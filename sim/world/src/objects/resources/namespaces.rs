@@ -1,0 +1,74 @@
+//! `namespaces`: rooms for other objects.
+//!
+//! There is no namespace controller: a deleted namespace stays `Terminating` and takes nothing new.
+
+use serde_json::{Value, json};
+
+use super::{FINALIZERS, OWNERS};
+use crate::objects::resource::shape;
+use crate::objects::{
+    GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Shape, Strategy, fields, meta,
+};
+
+/// Those that every cluster has.
+pub(super) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+pub(super) fn definition() -> ResourceDef {
+    ResourceDef {
+        id: GroupResource::core("namespaces"),
+        version: "v1".into(),
+        kind: "Namespace".into(),
+        singular: "namespace".into(),
+        short_names: &["ns"],
+        categories: &[],
+        namespaced: false,
+        confidential: false,
+        returns_deleted: false,
+        status: true,
+        registry: "namespaces",
+        merge: const { &[FINALIZERS, OWNERS, MergeRule::by_key("status.conditions", "type")] },
+        selectable: const {
+            &[
+                SelectableField { name: "status.phase", pointer: "/status/phase", default: "" },
+                SelectableField { name: "name", pointer: "/metadata/name", default: "" },
+            ]
+        },
+        shapes: const {
+            &[
+                shape("spec", "Namespace", Shape::Object("v1.NamespaceSpec")),
+                shape("spec.finalizers", "NamespaceSpec", Shape::StringList),
+                shape("status", "Namespace", Shape::Object("v1.NamespaceStatus")),
+            ]
+        },
+        strategy: Strategy {
+            names: NameRule::Label,
+            begin: |namespace| {
+                fields::as_map(namespace).insert("status".into(), json!({"phase": "Active"}));
+                fields::as_map(namespace)
+                    .insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+            },
+            default: label,
+            carry_over: |old, new| fields::copy(old, new, "spec"),
+            is_held: |namespace| !fields::list(namespace, "/spec/finalizers").is_empty(),
+            begin_delete: |namespace| {
+                fields::map_mut(namespace, "status").insert("phase".into(), "Terminating".into());
+            },
+            refuse_delete: |name| {
+                let is_protected = matches!(name, "default" | "kube-public" | "kube-system");
+                is_protected.then_some("this namespace may not be deleted")
+            },
+            ..Strategy::PLAIN
+        },
+    }
+}
+
+/// Every namespace carries its name as a label.
+fn label(namespace: &mut Value) {
+    let name = meta::text(namespace, "name").to_owned();
+    if name.is_empty() {
+        return;
+    }
+    let metadata = fields::map_mut(namespace, "metadata");
+    let labels = fields::as_map(metadata.entry("labels").or_insert(Value::Null));
+    labels.insert("kubernetes.io/metadata.name".into(), name.into());
+}

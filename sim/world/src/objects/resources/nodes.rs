@@ -1,0 +1,167 @@
+//! `nodes`: the machines of the cluster.
+
+use serde_json::{Value, json};
+
+use super::{FINALIZERS, OWNERS};
+use crate::objects::resource::shape;
+use crate::objects::{
+    FieldErrors, GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
+    names,
+};
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+pub(super) fn definition() -> ResourceDef {
+    ResourceDef {
+        id: GroupResource::core("nodes"),
+        version: "v1".into(),
+        kind: "Node".into(),
+        singular: "node".into(),
+        short_names: &["no"],
+        categories: &[],
+        namespaced: false,
+        confidential: false,
+        returns_deleted: false,
+        status: true,
+        registry: "minions",
+        merge: const {
+            &[
+                FINALIZERS,
+                OWNERS,
+                MergeRule::set("spec.podCIDRs"),
+                MergeRule::by_key("status.addresses", "type"),
+                MergeRule::by_key("status.conditions", "type"),
+            ]
+        },
+        selectable: const {
+            &[SelectableField {
+                name: "spec.unschedulable",
+                pointer: "/spec/unschedulable",
+                default: "false",
+            }]
+        },
+        shapes: const {
+            &[
+                shape("spec", "Node", Shape::Object("v1.NodeSpec")),
+                shape("spec.providerID", "NodeSpec", Shape::String),
+                shape("spec.podCIDR", "NodeSpec", Shape::String),
+                shape("spec.podCIDRs", "NodeSpec", Shape::StringList),
+                shape("spec.unschedulable", "NodeSpec", Shape::Bool),
+                shape("spec.taints", "NodeSpec", Shape::List("[]v1.Taint")),
+                shape("spec.taints.key", "Taint", Shape::String),
+                shape("spec.taints.value", "Taint", Shape::String),
+                shape("spec.taints.effect", "Taint", Shape::String),
+                shape("spec.taints.timeAdded", "Taint", Shape::Time),
+                shape("status", "Node", Shape::Object("v1.NodeStatus")),
+                shape("status.addresses", "NodeStatus", Shape::List("[]v1.NodeAddress")),
+                shape("status.conditions", "NodeStatus", Shape::List("[]v1.NodeCondition")),
+                shape("status.addresses.type", "NodeAddress", Shape::String),
+                shape("status.addresses.address", "NodeAddress", Shape::String),
+                shape("status.conditions.type", "NodeCondition", Shape::String),
+                shape("status.conditions.status", "NodeCondition", Shape::String),
+                shape("status.conditions.lastHeartbeatTime", "NodeCondition", Shape::Time),
+                shape("status.conditions.lastTransitionTime", "NodeCondition", Shape::Time),
+                shape("status.nodeInfo", "NodeStatus", Shape::Object("v1.NodeSystemInfo")),
+            ]
+        },
+        strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
+    }
+}
+
+/// Structures that Go always writes.
+fn default(node: &mut Value) {
+    let spec = fields::map_mut(node, "spec");
+    // Go leaves these out when they are empty, and patches write them as null.
+    spec.retain(|_, value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Bool(flag) => *flag,
+        _ => true,
+    });
+    let status = fields::map_mut(node, "status");
+    status.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        _ => true,
+    });
+    fields::default_to(status, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
+    fields::default_to(
+        status,
+        "nodeInfo",
+        json!({
+            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
+            "operatingSystem": "", "architecture": "",
+        }),
+    );
+}
+
+fn validate(node: &Value, errors: &mut FieldErrors) {
+    validate_taints(fields::list(node, "/spec/taints"), errors);
+}
+
+fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    validate_addresses(fields::list(new, "/status/addresses"), errors);
+    if !fields::list(old, "/spec/podCIDRs").is_empty()
+        && fields::list(old, "/spec/podCIDRs") != fields::list(new, "/spec/podCIDRs")
+    {
+        errors.forbidden(
+            "spec.podCIDRs",
+            "node updates may not change podCIDR except from \"\" to valid",
+        );
+    }
+    let (before, after) =
+        (fields::text(old, "/spec/providerID"), fields::text(new, "/spec/providerID"));
+    if !before.is_empty() && before != after {
+        errors.forbidden(
+            "spec.providerID",
+            "node updates may not change providerID except from \"\" to valid",
+        );
+    }
+}
+
+fn validate_addresses(addresses: &[Value], errors: &mut FieldErrors) {
+    let same = |a: &Value, b: &Value| a["type"] == b["type"] && a["address"] == b["address"];
+    for (at, address) in addresses.iter().enumerate() {
+        if addresses[..at].iter().any(|earlier| same(earlier, address)) {
+            // The real server shows its internal type, whose fields have no JSON names.
+            let shown = json!({
+                "Type": address["type"].as_str().unwrap_or_default(),
+                "Address": address["address"].as_str().unwrap_or_default(),
+            });
+            errors.duplicate(format!("status.addresses[{at}]"), &shown, "");
+        }
+    }
+}
+
+/// The path is the real server's, which validates taints under `metadata`.
+fn validate_taints(taints: &[Value], errors: &mut FieldErrors) {
+    for (at, taint) in taints.iter().enumerate() {
+        let path = format!("metadata.taints[{at}]");
+        let key = fields::text(taint, "/key");
+        let value = fields::text(taint, "/value");
+        let effect = fields::text(taint, "/effect");
+        for why in names::qualified_name_problems(key) {
+            errors.invalid(format!("{path}.key"), &key.into(), &why);
+        }
+        let problems = names::label_value_problems(value);
+        if !problems.is_empty() {
+            errors.invalid(format!("{path}.value"), &value.into(), &problems.join(";"));
+        }
+        if effect.is_empty() {
+            errors.required(format!("{path}.effect"), "");
+        } else if !EFFECTS.contains(&effect) {
+            errors.not_supported(format!("{path}.effect"), effect, &EFFECTS);
+        }
+        let is_same = |earlier: &Value| {
+            fields::text(earlier, "/key") == key && fields::text(earlier, "/effect") == effect
+        };
+        if taints[..at].iter().any(is_same) {
+            let shown = json!({
+                "Key": key, "Value": value, "Effect": effect, "TimeAdded": taint["timeAdded"],
+            });
+            errors.duplicate(path, &shown, "taints must be unique by key and effect pair");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Field selectors in their string form, as `fields.ParseSelector` reads them.
+
+use serde_json::Value;
+
+use crate::objects::text::{go, quote};
+use crate::objects::{ResourceDef, Status};
+
+/// Conditions on fields that all have to hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldSelector(Vec<Term>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Term {
+    pointer: &'static str,
+    default: &'static str,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    /// Reads `metadata.name=a,spec.unschedulable!=true` for objects of `resource`.
+    ///
+    /// # Errors
+    /// 400 if the grammar is wrong or the resource has no such field for selectors.
+    pub fn parse(text: &str, resource: &ResourceDef) -> Result<Self, Status> {
+        let mut terms = Vec::new();
+        for part in split_terms(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let (name, value, equal) = split_term(part).ok_or_else(|| {
+                Status::bad_request(format!(
+                    "invalid selector: '{text}'; can't understand '{part}'"
+                ))
+            })?;
+            let value = unescape(value)?;
+            let (pointer, default) =
+                locate(resource, name).ok_or_else(|| unknown(resource, name))?;
+            terms.push(Term { pointer, default, value, equal });
+        }
+        Ok(Self(terms))
+    }
+
+    /// Whether nothing is required.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one name that is selected, if it is just one.
+    pub fn name(&self) -> Option<&str> {
+        let named = |term: &&Term| term.equal && term.pointer == "/metadata/name";
+        self.0.iter().find(named).map(|term| term.value.as_str())
+    }
+
+    /// Whether the fields of `object` fulfill all conditions.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.0.iter().all(|term| {
+            let is_equal = match object.pointer(term.pointer) {
+                Some(Value::String(text)) if text.is_empty() => term.default == term.value,
+                Some(Value::String(text)) => *text == term.value,
+                Some(Value::Null) | None => term.default == term.value,
+                Some(other) => go(other) == term.value,
+            };
+            is_equal == term.equal
+        })
+    }
+}
+
+fn locate(resource: &ResourceDef, name: &str) -> Option<(&'static str, &'static str)> {
+    match name {
+        "metadata.name" => Some(("/metadata/name", "")),
+        "metadata.namespace" if resource.namespaced || resource.selectable.is_empty() => {
+            Some(("/metadata/namespace", ""))
+        }
+        _ => {
+            let field = resource.selectable.iter().find(|field| field.name == name)?;
+            Some((field.pointer, field.default))
+        }
+    }
+}
+
+/// Resources without conversions of their own use another sentence.
+fn unknown(resource: &ResourceDef, name: &str) -> Status {
+    Status::bad_request(if resource.selectable.is_empty() {
+        format!(
+            "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            quote(name)
+        )
+    } else {
+        format!("field label not supported: {name}")
+    })
+}
+
+/// Splits at commas that no backslash protects.
+fn split_terms(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+/// Name, value and whether they shall be equal. The first operator counts.
+fn split_term(term: &str) -> Option<(&str, &str, bool)> {
+    for (at, _) in term.char_indices() {
+        let rest = &term[at..];
+        for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+            if let Some(value) = rest.strip_prefix(operator) {
+                return Some((&term[..at], value, equal));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> Result<String, Status> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => out.push(c),
+                Some(c) => {
+                    return Err(Status::bad_request(format!(
+                        "invalid field selector: invalid escape sequence: \\{c}"
+                    )));
+                }
+                None => {
+                    return Err(Status::bad_request(
+                        "invalid field selector: invalid escape sequence: \\",
+                    ));
+                }
+            },
+            ',' | '=' => {
+                return Err(Status::bad_request(format!(
+                    "invalid field selector: unescaped character in value: {c}"
+                )));
+            }
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,139 @@
+//! The objects, and what happened to them lately.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::log::{Entry, Log};
+use super::{Event, GroupResource, Key, Op, ResourceDef, resources};
+use crate::Ids;
+
+/// How many changes of one resource a watch may lag behind before it has to start over.
+const DEFAULT_WINDOW: usize = 4096;
+
+/// The revision of a store in which nothing has happened yet.
+const FIRST_REVISION: u64 = 1;
+
+/// The objects of one cluster.
+///
+/// Cloning is cheap beside the objects' size: they are shared. Two stores are equal if they hold the
+/// same objects at the same revision; how far back their watch logs reach does not matter.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(super) ids: Ids,
+    pub(super) resources: Arc<BTreeMap<GroupResource, ResourceDef>>,
+    /// Objects by resource, then by path.
+    pub(super) objects: BTreeMap<GroupResource, Objects>,
+    /// Changes by resource.
+    pub(super) logs: BTreeMap<GroupResource, Log>,
+    /// How often an object of this key has gone, so that its successor is another one.
+    pub(super) graves: BTreeMap<Key, u32>,
+    pub(super) revision: u64,
+    window: usize,
+}
+
+/// Objects of one resource by [`Key::path`], which is the order of etcd's keys.
+pub(super) type Objects = BTreeMap<String, Arc<Value>>;
+
+impl Store {
+    /// A store with the built-in resources and the system's namespaces, which are as old as time.
+    pub fn new(ids: Ids) -> Self {
+        Self::founded(ids, Timestamp::UNIX_EPOCH)
+    }
+
+    /// The same with namespaces made at `now`.
+    pub fn founded(ids: Ids, now: Timestamp) -> Self {
+        let mut store = Self::empty(ids, resources::builtin());
+        resources::found(&mut store, now);
+        store
+    }
+
+    /// A store of these resources, without any object.
+    pub fn empty(ids: Ids, resources: Vec<ResourceDef>) -> Self {
+        let resources = resources.into_iter().map(|def| (def.id.clone(), def)).collect();
+        Self {
+            ids,
+            resources: Arc::new(resources),
+            objects: BTreeMap::new(),
+            logs: BTreeMap::new(),
+            graves: BTreeMap::new(),
+            revision: FIRST_REVISION,
+            window: DEFAULT_WINDOW,
+        }
+    }
+
+    /// The revision: the resourceVersion of whatever changed last.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The registered resources, by group and name.
+    pub fn resources(&self) -> impl Iterator<Item = &ResourceDef> {
+        self.resources.values()
+    }
+
+    /// The definition of a resource, if it is registered.
+    pub fn resource(&self, id: &GroupResource) -> Option<&ResourceDef> {
+        self.resources.get(id)
+    }
+
+    /// The object at `key`.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+        self.objects.get(&key.resource)?.get(&key.path())
+    }
+
+    /// All objects of a resource, by namespace and name.
+    pub fn all(&self, resource: &GroupResource) -> impl Iterator<Item = &Arc<Value>> {
+        self.objects.get(resource).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// How many objects of a resource there are.
+    pub fn count(&self, resource: &GroupResource) -> usize {
+        self.objects.get(resource).map_or(0, BTreeMap::len)
+    }
+
+    /// Makes `event` so. Only events that this store decided, or its original, make sense.
+    pub fn fold(&mut self, event: &Event) {
+        let Event { key, op, revision, object } = event;
+        let at = key.path();
+        let objects = self.objects.entry(key.resource.clone()).or_default();
+        let previous = match op {
+            Op::Added | Op::Modified => objects.insert(at.clone(), object.clone()),
+            Op::Deleted => {
+                *self.graves.entry(key.clone()).or_default() += 1;
+                objects.remove(&at)
+            }
+        };
+        self.revision = *revision;
+        let log = self.logs.entry(key.resource.clone()).or_default();
+        log.push(Entry { revision: *revision, op: *op, at, object: object.clone(), previous });
+        log.keep(self.window);
+    }
+
+    /// Keeps at most `window` changes per resource from now on; older watches have to start over.
+    pub fn set_window(&mut self, window: usize) {
+        self.window = window;
+        self.compact(window);
+    }
+
+    /// Forgets all but the last `keep` changes of every resource, as a compaction of etcd does.
+    pub fn compact(&mut self, keep: usize) {
+        for log in self.logs.values_mut() {
+            log.keep(keep);
+        }
+    }
+}
+
+impl PartialEq for Store {
+    fn eq(&self, other: &Self) -> bool {
+        let objects = |store: &Self| {
+            // A resource whose last object has gone equals one that never had any.
+            let filled = |(_, objects): &(&GroupResource, &Objects)| !objects.is_empty();
+            store.objects.iter().filter(filled).map(|(id, all)| (id.clone(), all.clone())).collect()
+        };
+        let (ours, theirs): (Vec<_>, Vec<_>) = (objects(self), objects(other));
+        self.revision == other.revision && self.graves == other.graves && ours == theirs
+    }
+}

@@ -1,0 +1,78 @@
+//! Strings as Go prints them.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// `text` as Go's `%q` writes it.
+pub(super) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{b}' => out.push_str("\\v"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A JSON value's type in the messages of Go's JSON decoder.
+pub(super) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A JSON value's kind in Go's reflection.
+pub(super) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nil",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    }
+}
+
+/// `value` as Go's `%v` writes it.
+pub(super) fn go(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let elements: Vec<String> = list.iter().map(go).collect();
+            format!("[{}]", elements.join(" "))
+        }
+        Value::Object(map) => go_map(map),
+        other => other.to_string(),
+    }
+}
+
+/// `map` as Go's `%v` writes it.
+pub(super) fn go_map(map: &Map<String, Value>) -> String {
+    let mut entries: Vec<String> =
+        map.iter().map(|(field, value)| format!("{field}:{}", go(value))).collect();
+    entries.sort();
+    format!("map[{}]", entries.join(" "))
+}

@@ -1,0 +1,80 @@
+//! Why a vCenter refuses: the part of the vim25 and vAPI fault catalogue that operations here raise.
+
+use serde::{Deserialize, Serialize};
+
+use super::machine::Power;
+use super::refs::MoRef;
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum VcFault {
+    /// No vCenter of this name is in the world.
+    #[error("no vCenter is called `{0}`")]
+    NoSuchVCenter(String),
+    /// Nothing of this name is in the inventory.
+    #[error("no {kind} is called `{name}`")]
+    NoSuchName {
+        /// What was looked for.
+        kind: String,
+        /// The name.
+        name: String,
+    },
+    /// The object does not exist, or no longer.
+    #[error(
+        "The object 'vim.{kind}:{0}' has already been deleted or has not been completely created",
+        kind = .0.kind.type_name()
+    )]
+    ManagedObjectNotFound(MoRef),
+    /// Wrong power state for the operation.
+    #[error("The attempted operation cannot be performed in the current state ({})", existing.as_str())]
+    InvalidPowerState {
+        /// The state that would do.
+        requested: Option<Power>,
+        /// The state it is in.
+        existing: Power,
+    },
+    /// Wrong state otherwise.
+    #[error("The operation is not allowed in the current state.")]
+    InvalidState,
+    /// The host does not answer.
+    #[error("Unable to communicate with the remote host, since it is disconnected.")]
+    HostNotConnected,
+    /// The name is taken.
+    #[error("The name '{name}' already exists.")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// Who has it.
+        object: MoRef,
+    },
+    /// A directory of a datastore does not exist.
+    #[error("File {0} was not found")]
+    FileNotFound(String),
+    /// An argument makes no sense.
+    #[error("A specified parameter was not correct: {0}")]
+    InvalidArgument(String),
+    /// The object does not do that.
+    #[error("The operation is not supported on the object.")]
+    NotSupported,
+    /// Wrong user or password, or a locked account.
+    #[error("Cannot complete login due to an incorrect user name or password.")]
+    InvalidLogin,
+    /// The session table is full.
+    #[error("the maximum number of sessions has been reached")]
+    TooManySessions,
+    /// No live session.
+    #[error("The session is not authenticated.")]
+    NotAuthenticated,
+    /// A tag or category does not exist.
+    #[error("no tag or category has the id '{0}'")]
+    TagNotFound(String),
+    /// A tag or category of this name exists.
+    #[error("a tag or category called '{0}' already exists")]
+    TagExists(String),
+    /// The tag cannot be attached there.
+    #[error("{0}")]
+    TagNotAttachable(String),
+    /// The vCenter is stopped.
+    #[error("the vCenter is stopped")]
+    Stopped,
+}

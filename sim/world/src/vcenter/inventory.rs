@@ -1,0 +1,330 @@
+//! The inventory tree with an index for every lookup that clients do.
+//!
+//! Objects change only through [`Inventory::fold`], which keeps the back references (children,
+//! machines of a host, of a pool, …), the indexes and the journal in step. No lookup scans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::entity::{Data, Entity, HostConnection};
+use super::journal::{Journal, Touch};
+use super::machine::{Config, Connection, Guest, GuestPlan, Machine, Power};
+use super::refs::{Kind, MoRef};
+use crate::Time;
+
+/// A change of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// It came into being.
+    Created(Box<Entity>),
+    /// It is gone.
+    Removed,
+    /// It has a new name.
+    Renamed(String),
+    /// It hangs in another folder.
+    Moved(MoRef),
+    /// A machine's power changed.
+    Power {
+        /// The new state.
+        power: Power,
+        /// When it was powered on, if it was.
+        booted: Option<Time>,
+        /// The number of the boot.
+        boot: u32,
+    },
+    /// A machine's manageability changed.
+    Connection(Connection),
+    /// A machine runs on another host or in another pool.
+    Placed {
+        /// The host.
+        host: MoRef,
+        /// The pool.
+        pool: Option<MoRef>,
+    },
+    /// The guest reports something else.
+    Guest(Box<Guest>),
+    /// The guest will report something else after its next boot.
+    Plan(Box<GuestPlan>),
+    /// A machine's configuration changed.
+    Config(Box<Config>),
+    /// A host's connection to vCenter changed.
+    HostConnection(HostConnection),
+    /// A host entered or left maintenance mode.
+    Maintenance(bool),
+}
+
+/// Every index that a search needs.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Indexes {
+    bios: BTreeMap<Uuid, BTreeSet<MoRef>>,
+    instance: BTreeMap<Uuid, BTreeSet<MoRef>>,
+    hardware: BTreeMap<Uuid, BTreeSet<MoRef>>,
+    dns: BTreeMap<String, BTreeSet<MoRef>>,
+    address: BTreeMap<IpAddr, BTreeSet<MoRef>>,
+    child: BTreeMap<(MoRef, String), MoRef>,
+    machine_name: BTreeMap<String, BTreeSet<MoRef>>,
+}
+
+/// The objects of one vCenter.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<MoRef, Entity>", into = "BTreeMap<MoRef, Entity>")]
+pub struct Inventory {
+    objects: BTreeMap<MoRef, Entity>,
+    indexes: Indexes,
+    journal: Journal,
+}
+
+impl PartialEq for Inventory {
+    fn eq(&self, other: &Self) -> bool {
+        self.objects == other.objects && self.indexes == other.indexes
+    }
+}
+
+impl From<Inventory> for BTreeMap<MoRef, Entity> {
+    fn from(inventory: Inventory) -> Self {
+        inventory.objects
+    }
+}
+
+impl From<BTreeMap<MoRef, Entity>> for Inventory {
+    fn from(objects: BTreeMap<MoRef, Entity>) -> Self {
+        let mut inventory = Self { objects, ..Self::default() };
+        let ids: Vec<MoRef> = inventory.objects.keys().copied().collect();
+        for id in ids {
+            inventory.index(id, true);
+        }
+        inventory
+    }
+}
+
+impl Inventory {
+    /// The object, if it exists.
+    pub fn get(&self, id: MoRef) -> Option<&Entity> {
+        self.objects.get(&id)
+    }
+
+    /// The machine, if it exists and is one.
+    pub fn machine(&self, id: MoRef) -> Option<&Machine> {
+        self.get(id)?.machine()
+    }
+
+    /// All objects in id order.
+    pub fn iter(&self) -> impl Iterator<Item = (MoRef, &Entity)> {
+        self.objects.iter().map(|(id, entity)| (*id, entity))
+    }
+
+    /// All objects of one kind in id order.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (MoRef, &Entity)> {
+        self.objects
+            .range(MoRef::new(kind, 0)..=MoRef::new(kind, u32::MAX))
+            .map(|(id, entity)| (*id, entity))
+    }
+
+    /// All machines in id order.
+    pub fn machines(&self) -> impl Iterator<Item = (MoRef, &Entity, &Machine)> {
+        self.of_kind(Kind::Machine)
+            .filter_map(|(id, entity)| entity.machine().map(|machine| (id, entity, machine)))
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether there is nothing at all.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Which property of which object changed when.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Machines with this BIOS UUID whose configuration is loaded, lowest number first.
+    pub fn by_bios_uuid(&self, uuid: Uuid) -> impl Iterator<Item = MoRef> + '_ {
+        self.indexes.bios.get(&uuid).into_iter().flatten().copied()
+    }
+
+    /// Machines with this instance UUID whose configuration is loaded.
+    pub fn by_instance_uuid(&self, uuid: Uuid) -> impl Iterator<Item = MoRef> + '_ {
+        self.indexes.instance.get(&uuid).into_iter().flatten().copied()
+    }
+
+    /// Hosts with this hardware UUID.
+    pub fn by_hardware_uuid(&self, uuid: Uuid) -> impl Iterator<Item = MoRef> + '_ {
+        self.indexes.hardware.get(&uuid).into_iter().flatten().copied()
+    }
+
+    /// Machines whose guest reports this host name, in any case; hosts by name.
+    pub fn by_dns_name(&self, name: &str) -> impl Iterator<Item = MoRef> + '_ {
+        self.indexes.dns.get(&name.to_lowercase()).into_iter().flatten().copied()
+    }
+
+    /// Machines whose guest reports this address.
+    pub fn by_address(&self, address: IpAddr) -> impl Iterator<Item = MoRef> + '_ {
+        self.indexes.address.get(&address).into_iter().flatten().copied()
+    }
+
+    /// Machines of this name, lowest number first.
+    pub fn by_machine_name(&self, name: &str) -> impl Iterator<Item = MoRef> + '_ {
+        self.indexes.machine_name.get(name).into_iter().flatten().copied()
+    }
+
+    /// The child of `parent` called `name`.
+    pub fn child(&self, parent: MoRef, name: &str) -> Option<MoRef> {
+        self.indexes.child.get(&(parent, name.to_owned())).copied()
+    }
+
+    /// The object's parents, nearest first, up to the root folder.
+    pub fn ancestors(&self, id: MoRef) -> impl Iterator<Item = MoRef> + '_ {
+        std::iter::successors(self.get(id).and_then(|it| it.parent), |up| {
+            self.get(*up).and_then(|it| it.parent)
+        })
+    }
+
+    /// The datacenter the object is in.
+    pub fn datacenter_of(&self, id: MoRef) -> Option<MoRef> {
+        std::iter::once(id).chain(self.ancestors(id)).find(|up| up.kind == Kind::Datacenter)
+    }
+
+    /// Journals a change of something that is no inventory object but can be watched, a task.
+    pub(super) fn note(&mut self, id: MoRef, touch: Touch) {
+        self.journal.push(id, touch);
+    }
+
+    /// Carries out a change that was decided to be possible.
+    pub(super) fn fold(&mut self, id: MoRef, change: &Change) {
+        match change {
+            Change::Created(entity) => {
+                self.objects.insert(id, (**entity).clone());
+                self.index(id, true);
+                self.relink(id, &BTreeSet::new());
+                self.journal.push(id, Touch::Created);
+            }
+            Change::Removed => {
+                let holders = self.holders(id);
+                self.index(id, false);
+                self.objects.remove(&id);
+                self.relink(id, &holders);
+                self.journal.push(id, Touch::Removed);
+            }
+            _ => {
+                let holders = self.holders(id);
+                let paths = self.edit(id, change);
+                self.relink(id, &holders);
+                let moved = matches!(change, Change::Placed { .. } | Change::Moved(_));
+                if !paths.is_empty() {
+                    let touch = if moved { Touch::Moved(paths) } else { Touch::Changed(paths) };
+                    self.journal.push(id, touch);
+                }
+            }
+        }
+    }
+
+    /// Changes the object itself; returns the property paths that changed.
+    fn edit(&mut self, id: MoRef, change: &Change) -> Vec<&'static str> {
+        self.index(id, false);
+        let mut paths = Vec::new();
+        if let Some(entity) = self.objects.get_mut(&id) {
+            paths = super::edit::apply(entity, change);
+        }
+        self.index(id, true);
+        paths
+    }
+
+    /// Adds the object to every index, or takes it out.
+    fn index(&mut self, id: MoRef, present: bool) {
+        let Some(entity) = self.objects.get(&id) else { return };
+        let indexes = &mut self.indexes;
+        if let Some(parent) = entity.parent {
+            let key = (parent, entity.name.clone());
+            if present {
+                indexes.child.insert(key, id);
+            } else {
+                indexes.child.remove(&key);
+            }
+        }
+        match &entity.data {
+            Data::Machine(machine) => {
+                put(&mut indexes.machine_name, entity.name.clone(), id, present);
+                if let Some(uuid) = machine.searchable_uuid() {
+                    put(&mut indexes.bios, uuid, id, present);
+                }
+                if machine.connection.has_config() {
+                    put(&mut indexes.instance, machine.config.instance_uuid, id, present);
+                }
+                if let Some(name) = &machine.guest.host_name {
+                    put(&mut indexes.dns, name.to_lowercase(), id, present);
+                }
+                for address in machine.guest.addresses().collect::<BTreeSet<_>>() {
+                    put(&mut indexes.address, address, id, present);
+                }
+            }
+            Data::Host { uuid, .. } => {
+                put(&mut indexes.hardware, *uuid, id, present);
+                put(&mut indexes.dns, entity.name.to_lowercase(), id, present);
+            }
+            _ => {}
+        }
+    }
+
+    /// The objects that list this one: its folder, host, pool, datastore and networks.
+    fn holders(&self, id: MoRef) -> BTreeSet<MoRef> {
+        let Some(entity) = self.objects.get(&id) else { return BTreeSet::new() };
+        let mut holders: BTreeSet<MoRef> = entity.parent.into_iter().collect();
+        if let Data::Machine(machine) = &entity.data {
+            holders.extend([machine.host, machine.datastore]);
+            holders.extend(machine.pool);
+            holders.extend(machine.config.cards.iter().map(|card| card.network));
+        }
+        holders
+    }
+
+    /// Takes the object out of the lists of holders it left, and puts it into those of new ones.
+    fn relink(&mut self, id: MoRef, before: &BTreeSet<MoRef>) {
+        let after = self.holders(id);
+        for holder in before.symmetric_difference(&after) {
+            let Some(entity) = self.objects.get_mut(holder) else { continue };
+            if let Some((members, path)) = members(&mut entity.data, id.kind) {
+                if after.contains(holder) {
+                    members.insert(id);
+                } else {
+                    members.remove(&id);
+                }
+                self.journal.push(*holder, Touch::Changed(vec![path]));
+            }
+        }
+    }
+}
+
+/// The list in which a holder keeps objects of `kind`, and the property that shows it.
+fn members(data: &mut Data, kind: Kind) -> Option<(&mut BTreeSet<MoRef>, &'static str)> {
+    match (data, kind) {
+        (Data::Folder { children }, _) => Some((children, "childEntity")),
+        (Data::Compute { hosts, .. }, Kind::Host) => Some((hosts, "host")),
+        (Data::Pool { pools, .. }, Kind::Pool) => Some((pools, "resourcePool")),
+        (
+            Data::Pool { machines, .. }
+            | Data::Host { machines, .. }
+            | Data::Datastore { machines, .. }
+            | Data::Network { machines, .. },
+            Kind::Machine,
+        ) => Some((machines, "vm")),
+        _ => None,
+    }
+}
+
+fn put<K: Ord>(index: &mut BTreeMap<K, BTreeSet<MoRef>>, key: K, id: MoRef, present: bool) {
+    if present {
+        index.entry(key).or_default().insert(id);
+    } else if let Some(ids) = index.get_mut(&key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            index.remove(&key);
+        }
+    }
+}

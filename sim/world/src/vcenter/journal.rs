@@ -1,0 +1,103 @@
+//! Which property of which object changed when: what property filters read instead of the inventory.
+
+use std::collections::VecDeque;
+
+use super::refs::MoRef;
+
+/// What happened to an object, as a property filter sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// It came into being.
+    Created,
+    /// It is gone.
+    Removed,
+    /// It hangs or runs elsewhere now; the paths changed, and so may membership in views.
+    Moved(Vec<&'static str>),
+    /// These property paths changed. A path covers what lies below it.
+    Changed(Vec<&'static str>),
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The version after this change.
+    pub version: u64,
+    /// The object.
+    pub object: MoRef,
+    /// What happened to it.
+    pub touch: Touch,
+}
+
+/// Entries kept at least; a reader further behind must start over.
+const KEPT: usize = 262_144;
+
+/// A bounded log of property changes with consecutive versions.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    head: u64,
+    entries: VecDeque<Entry>,
+}
+
+impl Journal {
+    /// The version of the newest change; 0 before the first.
+    pub fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// Records a change.
+    pub(super) fn push(&mut self, object: MoRef, touch: Touch) {
+        self.head += 1;
+        self.entries.push_back(Entry { version: self.head, object, touch });
+        if self.entries.len() > KEPT {
+            self.entries.pop_front();
+        }
+    }
+
+    /// The changes after `version`, oldest first; `None` when they are no longer all there.
+    pub fn since(&self, version: u64) -> Option<impl Iterator<Item = &Entry>> {
+        let first_kept = self.head - self.entries.len() as u64;
+        if version > self.head || version < first_kept {
+            return None;
+        }
+        let skip = usize::try_from(version - first_kept).ok()?;
+        Some(self.entries.range(skip..))
+    }
+}
+
+/// Whether a change of `changed` touches the property `asked`: one lies at or below the other.
+pub fn touches(changed: &str, asked: &str) -> bool {
+    let (short, long) =
+        if changed.len() <= asked.len() { (changed, asked) } else { (asked, changed) };
+    long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vcenter::refs::Kind;
+
+    #[test]
+    fn a_path_touches_what_lies_above_and_below() {
+        for (changed, asked, want) in [
+            ("guest.net", "guest.net", true),
+            ("guest.net", "guest", true),
+            ("guest", "guest.net", true),
+            ("guest.net", "guest.network", false),
+            ("config.hardware.device", "config.hardware.device[4000]", true),
+            ("runtime.powerState", "summary.runtime.powerState", false),
+        ] {
+            assert_eq!(touches(changed, asked), want, "{changed} {asked}");
+        }
+    }
+
+    #[test]
+    fn a_reader_too_far_behind_is_told() {
+        let mut journal = Journal::default();
+        for _ in 0..KEPT + 2 {
+            journal.push(MoRef::new(Kind::Machine, 1), Touch::Created);
+        }
+        assert!(journal.since(1).is_none());
+        assert_eq!(journal.since(2).map(Iterator::count), Some(KEPT));
+        assert!(journal.since(journal.head() + 1).is_none());
+    }
+}

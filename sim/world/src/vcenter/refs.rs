@@ -1,0 +1,167 @@
+//! Managed object references: a kind and a number, written the way vCenter writes them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Which of a datacenter's trees a folder belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum FolderKind {
+    /// The root folder and folders of datacenters: `group-d1`.
+    Datacenters,
+    /// Machines and templates: `group-v3`.
+    Machines,
+    /// Clusters and standalone hosts: `group-h4`.
+    Hosts,
+    /// Datastores: `group-s5`.
+    Datastores,
+    /// Networks: `group-n6`.
+    Networks,
+}
+
+/// The type of an inventory object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// `Folder`
+    Folder(FolderKind),
+    /// `Datacenter`
+    Datacenter,
+    /// `ClusterComputeResource`
+    Cluster,
+    /// `ComputeResource` of one standalone host
+    Standalone,
+    /// `HostSystem`
+    Host,
+    /// `ResourcePool`
+    Pool,
+    /// `Datastore`
+    Datastore,
+    /// `Network`
+    Network,
+    /// `VirtualMachine`
+    Machine,
+    /// `Task`
+    Task,
+}
+
+impl Kind {
+    const ALL: [Self; 14] = [
+        Self::Folder(FolderKind::Datacenters),
+        Self::Folder(FolderKind::Machines),
+        Self::Folder(FolderKind::Hosts),
+        Self::Folder(FolderKind::Datastores),
+        Self::Folder(FolderKind::Networks),
+        Self::Datacenter,
+        Self::Cluster,
+        Self::Standalone,
+        Self::Host,
+        Self::Pool,
+        Self::Datastore,
+        Self::Network,
+        Self::Machine,
+        Self::Task,
+    ];
+
+    /// The vim25 type name.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::Folder(_) => "Folder",
+            Self::Datacenter => "Datacenter",
+            Self::Cluster => "ClusterComputeResource",
+            Self::Standalone => "ComputeResource",
+            Self::Host => "HostSystem",
+            Self::Pool => "ResourcePool",
+            Self::Datastore => "Datastore",
+            Self::Network => "Network",
+            Self::Machine => "VirtualMachine",
+            Self::Task => "Task",
+        }
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Folder(FolderKind::Datacenters) => "group-d",
+            Self::Folder(FolderKind::Machines) => "group-v",
+            Self::Folder(FolderKind::Hosts) => "group-h",
+            Self::Folder(FolderKind::Datastores) => "group-s",
+            Self::Folder(FolderKind::Networks) => "group-n",
+            Self::Datacenter => "datacenter-",
+            Self::Cluster => "domain-c",
+            Self::Standalone => "domain-s",
+            Self::Host => "host-",
+            Self::Pool => "resgroup-",
+            Self::Datastore => "datastore-",
+            Self::Network => "network-",
+            Self::Machine => "vm-",
+            Self::Task => "task-",
+        }
+    }
+}
+
+/// A reference to an inventory object of one vCenter: `vm-17`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct MoRef {
+    /// The type.
+    pub kind: Kind,
+    /// The number from the vCenter's one counter.
+    pub number: u32,
+}
+
+impl MoRef {
+    /// The reference of `kind` with this number.
+    pub fn new(kind: Kind, number: u32) -> Self {
+        Self { kind, number }
+    }
+
+    /// Reads an id such as `vm-17`. `None` for ids that no inventory object has.
+    pub fn parse(id: &str) -> Option<Self> {
+        Kind::ALL.into_iter().find_map(|kind| {
+            let digits = id.strip_prefix(kind.prefix())?;
+            let canonical = digits == "0" || !digits.starts_with(['0', '+']);
+            canonical.then(|| digits.parse().ok()).flatten().map(|number| Self { kind, number })
+        })
+    }
+}
+
+impl fmt::Display for MoRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.kind.prefix(), self.number)
+    }
+}
+
+impl From<MoRef> for String {
+    fn from(reference: MoRef) -> Self {
+        reference.to_string()
+    }
+}
+
+impl TryFrom<String> for MoRef {
+    type Error = String;
+
+    fn try_from(id: String) -> Result<Self, Self::Error> {
+        Self::parse(&id).ok_or_else(|| format!("`{id}` is no managed object id"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_read_back_as_written() {
+        for kind in Kind::ALL {
+            let reference = MoRef::new(kind, 17);
+            assert_eq!(MoRef::parse(&reference.to_string()), Some(reference));
+        }
+    }
+
+    #[test]
+    fn what_is_no_id_is_refused() {
+        for id in
+            ["", "vm", "vm-", "vm-x", "vm-017", "vm-+1", "pod-3", "group-x1", "vm-99999999999"]
+        {
+            assert_eq!(MoRef::parse(id), None, "{id}");
+        }
+    }
+}

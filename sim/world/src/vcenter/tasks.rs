@@ -1,0 +1,136 @@
+//! Tasks: operations that a vCenter accepts at once and carries out later.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::fault::VcFault;
+use super::refs::MoRef;
+use crate::Time;
+
+/// Settings of a machine to create or reconfigure. Absent parts stay or take defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct MachineSpec {
+    /// Inventory name.
+    pub name: Option<String>,
+    /// BIOS UUID.
+    pub uuid: Option<Uuid>,
+    /// Virtual processors.
+    pub cpus: Option<u32>,
+    /// Memory in MiB.
+    pub memory_mib: Option<u32>,
+    /// Guest operating system id.
+    pub guest_id: Option<String>,
+    /// Free text.
+    pub annotation: Option<String>,
+    /// Advanced settings to merge in; an empty value deletes the key.
+    pub extra: BTreeMap<String, String>,
+    /// Host name that the guest will report.
+    pub host_name: Option<String>,
+    /// Addresses that the guest will report on its first card.
+    pub addresses: Option<Vec<IpAddr>>,
+}
+
+/// What a task does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// `PowerOnVM_Task`
+    PowerOn,
+    /// `PowerOffVM_Task`
+    PowerOff,
+    /// `SuspendVM_Task`
+    Suspend,
+    /// `ResetVM_Task`
+    Reset,
+    /// `Destroy_Task`
+    Destroy,
+    /// `Rename_Task`
+    Rename(String),
+    /// `ReconfigVM_Task`
+    Reconfigure(Box<MachineSpec>),
+    /// `CreateVM_Task`
+    Create {
+        /// Settings.
+        spec: Box<MachineSpec>,
+        /// Resource pool.
+        pool: MoRef,
+        /// Host; any connected one of the pool's cluster otherwise.
+        host: Option<MoRef>,
+    },
+    /// `RelocateVM_Task`
+    Relocate {
+        /// The new host.
+        host: MoRef,
+        /// The new pool; the root pool of the host's cluster otherwise.
+        pool: Option<MoRef>,
+    },
+    /// `SearchDatastore_Task` in this directory of a datastore.
+    SearchDatastore(String),
+}
+
+impl Work {
+    /// The operation's name, as in `TaskInfo.name`.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::PowerOn => "PowerOnVM_Task",
+            Self::PowerOff => "PowerOffVM_Task",
+            Self::Suspend => "SuspendVM_Task",
+            Self::Reset => "ResetVM_Task",
+            Self::Destroy => "Destroy_Task",
+            Self::Rename(_) => "Rename_Task",
+            Self::Reconfigure(_) => "ReconfigVM_Task",
+            Self::Create { .. } => "CreateVM_Task",
+            Self::Relocate { .. } => "RelocateVM_Task",
+            Self::SearchDatastore(_) => "SearchDatastore_Task",
+        }
+    }
+
+    /// `TaskInfo.descriptionId`.
+    pub fn description_id(&self) -> &'static str {
+        match self {
+            Self::PowerOn => "VirtualMachine.powerOn",
+            Self::PowerOff => "VirtualMachine.powerOff",
+            Self::Suspend => "VirtualMachine.suspend",
+            Self::Reset => "VirtualMachine.reset",
+            Self::Destroy => "VirtualMachine.destroy",
+            Self::Rename(_) => "ManagedEntity.rename",
+            Self::Reconfigure(_) => "VirtualMachine.reconfigure",
+            Self::Create { .. } => "Folder.createVm",
+            Self::Relocate { .. } => "VirtualMachine.relocate",
+            Self::SearchDatastore(_) => "host.DatastoreBrowser.search",
+        }
+    }
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Progress {
+    /// Accepted.
+    Running,
+    /// Done, with the object it made, if any.
+    Success(Option<MoRef>),
+    /// Failed.
+    Error(VcFault),
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// What it does.
+    pub work: Work,
+    /// To what.
+    pub entity: MoRef,
+    /// The name of that.
+    pub entity_name: String,
+    /// Who asked.
+    pub user: String,
+    /// How far it is.
+    pub progress: Progress,
+    /// When it was accepted.
+    pub queued: Time,
+    /// When it ended.
+    pub completed: Option<Time>,
+}

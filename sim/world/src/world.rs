@@ -1,0 +1,348 @@
+//! The world: one state, one log, and one way to change it.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::act::Act;
+use crate::command::Command;
+use crate::completion::{Completion, Step, Timing};
+use crate::log::{Log, Retain};
+use crate::reactions::{Held, Kubelet, Reaction};
+use crate::vcenter::{MoRef, VCenter, VcEvent, VcFault};
+use crate::{Ids, Time, objects};
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Event {
+    /// An object of the workload cluster changed.
+    Cluster(objects::Event),
+    /// A vCenter was added.
+    VCenterAdded {
+        /// Its name.
+        vcenter: String,
+        /// What it is.
+        with: Box<VCenter>,
+    },
+    /// Something happened in a vCenter.
+    VCenter {
+        /// Which.
+        vcenter: String,
+        /// What.
+        event: VcEvent,
+    },
+    /// A reaction will happen.
+    Scheduled {
+        /// Its number.
+        id: u64,
+        /// When, or `None` if somebody has to tell it to.
+        at: Option<Time>,
+        /// What it waits for.
+        held: Option<Held>,
+        /// The reaction.
+        reaction: Reaction,
+    },
+    /// A reaction happened or was told to.
+    Unscheduled {
+        /// Its number.
+        id: u64,
+        /// When it was due.
+        at: Option<Time>,
+    },
+    /// A kubelet started, stopped or was added.
+    KubeletSet {
+        /// Its node.
+        node: String,
+        /// What it is now; `None` when its machine is gone.
+        kubelet: Option<Kubelet>,
+    },
+    /// A kubelet renewed its lease.
+    KubeletBeat {
+        /// Its node.
+        node: String,
+    },
+    /// When a step ends was changed.
+    TimingSet {
+        /// The step.
+        step: Step,
+        /// When it ends.
+        completion: Completion,
+    },
+    /// How often kubelets report was changed.
+    HeartbeatsSet(Option<Duration>),
+}
+
+/// Why the world refused a command.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The object store refused.
+    #[error("the cluster refused: {0}")]
+    Cluster(objects::Status),
+    /// A vCenter refused.
+    #[error("{0}")]
+    VCenter(#[from] VcFault),
+}
+
+/// What a command answered.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing to say.
+    Done,
+    /// The object store's answer.
+    Object(objects::Reply),
+    /// The token of a new session.
+    Session(String),
+    /// A task or a machine.
+    Reference(MoRef),
+    /// The id of a new tag or category.
+    Id(String),
+}
+
+/// An accepted command: what it answered and what happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// The answer.
+    pub outcome: Outcome,
+    /// What happened, in order. Empty when nothing changed.
+    pub events: Vec<Event>,
+}
+
+/// Everything that is the case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub(crate) epoch: Timestamp,
+    pub(crate) ids: Ids,
+    /// The vCenters by name.
+    pub vcenters: BTreeMap<String, VCenter>,
+    /// Objects of the workload cluster.
+    pub cluster: objects::Store,
+    /// Kubelets by node name.
+    pub kubelets: BTreeMap<String, Kubelet>,
+    /// When steps end.
+    pub timing: Timing,
+    /// Interval of kubelet leases.
+    #[serde(with = "crate::duration::option")]
+    pub heartbeats: Option<Duration>,
+    #[serde(with = "timers")]
+    pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
+    pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
+    pub(crate) last_timer: u64,
+    /// The latest moment at which anything was applied; time does not run backwards.
+    pub(crate) latest: Time,
+}
+
+impl State {
+    fn new(epoch: Timestamp, seed: u64) -> Self {
+        let ids = Ids::new(seed);
+        Self {
+            epoch,
+            ids,
+            vcenters: BTreeMap::new(),
+            cluster: objects::Store::founded(ids, epoch),
+            kubelets: BTreeMap::new(),
+            timing: Timing::default(),
+            heartbeats: Some(Duration::from_secs(10)),
+            timers: BTreeMap::new(),
+            held: BTreeMap::new(),
+            last_timer: 0,
+            latest: Time::ZERO,
+        }
+    }
+
+    /// The wall-clock reading at the moment the world began.
+    pub fn epoch(&self) -> Timestamp {
+        self.epoch
+    }
+
+    /// How long the world has lived.
+    pub fn age(&self) -> Duration {
+        self.latest.since_start()
+    }
+
+    /// Where identifiers come from.
+    pub fn ids(&self) -> Ids {
+        self.ids
+    }
+
+    /// A vCenter by name.
+    pub fn vcenter(&self, name: &str) -> Option<&VCenter> {
+        self.vcenters.get(name)
+    }
+
+    /// When something happens by itself, if nothing is applied until then.
+    pub fn next_timer(&self) -> Option<Time> {
+        let scheduled = self.timers.keys().next().map(|(at, _)| *at);
+        let expiring = self.vcenters.values().filter_map(VCenter::next_timer).min();
+        scheduled.into_iter().chain(expiring).min()
+    }
+
+    /// Carries out what happened.
+    pub(crate) fn fold(&mut self, event: &Event) {
+        match event {
+            Event::Cluster(event) => self.cluster.fold(event),
+            Event::VCenterAdded { vcenter, with } => {
+                self.vcenters.insert(vcenter.clone(), (**with).clone());
+            }
+            Event::VCenter { vcenter, event } => {
+                if let Some(vcenter) = self.vcenters.get_mut(vcenter) {
+                    vcenter.fold(event);
+                }
+            }
+            Event::Scheduled { id, at, held, reaction } => {
+                self.last_timer = *id;
+                match (at, held) {
+                    (Some(at), _) => {
+                        self.timers.insert((*at, *id), reaction.clone());
+                    }
+                    (None, Some(held)) => {
+                        self.held.insert(*id, (held.clone(), reaction.clone()));
+                    }
+                    (None, None) => {}
+                }
+            }
+            Event::Unscheduled { id, at } => {
+                match at {
+                    Some(at) => self.timers.remove(&(*at, *id)),
+                    None => self.held.remove(id).map(|(_, reaction)| reaction),
+                };
+            }
+            Event::KubeletSet { node, kubelet } => {
+                match kubelet {
+                    Some(kubelet) => self.kubelets.insert(node.clone(), kubelet.clone()),
+                    None => self.kubelets.remove(node),
+                };
+            }
+            Event::KubeletBeat { node } => {
+                if let Some(kubelet) = self.kubelets.get_mut(node) {
+                    kubelet.beats += 1;
+                }
+            }
+            Event::TimingSet { step, completion } => {
+                self.timing.steps.insert(*step, *completion);
+            }
+            Event::HeartbeatsSet(every) => self.heartbeats = *every,
+        }
+    }
+}
+
+/// The simulated truth: a [`State`] and the log of how it came about.
+#[derive(Clone, Debug)]
+pub struct World {
+    state: State,
+    log: Log,
+}
+
+impl Deref for World {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl World {
+    /// An empty world that began at `epoch`.
+    pub fn new(epoch: Timestamp, seed: u64) -> Self {
+        Self { state: State::new(epoch, seed), log: Log::new(Retain::Nothing) }
+    }
+
+    /// Decides how much of the log is kept from now on. See [`Retain`].
+    pub fn retain(&mut self, retain: Retain) {
+        self.log = Log::starting_from(retain, &self.state);
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// What is the case now.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// A world that goes on from a snapshot.
+    pub fn restore(state: State) -> Self {
+        Self { state, log: Log::new(Retain::Nothing) }
+    }
+
+    /// When steps end, before anything has happened.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.state.timing = timing;
+    }
+
+    /// Carries out `command` at `now`, or refuses it and changes nothing.
+    ///
+    /// Reactions that were due before `now` happen first.
+    ///
+    /// # Errors
+    /// The fault that the asked side answers with.
+    pub fn apply(&mut self, now: Time, command: Command) -> Result<Applied, Fault> {
+        let mut events = self.advance(now);
+        let now = now.max(self.state.latest);
+        let mut act = Act::new(&mut self.state, now);
+        let result = act.carry_out(command);
+        let acted = act.into_events();
+        debug_assert!(
+            result.is_ok()
+                || acted
+                    .iter()
+                    .all(|event| matches!(event, Event::VCenter { event: VcEvent::Login(_), .. })),
+            "a refused command changed something: {acted:?}"
+        );
+        self.log.append(now, &acted);
+        events.extend(acted);
+        result.map(|outcome| Applied { outcome, events })
+    }
+
+    /// Lets everything happen that is due by `now`, each at its own time.
+    pub fn advance(&mut self, now: Time) -> Vec<Event> {
+        let mut all = Vec::new();
+        while let Some(due) = self.state.next_timer().filter(|due| *due <= now) {
+            let at = due.max(self.state.latest);
+            let mut act = Act::new(&mut self.state, at);
+            act.react();
+            let events = act.into_events();
+            self.log.append(at, &events);
+            all.extend(events);
+        }
+        self.state.latest = self.state.latest.max(now);
+        all
+    }
+
+    /// Adds a vCenter, as a topology does.
+    pub(crate) fn add_vcenter(&mut self, name: &str, vcenter: VCenter) {
+        let event = Event::VCenterAdded { vcenter: name.to_owned(), with: Box::new(vcenter) };
+        self.state.fold(&event);
+        self.log.append(Time::ZERO, std::slice::from_ref(&event));
+    }
+}
+
+/// Timers as a list: JSON objects have only text keys.
+mod timers {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::Time;
+    use crate::reactions::Reaction;
+
+    pub(super) fn serialize<S: Serializer>(
+        timers: &BTreeMap<(Time, u64), Reaction>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        timers.iter().collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<(Time, u64), Reaction>, D::Error> {
+        Ok(Vec::<((Time, u64), Reaction)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
