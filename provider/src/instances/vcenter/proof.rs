@@ -116,7 +116,7 @@ fn again(shared: &Shared, node: &NodeIdentity) {
             tracked.absent_since = None;
             tracked.gone = None;
         }
-        state.start_attempt(&node.name, effects);
+        state.start_attempt(&node.name, Instant::now(), effects);
     });
 }
 

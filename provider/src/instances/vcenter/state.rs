@@ -10,6 +10,9 @@ use tokio::time::Instant;
 use super::{machine::Machine, zone_reader::ZoneCache};
 use crate::model::{MachineId, NodeIdentity, Unknown};
 
+/// How long "not here" of one vCenter is believed while another one is in trouble.
+const ABSENCE_HOLDS: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Index of a vCenter in the backend's list.
 pub(super) type VcenterIndex = usize;
 
@@ -50,6 +53,8 @@ pub(super) struct Tracked {
     pub failure: Option<Unknown>,
     /// When all vCenters first said, without error, that they show no such machine.
     pub absent_since: Option<Instant>,
+    /// vCenters that did not show it, and when they said so.
+    pub absent_in: BTreeMap<VcenterIndex, Instant>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
 }
@@ -136,6 +141,7 @@ impl State {
                 attempt: None,
                 failure: None,
                 absent_since: None,
+                absent_in: BTreeMap::new(),
                 gone: None,
             },
         );
@@ -167,7 +173,9 @@ impl State {
     }
 
     /// Begins a round of asking, unless one is under way.
-    pub(super) fn start_attempt(&mut self, name: &str, effects: &mut Effects) {
+    ///
+    /// While one vCenter is in trouble, the others are not asked again and again for a machine that may be in it.
+    pub(super) fn start_attempt(&mut self, name: &str, now: Instant, effects: &mut Effects) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         if tracked.attempt.is_some() {
             return;
@@ -186,14 +194,21 @@ impl State {
             candidates,
         };
         tracked.failure = None;
+        let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;
+        let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.troubled);
+        let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = (0..self.vcenters.len())
+            .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
+        for index in &waiting {
+            self.vcenters[*index].pending.insert(name.to_owned(), request.clone());
+            effects.join.insert(*index);
+        }
         tracked.attempt = Some(Attempt {
             number: self.attempts,
-            waiting: (0..self.vcenters.len()).collect(),
-            answers: BTreeMap::new(),
+            answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
+            waiting,
         });
-        for (index, vcenter) in self.vcenters.iter_mut().enumerate() {
-            vcenter.pending.insert(name.to_owned(), request.clone());
-            effects.join.insert(index);
+        if tracked.attempt.as_ref().is_some_and(|attempt| attempt.waiting.is_empty()) {
+            self.decide(name, now, effects);
         }
     }
 
@@ -224,6 +239,11 @@ impl State {
             return;
         };
         attempt.waiting.remove(&vcenter);
+        if outcome == Outcome::Absent {
+            tracked.absent_in.insert(vcenter, now);
+        } else {
+            tracked.absent_in.remove(&vcenter);
+        }
         attempt.answers.insert(vcenter, outcome);
         if attempt.waiting.is_empty() {
             self.decide(name, now, effects);
@@ -349,7 +369,7 @@ impl State {
         if is_news && is_other {
             tracing::warn!(node = %name, machine = %machine, "the reference stands for another machine now");
             self.unlink(&name, effects);
-            self.start_attempt(&name, effects);
+            self.start_attempt(&name, Instant::now(), effects);
         } else if is_news {
             effects.changed.insert(name);
         }
