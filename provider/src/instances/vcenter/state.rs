@@ -55,6 +55,8 @@ pub(super) struct Tracked {
     pub absent_since: Option<Instant>,
     /// vCenters that did not show it, and when they said so.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
+    /// Until when a machine that this login cannot see is not asked about again.
+    pub hidden_until: Option<Instant>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
 }
@@ -142,6 +144,7 @@ impl State {
                 failure: None,
                 absent_since: None,
                 absent_in: BTreeMap::new(),
+                hidden_until: None,
                 gone: None,
             },
         );
