@@ -7,4 +7,5 @@
 
 mod cluster;
 mod scenarios;
+mod tls;
 mod vcenter;
