@@ -252,6 +252,9 @@ fn run_sweep(out: &mut impl Write, sample: Option<usize>, seed: u64) -> anyhow::
             writeln!(out, "    {violation}")?;
         }
     }
+    for idle in &result.idle {
+        writeln!(out, "never fired: {idle}")?;
+    }
     writeln!(
         out,
         "{} of {all} single faults on {} calls: {} runs, {} whose fault fired, {} with violations, {}",

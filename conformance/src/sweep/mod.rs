@@ -56,6 +56,8 @@ pub struct Report {
     pub fired: usize,
     /// Runs in which something was broken.
     pub findings: Vec<Finding>,
+    /// Trials whose fault never fired: they show nothing.
+    pub idle: Vec<Trial>,
 }
 
 impl std::fmt::Display for Trial {
@@ -136,8 +138,9 @@ pub fn faulted(trial: &Trial) -> Scenario {
         .unwrap_or(PHASES[0]);
     let mut rule = Rule::new("trial", actions)
         .on(trial.point.face)
-        .op([trial.point.operation.as_str()])
-        .first(1);
+        .op([trial.point.operation.as_str()]);
+    // Calls of earlier phases match too; the first within the window fires.
+    rule.when.max = Some(1);
     rule.matcher.resource.kind.clone_from(&trial.point.kind);
     rule.when.between = Some(Between(s(begin), s(end)));
     let rule = if trial.applied { rule.applied() } else { rule };
@@ -151,7 +154,11 @@ pub fn sweep(stage: &Stage, trials: &[Trial], mut seen: impl FnMut(&Trial, &[Vio
     for trial in trials {
         let run = run(&faulted(trial), stage);
         report.runs += 1;
-        report.fired += usize::from(run.fired("trial") > 0);
+        if run.fired("trial") > 0 {
+            report.fired += 1;
+        } else {
+            report.idle.push(trial.clone());
+        }
         let mut violations = safety(&run);
         violations.extend(liveness(&run));
         seen(trial, &violations);
