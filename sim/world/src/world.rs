@@ -160,6 +160,15 @@ impl State {
         self.epoch
     }
 
+    /// The same world, at whose age the wall clock reads `now`: time in which it was put away did not
+    /// pass for it, and its clock is right all the same.
+    #[must_use]
+    pub fn resumed_at(self, now: Timestamp) -> Self {
+        let age = jiff::SignedDuration::try_from(self.age()).unwrap_or_default();
+        let epoch = now.checked_sub(age).unwrap_or(self.epoch);
+        Self { epoch, ..self }
+    }
+
     /// How long the world has lived.
     pub fn age(&self) -> Duration {
         self.latest.since_start()
