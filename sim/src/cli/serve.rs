@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use jiff::Timestamp;
-use sim_world::Topology;
+use sim_world::{Command, Named, Nodes, Topology};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::{Serve, Switch};
@@ -63,9 +63,15 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         return Err(CliError::input("--vcenters 0: there is at least one", "write 1 or more"));
     }
     let mut builder = Sim::builder().epoch(now).keep(Keep::Last(KEPT_RECORDS));
+    let mut kubelets = Vec::new();
     builder = match restored {
         Some(state) => builder.seed(state.ids().seed()).restore(state.resumed_at(now)),
-        None => builder.topology(topology).seed(known_seed.unwrap_or_default()),
+        None => {
+            // Nodes are most of the work, and no vCenter has to wait for them.
+            kubelets = kubelets_of(&topology);
+            topology.registered = false;
+            builder.topology(topology).seed(known_seed.unwrap_or_default())
+        }
     };
     if *plain_text {
         builder = builder.plain_text();
@@ -103,7 +109,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             sim.ledger().spill_to(std::io::BufWriter::new(again));
         }
         if *heartbeats == Switch::Off {
-            let off = sim_world::Command::SetHeartbeats { every: None };
+            let off = Command::SetHeartbeats { every: None };
             sim.world()
                 .apply(off)
                 .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
@@ -115,7 +121,8 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
                 CliError::input(what, "correct the rule")
             })?;
         }
-        let served = serve(&sim, listen, state.as_ref(), env.as_deref(), &mut signals).await;
+        let plan = Plan { listen, kubelets, state: state.as_ref(), env: env.as_deref() };
+        let served = serve(&sim, plan, &mut signals).await;
         if let (Ok(()), Some(state)) = (&served, &state) {
             state.keep_world(&sim)?;
         }
@@ -139,14 +146,23 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     })
 }
 
-async fn serve(
-    sim: &Sim,
+/// What is left to do when the world is there.
+struct Plan<'a> {
     listen: ListenOptions,
-    state: Option<&StateDirectory>,
-    env: Option<&Path>,
-    signals: &mut Signals,
-) -> Result<(), CliError> {
+    kubelets: Vec<Named>,
+    state: Option<&'a StateDirectory>,
+    env: Option<&'a Path>,
+}
+
+async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), CliError> {
+    let Plan { listen, kubelets, state, env } = plan;
     let endpoints = sim.listen(listen).await?;
+    for kubelet in kubelets {
+        sim.world()
+            .apply(Command::StartKubelet(kubelet))
+            .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+        tokio::task::yield_now().await;
+    }
     let scratch = match state {
         Some(_) => None,
         None => Some(Scratch::new().map_err(|error| {
@@ -187,6 +203,22 @@ async fn serve(
     }
     drop(scratch);
     Ok(())
+}
+
+/// The machines that have a Node when the world begins.
+fn kubelets_of(topology: &Topology) -> Vec<Named> {
+    let n_nodes = match topology.nodes {
+        _ if !topology.registered => 0,
+        Nodes::All => topology.machines,
+        Nodes::Count(count) => count.min(topology.machines),
+    };
+    let of_vcenter = |vc| {
+        (1..=n_nodes).map(move |n| Named {
+            vcenter: Some(format!("vc{vc}")),
+            name: topology.machine_name(vc, n),
+        })
+    };
+    (0..topology.vcenters).flat_map(of_vcenter).collect()
 }
 
 fn forget(path: &Path) -> Result<(), CliError> {
