@@ -61,9 +61,7 @@ pub struct Entry {
 /// Every entry, in the table's order.
 pub fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
-    ENTRIES.get_or_init(|| {
-        serde_saphyr::from_str(TABLE).expect("a test reads the committed table")
-    })
+    ENTRIES.get_or_init(|| serde_saphyr::from_str(TABLE).expect("a test reads the committed table"))
 }
 
 /// The entry with this ID.
@@ -98,7 +96,8 @@ mod tests {
     fn every_check_that_runs_stands_in_the_table_once_and_is_no_alias() {
         let mut seen = BTreeSet::new();
         for check in crate::checks::all() {
-            let entry = entry(check.id).unwrap_or_else(|| panic!("{} is not in the table", check.id));
+            let entry =
+                entry(check.id).unwrap_or_else(|| panic!("{} is not in the table", check.id));
             assert!(entry.alias_of.is_none(), "{} is an alias", check.id);
             assert!(seen.insert(check.id), "{} is there twice", check.id);
             assert!(!check.cases.is_empty(), "{} has no cases", check.id);

@@ -205,7 +205,8 @@ fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
             .filter(|known| known.starts_with(id.split_at(id.len().min(5)).0))
             .take(6)
             .collect();
-        let hint = if near.is_empty() { String::new() } else { format!("; is it {}?", near.join(", ")) };
+        let hint =
+            if near.is_empty() { String::new() } else { format!("; is it {}?", near.join(", ")) };
         return usage(out, &format!("no check is called {id}{hint}"));
     };
     writeln!(out, "{}  {}\n", entry.id, entry.title)?;

@@ -114,7 +114,8 @@ impl Conclusion {
         }
         let _ = writeln!(out, "  oracle: {}", self.entry.oracle);
         let _ = writeln!(out, "  remedy: {}", self.entry.remedy);
-        let _ = writeln!(out, "  transcript (the last 30 of {} records):", outcome.run.ledger.len());
+        let _ =
+            writeln!(out, "  transcript (the last 30 of {} records):", outcome.run.ledger.len());
         let skip = outcome.run.ledger.len().saturating_sub(30);
         for record in outcome.run.ledger.iter().skip(skip) {
             let _ = writeln!(out, "    {record}");

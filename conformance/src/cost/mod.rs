@@ -119,7 +119,10 @@ impl Table {
             for (n, calls) in &row.calls {
                 let allowed = row.allowed.get(n).copied().unwrap_or(0);
                 if *calls > allowed {
-                    found.push(format!("{} with {n} nodes: {calls} calls, {allowed} allowed", row.phase));
+                    found.push(format!(
+                        "{} with {n} nodes: {calls} calls, {allowed} allowed",
+                        row.phase
+                    ));
                 }
             }
         }
@@ -130,7 +133,15 @@ impl Table {
     pub fn text(&self) -> String {
         let mut out = format!(
             "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>9} {:>9} {:>9}   {}\n",
-            "phase", "N=10", "N=100", "N=1000", "fit a + b·N", "N=10", "N=100", "N=1000", "upstream's formula"
+            "phase",
+            "N=10",
+            "N=100",
+            "N=1000",
+            "fit a + b·N",
+            "N=10",
+            "N=100",
+            "N=1000",
+            "upstream's formula"
         );
         for row in &self.rows {
             let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);

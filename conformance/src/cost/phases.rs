@@ -68,9 +68,7 @@ pub const PHASES: &[Phase] = &[
     Phase {
         name: "join",
         what: "N nodes register at once, until all are initialized and a minute longer",
-        scenario: |n| {
-            world(n, settled(n)).at(s(0), Act::Phase("join".into()))
-        },
+        scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
         formula: "16·N SOAP + 10·N REST",
         upstream: |n| 26 * u64::from(n),
         allowed: |n| 20 + u64::from(n) / 50 + settled(n).as_secs() / 30,
@@ -122,10 +120,13 @@ pub const PHASES: &[Phase] = &[
             let mut scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
             for k in 1..=(n / 100).max(1) {
                 let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
-                scenario = scenario.at(begin + s(1), Command::SetAddresses {
-                    machine: machine(k),
-                    addresses: vec![vec![address.into()]],
-                });
+                scenario = scenario.at(
+                    begin + s(1),
+                    Command::SetAddresses {
+                        machine: machine(k),
+                        addresses: vec![vec![address.into()]],
+                    },
+                );
             }
             scenario
         },

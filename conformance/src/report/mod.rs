@@ -143,7 +143,8 @@ pub fn table(conclusions: &[Conclusion], times: bool) -> String {
     let mut out = String::new();
     for conclusion in conclusions {
         let entry = conclusion.entry;
-        let took = if times { format!("{:>6} ms  ", conclusion.took.as_millis()) } else { String::new() };
+        let took =
+            if times { format!("{:>6} ms  ", conclusion.took.as_millis()) } else { String::new() };
         let _ = writeln!(
             out,
             "{:<14} {:<12} {:>3} cases  {took}{}",

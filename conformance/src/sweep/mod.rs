@@ -84,8 +84,7 @@ const END: Duration = s(1300);
 /// Join, address change, shutdown and delete, one after the other.
 pub fn scenario() -> Scenario {
     let machine = |n: u32| sim::world::Named::from(format!("node-{n:04}").as_str());
-    let mut scenario =
-        Scenario::new("life", Topology::zones(3).machines(3), END);
+    let mut scenario = Scenario::new("life", Topology::zones(3).machines(3), END);
     for (phase, begin, _) in PHASES {
         scenario = scenario.at(s(begin), Act::Phase(phase.into()));
     }
@@ -105,7 +104,8 @@ pub fn trials(stage: &Stage) -> Vec<Trial> {
         .calls()
         .filter(|call| call.client.client == "provider")
         .filter_map(|call| {
-            let phase = call.phase.as_deref().filter(|it| PHASES.iter().any(|(name, ..)| name == it))?;
+            let phase =
+                call.phase.as_deref().filter(|it| PHASES.iter().any(|(name, ..)| name == it))?;
             Some(Point {
                 face: call.face?,
                 operation: call.op.clone(),
@@ -132,13 +132,10 @@ pub fn trials(stage: &Stage) -> Vec<Trial> {
 pub fn faulted(trial: &Trial) -> Scenario {
     let kind = fault_kinds(trial.point.face).into_iter().find(|it| it.name == trial.fault);
     let actions = kind.map(|kind| kind.actions).unwrap_or_default();
-    let (_, begin, end) = PHASES
-        .into_iter()
-        .find(|(name, ..)| *name == trial.point.phase)
-        .unwrap_or(PHASES[0]);
-    let mut rule = Rule::new("trial", actions)
-        .on(trial.point.face)
-        .op([trial.point.operation.as_str()]);
+    let (_, begin, end) =
+        PHASES.into_iter().find(|(name, ..)| *name == trial.point.phase).unwrap_or(PHASES[0]);
+    let mut rule =
+        Rule::new("trial", actions).on(trial.point.face).op([trial.point.operation.as_str()]);
     // Calls of earlier phases match too; the first within the window fires.
     rule.when.max = Some(1);
     rule.matcher.resource.kind.clone_from(&trial.point.kind);
@@ -148,7 +145,11 @@ pub fn faulted(trial: &Trial) -> Scenario {
 }
 
 /// Runs these trials. `seen` hears of each.
-pub fn sweep(stage: &Stage, trials: &[Trial], mut seen: impl FnMut(&Trial, &[Violation])) -> Report {
+pub fn sweep(
+    stage: &Stage,
+    trials: &[Trial],
+    mut seen: impl FnMut(&Trial, &[Violation]),
+) -> Report {
     let points: BTreeSet<&Point> = trials.iter().map(|trial| &trial.point).collect();
     let mut report = Report { points: points.len(), ..Report::default() };
     for trial in trials {
