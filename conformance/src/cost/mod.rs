@@ -68,10 +68,15 @@ struct Budgets {
     cluster_writes: BTreeMap<String, BTreeMap<u32, u64>>,
 }
 
-/// Measures every phase.
+/// Measures every phase for every fleet size.
 pub fn measure(stage: &Stage) -> Table {
+    measure_sizes(stage, &SIZES)
+}
+
+/// Measures every phase for these fleet sizes.
+pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
     let mut rows: Vec<Row> = PHASES.iter().map(Phase::empty_row).collect();
-    for n in SIZES {
+    for n in sizes.iter().copied() {
         for (phase, row) in PHASES.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);
             let run = run(&scenario, &Stage { light: true, ..stage.clone() });
@@ -109,11 +114,15 @@ impl Table {
                 ("vcenterCalls", &row.calls, budgets.vcenter_calls.get(row.phase)),
                 ("clusterWrites", &row.writes, budgets.cluster_writes.get(row.phase)),
             ] {
-                if wanted != Some(seen) {
-                    found.push(format!(
-                        "budgets.yaml: {what}.{} is {wanted:?}, measured {seen:?}",
-                        row.phase
-                    ));
+                for (n, seen) in seen {
+                    let wanted = wanted.and_then(|wanted| wanted.get(n));
+                    if wanted != Some(seen) {
+                        let wanted = wanted.map_or("not there".to_owned(), u64::to_string);
+                        found.push(format!(
+                            "budgets.yaml: {what}.{}.{n} is {wanted}, measured {seen}",
+                            row.phase
+                        ));
+                    }
                 }
             }
             for (n, calls) in &row.calls {
