@@ -59,6 +59,11 @@ impl Server {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// Whether nothing listens at the moment.
+    pub(crate) fn is_down(&self) -> bool {
+        self.path.front.is_down(&self.path.world)
+    }
+
     /// A service for a connection that came over a socket.
     pub(crate) fn accepted(&self, address: String) -> Service {
         let peer = Peer { client: String::new(), connection: self.next_connection(), address };
@@ -71,14 +76,20 @@ pub(crate) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: Service,
 ) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
-    builder.http2().timer(TokioTimer::new());
+    let builder = http();
     let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "connection ended");
     }
+}
+
+/// How HTTP is spoken, on pipes and on sockets.
+pub(crate) fn http() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    builder.http2().timer(TokioTimer::new());
+    builder
 }
 
 /// One connection to a server, as a tower service.

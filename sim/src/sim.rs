@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sim_world::vcenter::{Password, VcFault};
+use sim_world::vcenter::Password;
 use sim_world::{Applied, Command, Fault, Retain, State, Topology, World};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
 use crate::kubeapi::{Identity, KubeApi, Tokens};
-use crate::ledger::{Keep, Kind, Ledger};
+use crate::ledger::{Keep, Ledger};
 use crate::path::{CallPath, Front};
 use crate::server::Server;
 use crate::{Clock, WorldHandle};
@@ -133,16 +134,15 @@ impl Builder {
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(crate::driver::run(world.clone(), stop.clone()));
-        Sim { world, ledger, faults, vcenters, cluster, tokens, admin_token, stop, tasks }
+        let control = Control { world, ledger, faults };
+        Sim { control, vcenters, cluster, tokens, admin_token, stop, tasks }
     }
 }
 
 /// A running sim. Dropping it stops the world.
 #[derive(Debug)]
 pub struct Sim {
-    world: WorldHandle,
-    ledger: Ledger,
-    faults: Faults,
+    control: Control,
     vcenters: BTreeMap<String, Server>,
     cluster: Server,
     tokens: Tokens,
@@ -159,17 +159,17 @@ impl Sim {
 
     /// The world.
     pub fn world(&self) -> &WorldHandle {
-        &self.world
+        &self.control.world
     }
 
     /// The ledger.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.control.ledger
     }
 
     /// The fault rules.
     pub fn faults(&self) -> &Faults {
-        &self.faults
+        &self.control.faults
     }
 
     /// The vCenters by name.
@@ -199,7 +199,8 @@ impl Sim {
 
     /// The password of an account as it is now.
     pub fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
-        self.world
+        self.control
+            .world
             .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
     }
 
@@ -208,10 +209,7 @@ impl Sim {
     /// # Errors
     /// The world's fault; nothing has happened then.
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
-        let text = describe(&command);
-        let applied = self.world.apply(command)?;
-        self.ledger.note(self.world.now(), Kind::World, text);
-        Ok(applied)
+        self.control.apply(command)
     }
 
     /// Adds a fault rule, and notes it in the ledger.
@@ -219,26 +217,27 @@ impl Sim {
     /// # Errors
     /// A rule that makes no sense, or a name that is taken.
     pub fn fault(&self, rule: Rule) -> Result<(), RuleError> {
-        let text = format!("rule {} added", rule.id);
-        self.faults.add(self.world.now(), rule)?;
-        self.ledger.note(self.world.now(), Kind::Fault, text);
-        Ok(())
+        self.control.fault(rule)
     }
 
     /// Removes every fault rule, and notes it in the ledger.
     pub fn heal(&self) {
-        self.faults.clear();
-        self.ledger.note(self.world.now(), Kind::Fault, "all rules removed");
+        self.control.heal();
     }
 
     /// How often each rule has fired that was ever added, in the order they were first added.
     pub fn fired(&self) -> Vec<(String, u64)> {
-        self.faults.history()
+        self.faults().history()
     }
 
     /// What stops the world's own life and every listener, once cancelled.
     pub fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
+    }
+
+    /// World, ledger and rules, for those who outlive a borrow of the sim.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
     }
 
     /// Tasks of this sim; listeners put theirs here.
@@ -258,19 +257,4 @@ impl Drop for Sim {
     fn drop(&mut self) {
         self.stop.cancel();
     }
-}
-
-/// A command as the ledger shows it: JSON, passwords blotted out.
-fn describe(command: &Command) -> String {
-    let command = match command {
-        Command::RotatePassword { vcenter, user, .. } => Command::RotatePassword {
-            vcenter: vcenter.clone(),
-            user: user.clone(),
-            password: Password::new("…"),
-        },
-        // Requests come through a face, which has its own record.
-        Command::Request { vcenter, .. } => return format!("a request to {vcenter}"),
-        other => other.clone(),
-    };
-    serde_json::to_string(&command).unwrap_or_else(|_| VcFault::InvalidState.to_string())
 }

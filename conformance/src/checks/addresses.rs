@@ -37,7 +37,9 @@ fn steady(run: &Run, node: &str) -> Verdict {
     let changed = shown.windows(2).find(|pair| pair[0] != pair[1]);
     match changed {
         None => Verdict::Pass,
-        Some(pair) => Verdict::Fail(format!("addresses of {node} went from {:?} to {:?}", pair[0], pair[1])),
+        Some(pair) => {
+            Verdict::Fail(format!("addresses of {node} went from {:?} to {:?}", pair[0], pair[1]))
+        }
     }
 }
 
@@ -71,15 +73,17 @@ fn empty_guests() -> Vec<Case> {
     for (case, actions) in [
         (
             "guest cannot be read",
-            Action::MissingSet(MissingPaths { paths: vec!["guest".into()], fault: "SystemError".into() }),
+            Action::MissingSet(MissingPaths {
+                paths: vec!["guest".into()],
+                fault: "SystemError".into(),
+            }),
         ),
         ("nothing can be read", Action::SoapFault { class: "SystemError".into(), message: None }),
     ] {
         // The provider starts again meanwhile, so that it reads the machines anew.
-        let rule = Rule::new("unreadable", [actions]).on(Face::Soap).op([
-            "RetrieveProperties*",
-            "WaitForUpdatesEx",
-        ]);
+        let rule = Rule::new("unreadable", [actions])
+            .on(Face::Soap)
+            .op(["RetrieveProperties*", "WaitForUpdatesEx"]);
         cases.push(
             Case::new(
                 world(3, SETTLED + long + s(300))
@@ -103,7 +107,9 @@ fn foreign() -> Case {
         .at(s(300), set_address(3, &["10.9.0.3"]));
     Case::new(scenario, |run| {
         run.keeps(&[18, 20]).and(|| {
-            let shown = |n| run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>());
+            let shown = |n| {
+                run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>())
+            };
             let ok = shown(1).is_some_and(|it| it.contains(&"10.0.0.2".to_owned()))
                 && shown(2).is_some_and(|it| it.contains(&"10.0.0.1".to_owned()));
             Verdict::of(ok, || format!("nodes show {:?} and {:?}", shown(1), shown(2)))
@@ -123,8 +129,11 @@ fn reordered() -> Case {
         steady(run, &name(1)).and(|| {
             let opened = run.initialized(&name(1)).map(|at| at.since_start()).unwrap_or_default();
             let node = name(1);
-            let late = run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
-            Verdict::of(late == 0, || format!("{late} writes reached the node after it was initialized"))
+            let late =
+                run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
+            Verdict::of(late == 0, || {
+                format!("{late} writes reached the node after it was initialized")
+            })
         })
     })
 }
@@ -138,10 +147,13 @@ fn changed() -> Case {
             format!("the new address was shown at {shown:?}, the machine has it since {since:?}")
         })
         .and(|| {
-            let mixed = run.versions(&name(2)).into_iter().filter_map(|(_, node)| node).find(|node| {
-                node.ips().any(|ip| ip == "10.8.0.2") && node.ips().any(|ip| ip == "10.0.0.2")
-            });
-            Verdict::of(mixed.is_none(), || "one version shows the old and the new address".to_owned())
+            let mixed =
+                run.versions(&name(2)).into_iter().filter_map(|(_, node)| node).find(|node| {
+                    node.ips().any(|ip| ip == "10.8.0.2") && node.ips().any(|ip| ip == "10.0.0.2")
+                });
+            Verdict::of(mixed.is_none(), || {
+                "one version shows the old and the new address".to_owned()
+            })
         })
         .and(|| run.keeps(&[17, 18]))
     })
@@ -169,9 +181,15 @@ fn changed_by_reboot() -> Case {
 
 fn internal_interfaces() -> Case {
     let scenario = world(2, s(700))
-        .at(s(0), Command::AddInternalInterface { machine: machine(1), addresses: ips(&["172.17.0.1"]) })
+        .at(
+            s(0),
+            Command::AddInternalInterface { machine: machine(1), addresses: ips(&["172.17.0.1"]) },
+        )
         .at(s(0), set_address(2, &["169.254.7.7", "127.0.0.1", "10.0.0.2"]))
-        .at(s(100), Command::AddInternalInterface { machine: machine(2), addresses: ips(&["10.244.0.1"]) });
+        .at(
+            s(100),
+            Command::AddInternalInterface { machine: machine(2), addresses: ips(&["10.244.0.1"]) },
+        );
     Case::new(scenario, |run| {
         for name in names(2) {
             for (at, node) in run.versions(&name) {
@@ -203,12 +221,18 @@ fn network_name() -> Case {
             ];
         })
         .at(s(100), Command::StopVCenter { vcenter: None })
-        .at(s(101), Command::SetNetworkName {
-            machine: machine(1),
-            name: Some("50 2f 6e 0a 54 1c 72 4b-9d 8a 77 13 d0 f1 20 6c".into()),
-        })
+        .at(
+            s(101),
+            Command::SetNetworkName {
+                machine: machine(1),
+                name: Some("50 2f 6e 0a 54 1c 72 4b-9d 8a 77 13 d0 f1 20 6c".into()),
+            },
+        )
         .at(s(120), Command::StartVCenter { vcenter: None })
-        .at(s(900), Command::SetNetworkName { machine: machine(1), name: Some("VM Network".into()) });
+        .at(
+            s(900),
+            Command::SetNetworkName { machine: machine(1), name: Some("VM Network".into()) },
+        );
     Case::new(scenario, |run| steady(run, &name(1)).and(|| run.keeps(&[17, 19])))
 }
 
@@ -221,8 +245,11 @@ fn two_families(ipv6_first: bool) -> Case {
     Case::new(scenario, move |run| {
         for name in names(3) {
             let node = run.node(&name);
-            let ips: Vec<String> =
-                node.iter().flat_map(|node| node.of_type("InternalIP")).map(str::to_owned).collect();
+            let ips: Vec<String> = node
+                .iter()
+                .flat_map(|node| node.of_type("InternalIP"))
+                .map(str::to_owned)
+                .collect();
             let families: Vec<&str> =
                 ips.iter().map(|ip| if ip.contains(':') { "ipv6" } else { "ipv4" }).collect();
             if families != order {

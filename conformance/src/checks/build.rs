@@ -94,7 +94,12 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             one(
                 "missing properties",
                 Action::MissingSet(MissingPaths {
-                    paths: vec!["config".into(), "guest".into(), "runtime".into(), "summary".into()],
+                    paths: vec![
+                        "config".into(),
+                        "guest".into(),
+                        "runtime".into(),
+                        "summary".into(),
+                    ],
                     fault: "SystemError".into(),
                 }),
                 false,

@@ -16,9 +16,12 @@ use crate::verdict::Verdict;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        Check::new("NODE-001", [Case::new(world(5, SETTLED), |run| {
-            run.initializes(&names(5), s(0), T_INIT).and(|| run.keeps(&[9]))
-        })]),
+        Check::new(
+            "NODE-001",
+            [Case::new(world(5, SETTLED), |run| {
+                run.initializes(&names(5), s(0), T_INIT).and(|| run.keeps(&[9]))
+            })],
+        ),
         Check::new("NODE-002", [Case::new(world(5, SETTLED), atomic)]),
         Check::new("NODE-003", [foreign_taints()]),
         Check::new("NODE-004", [Case::new(world(5, SETTLED), provider_ids)]),
@@ -27,73 +30,103 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("NODE-008", [prelabelled()]),
         Check::new("NODE-011", [beta_only()]),
         Check::new("NODE-012", [ga_changed()]),
-        Check::new("NODE-015", [Case::new(world(5, SETTLED), |run| {
-            for name in names(5) {
-                let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
-                if shown.is_none_or(|at| at.since_start() > T_INIT) {
-                    return Verdict::Fail(format!("addresses of {name} were shown at {shown:?}"));
+        Check::new(
+            "NODE-015",
+            [Case::new(world(5, SETTLED), |run| {
+                for name in names(5) {
+                    let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
+                    if shown.is_none_or(|at| at.since_start() > T_INIT) {
+                        return Verdict::Fail(format!(
+                            "addresses of {name} were shown at {shown:?}"
+                        ));
+                    }
                 }
-            }
-            Verdict::Pass
-        })]),
-        Check::new("NODE-016", [Case::new(
-            world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])),
-            |run| {
+                Verdict::Pass
+            })],
+        ),
+        Check::new(
+            "NODE-016",
+            [Case::new(world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])), |run| {
                 let shown = run.when_after(&name(1), s(100), |node| {
                     node.ips().all(|ip| ip == "10.5.0.1") && node.ips().next().is_some()
                 });
-                Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT), || {
-                    format!("the new address was shown at {shown:?}")
-                })
+                Verdict::of(
+                    shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
+                    || format!("the new address was shown at {shown:?}"),
+                )
                 .and(|| run.keeps(&[17, 18]))
-            },
-        )]),
-        Check::new("NODE-018", [Case::new(
-            world(3, SETTLED + T_STATUS * 2 + s(30)).at(SETTLED, Command::ClearAddresses(machine(1))),
-            |run| {
-                run.keeps(&[17]).and(|| {
-                    let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
-                    Verdict::of(left > 0, || "the addresses were wiped".to_owned())
-                })
-            },
-        )]),
+            })],
+        ),
+        Check::new(
+            "NODE-018",
+            [Case::new(
+                world(3, SETTLED + T_STATUS * 2 + s(30))
+                    .at(SETTLED, Command::ClearAddresses(machine(1))),
+                |run| {
+                    run.keeps(&[17]).and(|| {
+                        let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
+                        Verdict::of(left > 0, || "the addresses were wiped".to_owned())
+                    })
+                },
+            )],
+        ),
         Check::new("NODE-026", [silent(false)]),
         Check::new("NODE-027", [silent(true)]),
         Check::new("NODE-028", [absent_machine()]),
-        Check::new("NODE-031", [Case::new(
-            world(3, SETTLED + T_STATUS * 2)
-                .at(SETTLED, Command::SetHeartbeats { every: None })
-                .at(SETTLED, hide_machine()),
-            |run| {
-                let before = run.versions(&name(1));
-                let settled = before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
-                run.keeps(&[1, 17, 25]).and(|| {
-                    Verdict::of(settled == 0, || format!("the node was written {settled} times"))
-                })
-            },
-        )]),
+        Check::new(
+            "NODE-031",
+            [Case::new(
+                world(3, SETTLED + T_STATUS * 2)
+                    .at(SETTLED, Command::SetHeartbeats { every: None })
+                    .at(SETTLED, hide_machine()),
+                |run| {
+                    let before = run.versions(&name(1));
+                    let settled =
+                        before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
+                    run.keeps(&[1, 17, 25]).and(|| {
+                        Verdict::of(settled == 0, || {
+                            format!("the node was written {settled} times")
+                        })
+                    })
+                },
+            )],
+        ),
         Check::new("NODE-032", [conflicts()]),
-        Check::new("NODE-033", [Case::new(world(4, SETTLED), |run| {
-            let events = run.events();
-            for name in names(4) {
-                let n = events.iter().filter(|it| it.reason == "Synced" && it.object == name).count();
-                if n != 1 {
-                    return Verdict::Fail(format!("{n} Synced events about {name}"));
+        Check::new(
+            "NODE-033",
+            [Case::new(world(4, SETTLED), |run| {
+                let events = run.events();
+                for name in names(4) {
+                    let n = events
+                        .iter()
+                        .filter(|it| it.reason == "Synced" && it.object == name)
+                        .count();
+                    if n != 1 {
+                        return Verdict::Fail(format!("{n} Synced events about {name}"));
+                    }
                 }
-            }
-            Verdict::Pass
-        })]),
-        Check::new("NODE-034", [Case::new(
-            world(4, s(200)).at(SETTLED, Act::Crash(0)).at(s(61), Act::Phase("again".into())).at(s(61), Act::Start(0)),
-            |run| {
-                let writes: Vec<String> = run
-                    .calls_in("again")
-                    .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
-                    .map(ToString::to_string)
-                    .collect();
-                Verdict::of(writes.is_empty(), || writes.join("; "))
-            },
-        )]),
+                Verdict::Pass
+            })],
+        ),
+        Check::new(
+            "NODE-034",
+            [Case::new(
+                world(4, s(200))
+                    .at(SETTLED, Act::Crash(0))
+                    .at(s(61), Act::Phase("again".into()))
+                    .at(s(61), Act::Start(0)),
+                |run| {
+                    let writes: Vec<String> = run
+                        .calls_in("again")
+                        .filter(|call| {
+                            call.is_cluster_call() && call.class == Some(sim::Class::Write)
+                        })
+                        .map(ToString::to_string)
+                        .collect();
+                    Verdict::of(writes.is_empty(), || writes.join("; "))
+                },
+            )],
+        ),
         Check::new("NODE-035", [deleted_meanwhile()]),
         Check::new("NODE-036", [crash_between()]),
     ]
@@ -109,7 +142,8 @@ fn hide_machine() -> Act {
 
 fn atomic(run: &Run) -> Verdict {
     for name in names(5) {
-        let first = run.versions(&name).into_iter().filter_map(|(_, it)| it).find(|it| !it.uninitialized);
+        let first =
+            run.versions(&name).into_iter().filter_map(|(_, it)| it).find(|it| !it.uninitialized);
         match first {
             None => return Verdict::Fail(format!("node {name} was never initialized")),
             Some(node) if node.provider_id.is_none() || node.labels.contains(&None) => {
@@ -125,14 +159,17 @@ fn foreign_taints() -> Case {
     let taint = |key: &str| json!({"key": key, "value": "yes", "effect": "NoSchedule"});
     let ours = json!({
         "key": "node.cloudprovider.kubernetes.io/uninitialized",
-        "value": "something else",
+        "value": "something-else",
         "effect": "NoExecute",
     });
-    let taints = json!({"spec": {"taints": [taint("example.com/a"), ours, taint("example.com/b")]}});
+    let taints =
+        json!({"spec": {"taints": [taint("example.com/a"), ours, taint("example.com/b")]}});
     Case::new(world(2, SETTLED).at(s(0), patch(&name(1), taints)), |run| {
         run.initializes(&names(2), s(0), T_INIT).and(|| {
             let left = run.node(&name(1)).map(|node| node.taints).unwrap_or_default();
-            Verdict::of(left == ["example.com/a", "example.com/b"], || format!("taints left: {left:?}"))
+            Verdict::of(left == ["example.com/a", "example.com/b"], || {
+                format!("taints left: {left:?}")
+            })
         })
     })
 }
@@ -177,7 +214,10 @@ fn twins(run: &Run) -> Verdict {
         let labels = &node["metadata"]["labels"];
         for (ga, beta) in PAIRS {
             if labels[ga].is_null() || labels[ga] != labels[beta] {
-                return Verdict::Fail(format!("{name}: {ga} is {}, {beta} is {}", labels[ga], labels[beta]));
+                return Verdict::Fail(format!(
+                    "{name}: {ga} is {}, {beta} is {}",
+                    labels[ga], labels[beta]
+                ));
             }
         }
     }
@@ -196,7 +236,8 @@ fn prelabelled() -> Case {
         labels.insert(ga.into(), json!("kubelet"));
         labels.insert(beta.into(), json!("kubelet"));
     }
-    let scenario = world(5, SETTLED).at(s(0), patch(&name(1), json!({"metadata": {"labels": labels}})));
+    let scenario =
+        world(5, SETTLED).at(s(0), patch(&name(1), json!({"metadata": {"labels": labels}})));
     Case::new(scenario, |run| {
         twins(run).and(|| {
             let node = run.node(&name(1)).unwrap_or_default();
@@ -213,10 +254,13 @@ fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
 }
 
 fn beta_only() -> Case {
-    let scenario = relabel(100, json!({
-        "topology.kubernetes.io/zone": null,
-        "failure-domain.beta.kubernetes.io/zone": "by-hand",
-    }));
+    let scenario = relabel(
+        100,
+        json!({
+            "topology.kubernetes.io/zone": null,
+            "failure-domain.beta.kubernetes.io/zone": "by-hand",
+        }),
+    );
     Case::new(scenario, |run| {
         let shown =
             run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
@@ -229,21 +273,24 @@ fn beta_only() -> Case {
 fn ga_changed() -> Case {
     let scenario = relabel(100, json!({"topology.kubernetes.io/zone": "by-hand"}));
     Case::new(scenario, |run| {
-        let back = run.when_after(&name(1), s(101), |node| node.labels[0].as_deref() == Some("zone-a"));
+        let back =
+            run.when_after(&name(1), s(101), |node| node.labels[0].as_deref() == Some("zone-a"));
         let now = run.node(&name(1)).and_then(|node| node.labels[0].clone());
         let beta = run.node_object(&name(1)).map(|node| {
             node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
         });
-        Verdict::of(now.as_deref() == Some("zone-a"), || format!("the GA label is {now:?}, {back:?}"))
-            .and(|| Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}")))
+        Verdict::of(now.as_deref() == Some("zone-a"), || {
+            format!("the GA label is {now:?}, {back:?}")
+        })
+        .and(|| {
+            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
+        })
     })
 }
 
 fn silent(dual_stack: bool) -> Case {
-    let topology = sim::world::Topology {
-        dual_stack,
-        ..sim::world::Topology::zones(3).machines(4)
-    };
+    let topology =
+        sim::world::Topology { dual_stack, ..sim::world::Topology::zones(3).machines(4) };
     let scenario = crate::scenario::Scenario::new("", topology, SETTLED + T_STATUS * 3)
         .with(|it| {
             if dual_stack {
@@ -254,7 +301,9 @@ fn silent(dual_stack: bool) -> Case {
     Case::new(scenario, |run| {
         let writes: Vec<String> = run
             .calls_in("settled")
-            .filter(|call| call.op.starts_with("patch nodes") || call.op.starts_with("update nodes"))
+            .filter(|call| {
+                call.op.starts_with("patch nodes") || call.op.starts_with("update nodes")
+            })
             .map(ToString::to_string)
             .collect();
         run.initializes(&names(4), s(0), T_INIT)
@@ -284,7 +333,11 @@ fn absent_machine() -> Case {
         s(200),
         Command::CreateMachine {
             vcenter: None,
-            spec: MachineSpec { name: Some("early".into()), uuid: Some(uuid), ..MachineSpec::default() },
+            spec: MachineSpec {
+                name: Some("early".into()),
+                uuid: Some(uuid),
+                ..MachineSpec::default()
+            },
             cluster: None,
             power_on: true,
             kubelet: false,
@@ -296,17 +349,20 @@ fn absent_machine() -> Case {
             .filter(|call| call.t.since_start() < s(200))
             .map(ToString::to_string)
             .collect();
-        Verdict::of(before.is_empty(), || format!("written before its machine existed: {}", before.join("; ")))
-            .and(|| run.initializes(&["early".to_owned()], s(222), s(600)))
+        Verdict::of(before.is_empty(), || {
+            format!("written before its machine existed: {}", before.join("; "))
+        })
+        .and(|| run.initializes(&["early".to_owned()], s(222), s(600)))
     })
 }
 
 fn conflicts() -> Case {
-    let rule = Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
-        .on(Face::Cluster)
-        .op(["patch nodes", "update nodes"])
-        .named(name(1))
-        .first(5);
+    let rule =
+        Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
+            .on(Face::Cluster)
+            .op(["patch nodes", "update nodes"])
+            .named(name(1))
+            .first(5);
     let label = json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
     let scenario = world(2, s(120)).fault(rule).at(s(1), patch(&name(1), label));
     Case::new(scenario, |run| {
@@ -334,12 +390,20 @@ fn deleted_meanwhile() -> Case {
                     .count();
                 Verdict::of(late == 0, || format!("{late} late calls about the deleted node"))
             })
-            .and(|| Verdict::of(run.initialized(&name(2)).is_some(), || "the other node was not initialized".into()))
+            .and(|| {
+                Verdict::of(run.initialized(&name(2)).is_some(), || {
+                    "the other node was not initialized".into()
+                })
+            })
     })
 }
 
 fn crash_between() -> Case {
-    let rule = Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op(["patch nodes"]).applied().first(1);
+    let rule = Rule::new("hang", [Action::Blackhole])
+        .on(Face::Cluster)
+        .op(["patch nodes"])
+        .applied()
+        .first(1);
     let scenario = world(1, T_STATUS + s(120))
         .fault(rule)
         .at(s(5), Act::Crash(0))

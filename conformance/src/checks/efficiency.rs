@@ -96,7 +96,9 @@ fn no_polling() -> Case {
                 .collect::<Vec<_>>()
         };
         let seen = reads(run);
-        Verdict::of(seen.is_empty(), || format!("{} reads in a steady hour: {}", seen.len(), seen.join("; ")))
+        Verdict::of(seen.is_empty(), || {
+            format!("{} reads in a steady hour: {}", seen.len(), seen.join("; "))
+        })
     })
 }
 
@@ -113,7 +115,9 @@ fn known_nodes() -> Case {
             .filter(|call| call.is_cluster_call() && call.class == Some(Class::Write))
             .count();
         run.initializes(&names(n), s(0), T_INIT + s(15))
-            .and(|| Verdict::of(calls <= 20 + 2 + 10, || format!("{calls} calls for 100 known nodes")))
+            .and(|| {
+                Verdict::of(calls <= 20 + 2 + 10, || format!("{calls} calls for 100 known nodes"))
+            })
             .and(|| Verdict::of(writes == 0, || format!("{writes} writes for 100 known nodes")))
     })
 }

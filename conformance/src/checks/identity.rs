@@ -34,7 +34,8 @@ fn stable_form() -> Case {
                     .into_iter()
                     .filter_map(|(_, node)| node?.provider_id)
                     .collect();
-                let lower = ids.iter().all(|id| *id == id.to_lowercase() && id.starts_with("vsphere://"));
+                let lower =
+                    ids.iter().all(|id| *id == id.to_lowercase() && id.starts_with("vsphere://"));
                 if !lower || ids.windows(2).any(|pair| pair[0] != pair[1]) {
                     return Verdict::Fail(format!("node {name} had provider IDs {ids:?}"));
                 }
@@ -75,9 +76,9 @@ fn byte_order(swapped: bool) -> Case {
     let topology = Topology { swapped_uuids: swapped, ..Topology::zones(3).machines(4) };
     Case::new(Scenario::new("", topology, SETTLED), |run| {
         let searches = run.calls().filter(|call| call.op.starts_with("FindAllByUuid")).count();
-        run.initializes(&names(4), s(0), T_INIT).and(|| run.keeps(&[10, 11])).and(|| {
-            Verdict::of(searches <= 8, || format!("{searches} searches for 4 nodes"))
-        })
+        run.initializes(&names(4), s(0), T_INIT)
+            .and(|| run.keeps(&[10, 11]))
+            .and(|| Verdict::of(searches <= 8, || format!("{searches} searches for 4 nodes")))
     })
     .named(if swapped { "guests show swapped bytes" } else { "guests show plain bytes" })
 }
@@ -122,13 +123,16 @@ fn duplicate_elsewhere() -> Case {
     let uuid = twin(1, &topology, "vc0");
     let scenario = Scenario::new("", topology, s(180))
         .at(s(0), Command::SetUuid { machine: machine(1), uuid })
-        .at(s(0), Command::CreateMachine {
-            vcenter: Some("vc1".into()),
-            spec: MachineSpec { name: Some("clone".into()), uuid, ..MachineSpec::default() },
-            cluster: None,
-            power_on: true,
-            kubelet: false,
-        });
+        .at(
+            s(0),
+            Command::CreateMachine {
+                vcenter: Some("vc1".into()),
+                spec: MachineSpec { name: Some("clone".into()), uuid, ..MachineSpec::default() },
+                cluster: None,
+                power_on: true,
+                kubelet: false,
+            },
+        );
     Case::new(scenario, ambiguous).named("in two vCenters")
 }
 
@@ -136,7 +140,8 @@ fn ambiguous(run: &crate::lab::Run) -> Verdict {
     let node = run.node(&name(1));
     Verdict::of(node.is_some(), || "the node was deleted".to_owned())
         .and(|| {
-            let open = node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
+            let open =
+                node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
             // Under a seed for which the kubelet's UUID is another one there is nothing to confuse.
             Verdict::of(!open || run.stage.seed != 0, || {
                 "the node was initialized though two machines have its UUID".to_owned()

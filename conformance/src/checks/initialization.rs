@@ -25,24 +25,30 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new(
             "NODE-INIT-004",
             [Case::new(
-                world(2, s(120)).at(s(0), Command::Reconfigure {
-                    machine: machine(2),
-                    spec: MachineSpec {
-                        cpus: Some(6),
-                        memory_mib: Some(16_384),
-                        guest_id: Some("otherGuest".into()),
-                        ..MachineSpec::default()
+                world(2, s(120)).at(
+                    s(0),
+                    Command::Reconfigure {
+                        machine: machine(2),
+                        spec: MachineSpec {
+                            cpus: Some(6),
+                            memory_mib: Some(16_384),
+                            guest_id: Some("otherGuest".into()),
+                            ..MachineSpec::default()
+                        },
                     },
-                }),
+                ),
                 |run| {
                     let label = |n| run.node(&name(n)).and_then(|node| node.labels[2].clone());
                     let (first, second) = (label(1), label(2));
-                    Verdict::of(first.as_deref() == Some("vsphere-vm.cpu-4.mem-8gb.os-ubuntu"), || {
-                        format!("a machine with 4 processors, 8 GiB and Ubuntu is {first:?}")
-                    })
+                    Verdict::of(
+                        first.as_deref() == Some("vsphere-vm.cpu-4.mem-8gb.os-ubuntu"),
+                        || format!("a machine with 4 processors, 8 GiB and Ubuntu is {first:?}"),
+                    )
                     .and(|| {
                         Verdict::of(
-                            second.as_deref().is_some_and(|it| it.starts_with("vsphere-vm.cpu-6.mem-16gb.os-")),
+                            second
+                                .as_deref()
+                                .is_some_and(|it| it.starts_with("vsphere-vm.cpu-6.mem-16gb.os-")),
                             || format!("a machine with 6 processors and 16 GiB is {second:?}"),
                         )
                     })
@@ -56,16 +62,20 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// The machine is powered on after the provider started; its guest reports step by step.
 fn late_guest() -> Case {
-    let scenario = world_with(0, 2, s(240)).at(s(20), Command::CreateMachine {
-        vcenter: None,
-        spec: MachineSpec { name: Some("late".into()), ..MachineSpec::default() },
-        cluster: None,
-        power_on: true,
-        kubelet: true,
-    })
-    // The kubelet is up long before VMware Tools report an address.
-    .at(s(0), Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(2)) })
-    .at(s(0), Command::SetTiming { step: Step::Address, completion: Completion::After(s(90)) });
+    let scenario = world_with(0, 2, s(240))
+        .at(
+            s(20),
+            Command::CreateMachine {
+                vcenter: None,
+                spec: MachineSpec { name: Some("late".into()), ..MachineSpec::default() },
+                cluster: None,
+                power_on: true,
+                kubelet: true,
+            },
+        )
+        // The kubelet is up long before VMware Tools report an address.
+        .at(s(0), Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(2)) })
+        .at(s(0), Command::SetTiming { step: Step::Address, completion: Completion::After(s(90)) });
     Case::new(scenario, |run| {
         let early = run.when("late", |node| !node.uninitialized);
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(110)), || {
@@ -103,7 +113,8 @@ fn write_faults() -> Vec<Case> {
                 if applied && !kind.loses_answer {
                     continue;
                 }
-                let rule = Rule::new("write", kind.actions.clone()).on(Face::Cluster).op([op]).first(2);
+                let rule =
+                    Rule::new("write", kind.actions.clone()).on(Face::Cluster).op([op]).first(2);
                 let rule = if applied { rule.applied() } else { rule };
                 let name = format!("{op}, {}{}", kind.name, if applied { ", applied" } else { "" });
                 cases.push(
@@ -144,8 +155,7 @@ fn restarts_between_writes() -> Vec<Case> {
         ("after provider ID and taint", "patch nodes", true),
     ] {
         // The write hangs, and the provider dies with it.
-        let rule =
-            Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op([op]).first(1);
+        let rule = Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op([op]).first(1);
         let rule = if applied { rule.applied() } else { rule };
         let scenario = world(2, s(180))
             .fault(rule)
@@ -154,7 +164,8 @@ fn restarts_between_writes() -> Vec<Case> {
             .at(s(8), Act::Start(0));
         cases.push(
             Case::new(scenario, |run| {
-                run.initializes(&names(2), s(8), T_INIT + GRACE).and(|| run.keeps(&[9, 10, 11, 17, 18]))
+                run.initializes(&names(2), s(8), T_INIT + GRACE)
+                    .and(|| run.keeps(&[9, 10, 11, 17, 18]))
             })
             .named(name),
         );

@@ -74,9 +74,11 @@ impl Case {
 
     /// Judges a run of this case. A rule that never fired makes a pass vacuous.
     pub fn judge(&self, run: &Run) -> Verdict {
+        if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
+            return Verdict::Inconclusive(format!("a step did not happen: {}", refused.op));
+        }
         let verdict = (self.judge)(run);
-        let idle: Vec<&str> =
-            self.scenario.rules().filter(|rule| run.fired(rule) == 0).collect();
+        let idle: Vec<&str> = self.scenario.rules().filter(|rule| run.fired(rule) == 0).collect();
         match verdict {
             Verdict::Pass if !idle.is_empty() => {
                 Verdict::Inconclusive(format!("rule {} never fired", idle.join(", ")))

@@ -65,8 +65,7 @@ fn steady() -> Case {
 fn expiring() -> Case {
     // vAPI sessions idle out every ten minutes; a provider that wants none meanwhile opens none.
     let rules = LoginRules { idle_timeout: s(600), ..LoginRules::default() };
-    let scenario =
-        world(10, s(2 * 3600)).at(s(0), Command::SetLoginRules { vcenter: None, rules });
+    let scenario = world(10, s(2 * 3600)).at(s(0), Command::SetLoginRules { vcenter: None, rules });
     Case::new(scenario, |run| {
         let n = logins(run, "cis.session.create").len();
         // Tags are refreshed on a slow timer.
@@ -81,7 +80,8 @@ fn expiring() -> Case {
 fn single_flight() -> Case {
     // Slow logins, and many nodes that need the session at once.
     let slow = Rule::new("slow login", [Action::Delay(s(3))]).on(Face::Soap).op(["Login"]);
-    let scenario = world(40, s(400)).fault(slow).at(s(120), end_sessions()).at(s(240), end_sessions());
+    let scenario =
+        world(40, s(400)).fault(slow).at(s(120), end_sessions()).at(s(240), end_sessions());
     Case::new(scenario, |run| {
         let mut calls: Vec<(Duration, Duration)> = run
             .calls()
@@ -91,7 +91,11 @@ fn single_flight() -> Case {
         calls.sort();
         let overlap = calls.windows(2).find(|pair| pair[1].0 < pair[0].1);
         Verdict::of(overlap.is_none(), || format!("two logins at once: {overlap:?}"))
-            .and(|| Verdict::of(calls.len() == 3, || format!("{} logins for three sessions", calls.len())))
+            .and(|| {
+                Verdict::of(calls.len() == 3, || {
+                    format!("{} logins for three sessions", calls.len())
+                })
+            })
             .and(|| run.keeps(&[50, 51]))
             .and(|| run.initializes(&names(40), s(0), T_INIT + s(5)))
     })
@@ -127,7 +131,7 @@ fn full_table() -> Case {
         let attempts: Vec<Duration> = run
             .calls()
             .filter(|call| {
-                matches!(call.op.as_str(), "RetrieveServiceContent" | "Login")
+                call.face == Some(Face::Soap)
                     && !call.succeeded()
                     && call.t.since_start() > SETTLED
                     && call.t.since_start() < s(600)
@@ -135,16 +139,17 @@ fn full_table() -> Case {
             .map(|call| call.t.since_start())
             .collect();
         let shown = run.when_after(&name(1), s(610), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        Verdict::of(!attempts.is_empty(), || "no login was tried".to_owned())
+        Verdict::of(!attempts.is_empty(), || "no call was tried".to_owned())
             .and(|| {
                 Verdict::of(attempts.len() <= 40, || {
                     format!("{} attempts in nine minutes", attempts.len())
                 })
             })
             .and(|| {
-                Verdict::of(shown.is_some_and(|at| at.since_start() < s(610) + T_STATUS * 2), || {
-                    format!("after room was made the new address was shown at {shown:?}")
-                })
+                Verdict::of(
+                    shown.is_some_and(|at| at.since_start() < s(610) + T_STATUS * 2),
+                    || format!("after room was made the new address was shown at {shown:?}"),
+                )
             })
             .and(|| run.keeps(&[1, 17]))
     })
@@ -154,8 +159,7 @@ fn wrong_password() -> Case {
     let password = Password::new("changed behind the provider's back");
     let rotate =
         Command::RotatePassword { vcenter: None, user: PROVIDER_USER.to_owned(), password };
-    let scenario =
-        world(5, s(1800)).at(SETTLED, rotate).at(s(70), end_sessions());
+    let scenario = world(5, s(1800)).at(SETTLED, rotate).at(s(70), end_sessions());
     Case::new(scenario, |run| {
         let refused = |from: Duration, to: Duration| {
             run.calls()
@@ -167,7 +171,9 @@ fn wrong_password() -> Case {
         let soon = refused(s(0), s(370));
         Verdict::of(soon > 0, || "no login was refused".to_owned())
             .and(|| {
-                Verdict::of(soon <= 3, || format!("{soon} bad logins within five minutes of the first"))
+                Verdict::of(soon <= 3, || {
+                    format!("{soon} bad logins within five minutes of the first")
+                })
             })
             .and(|| run.keeps(&[1, 17, 53]))
     })

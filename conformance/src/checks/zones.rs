@@ -65,11 +65,17 @@ fn nearest() -> Vec<Case> {
         for tag in tags {
             scenario = scenario.at(s(0), Command::AttachTag(tag));
         }
-        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region)).named(name)
+        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
+            .named(name)
     };
     vec![
         case("cluster and datacenter", vec![], "zone-a", "region-a"),
-        case("host before cluster", vec![tag(ZONE_CATEGORY, "rack-7", "DC0_C0_H0")], "rack-7", "region-a"),
+        case(
+            "host before cluster",
+            vec![tag(ZONE_CATEGORY, "rack-7", "DC0_C0_H0")],
+            "rack-7",
+            "region-a",
+        ),
         case(
             "region on the cluster before the datacenter",
             vec![tag(REGION_CATEGORY, "north", "DC0_C0")],
@@ -78,7 +84,10 @@ fn nearest() -> Vec<Case> {
         ),
         case(
             "host, cluster and datacenter each with a zone",
-            vec![tag(ZONE_CATEGORY, "rack-7", "DC0_C0_H0"), tag(ZONE_CATEGORY, "everywhere", "DC0")],
+            vec![
+                tag(ZONE_CATEGORY, "rack-7", "DC0_C0_H0"),
+                tag(ZONE_CATEGORY, "everywhere", "DC0"),
+            ],
             "rack-7",
             "region-a",
         ),
@@ -103,7 +112,8 @@ fn half_a_pair() -> Case {
 }
 
 fn two_of_one_category() -> Case {
-    let scenario = world(3, s(200)).at(s(0), Command::AttachTag(tag(ZONE_CATEGORY, "other", "DC0_C0")));
+    let scenario =
+        world(3, s(200)).at(s(0), Command::AttachTag(tag(ZONE_CATEGORY, "other", "DC0_C0")));
     Case::new(scenario, |run| {
         let (zone, _) = labels(run, &name(1));
         Verdict::of(zone.is_none(), || format!("one of two zones was picked: {zone:?}"))
@@ -136,21 +146,25 @@ fn vmotion() -> Case {
 }
 
 fn off() -> Case {
-    let scenario = world(4, s(700)).with(|it| it.zones = false).at(s(300), set_address(1, &["10.7.0.1"]));
+    let scenario =
+        world(4, s(700)).with(|it| it.zones = false).at(s(300), set_address(1, &["10.7.0.1"]));
     Case::new(scenario, |run| {
         let calls = run.calls().filter(|call| call.face == Some(Face::Vapi)).count();
         Verdict::of(calls == 0, || format!("{calls} vAPI calls though zones are off"))
             .and(|| run.initializes(&names(4), s(0), T_INIT))
             .and(|| {
                 let seen = labels(run, &name(1));
-                Verdict::of(seen == (None, None), || format!("labels {seen:?} though zones are off"))
+                Verdict::of(seen == (None, None), || {
+                    format!("labels {seen:?} though zones are off")
+                })
             })
     })
 }
 
 fn outage() -> Case {
-    let down = Rule::new("tags down", [Action::Status { code: 503, retry_after: None, message: None }])
-        .on(Face::Vapi);
+    let down =
+        Rule::new("tags down", [Action::Status { code: 503, retry_after: None, message: None }])
+            .on(Face::Vapi);
     let scenario = world(3, s(1500))
         .at(s(60), down)
         .at(s(70), set_address(1, &["10.7.0.1"]))

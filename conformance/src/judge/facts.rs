@@ -94,9 +94,7 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
 pub fn reported(machine: &Machine) -> Vec<IpAddr> {
     let usable = |address: &IpAddr| match address {
         IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback() && !v4.is_unspecified(),
-        IpAddr::V6(v6) => {
-            !v6.is_unicast_link_local() && !v6.is_loopback() && !v6.is_unspecified()
-        }
+        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback() && !v6.is_unspecified(),
     };
     machine
         .guest

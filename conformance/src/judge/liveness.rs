@@ -7,8 +7,8 @@ use sim::ledger::Record;
 use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Power, Tools};
 
-use super::facts::{facts, machine_of, reported};
 use super::Violation;
+use super::facts::{facts, machine_of, reported};
 use crate::lab::Run;
 
 /// In the last stretch of a healed run nothing is written any more.
@@ -43,7 +43,11 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         if on && node.is_ready() && node.shutdown {
             broken(16, format!("node {name} is still marked shut down; {id} runs"));
         }
-        if machine.power != Power::PoweredOn && !node.is_ready() && !node.shutdown && !node.uninitialized {
+        if machine.power != Power::PoweredOn
+            && !node.is_ready()
+            && !node.shutdown
+            && !node.uninitialized
+        {
             broken(16, format!("node {name} is not marked shut down; {id} does not run"));
         }
         if on && !node.uninitialized && !addresses.is_empty() {
@@ -52,7 +56,10 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
                 .filter(|ip| ip.parse::<IpAddr>().is_ok_and(|ip| !addresses.contains(&ip)))
                 .collect();
             if !stale.is_empty() || node.ips().next().is_none() {
-                broken(23, format!("node {name} shows {:?}, {id} reports {addresses:?}", node.addresses));
+                broken(
+                    23,
+                    format!("node {name} shows {:?}, {id} reports {addresses:?}", node.addresses),
+                );
             }
         }
     }

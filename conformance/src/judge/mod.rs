@@ -38,7 +38,11 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     let mut found = safety::violations(run);
     found.extend(sessions::violations(run));
     for exit in run.exits.iter().filter(|exit| **exit == Exit::Panicked) {
-        found.push(Violation { invariant: 62, at: run.end_time(), text: format!("a replica {exit}") });
+        found.push(Violation {
+            invariant: 62,
+            at: run.end_time(),
+            text: format!("a replica {exit}"),
+        });
     }
     found.extend(run.end.violations().into_iter().map(|text| Violation {
         invariant: 0,

@@ -10,8 +10,8 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::vcenter::{Change, Power, Service, VcEvent};
 use sim::world::{Event, State, Time};
 
-use super::facts::{NodeFacts, facts, machine_of, reported};
 use super::Violation;
+use super::facts::{NodeFacts, facts, machine_of, reported};
 use crate::lab::Run;
 
 /// The provider's `--node-monitor-period`.
@@ -109,14 +109,14 @@ impl Judge {
     fn deleted(&mut self, at: Time, name: &str, old: &NodeFacts, after: &State) {
         if let Some((vcenter, id, machine)) = machine_of(after, name) {
             let same = old.provider_id.as_deref().is_none_or(|provider_id| {
-                machine
-                    .config
-                    .uuid
-                    .is_none_or(|uuid| provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}")))
+                machine.config.uuid.is_none_or(|uuid| {
+                    provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}"))
+                })
             });
             if same {
                 let state = machine.connection.as_str();
-                let text = format!("node {name} was deleted while {id} of {vcenter} exists ({state})");
+                let text =
+                    format!("node {name} was deleted while {id} of {vcenter} exists ({state})");
                 self.broken(1, at, text);
             }
         }
@@ -143,7 +143,8 @@ impl Judge {
             Duration::try_from(now.duration_since(created)).unwrap_or_default()
         });
         if age.is_some_and(|age| age < YOUNG) && !self.matched.contains(&old.uid) {
-            let text = format!("node {name} was deleted {age:?} after it registered, never matched");
+            let text =
+                format!("node {name} was deleted {age:?} after it registered, never matched");
             self.broken(6, at, text);
         }
     }
@@ -169,7 +170,8 @@ impl Judge {
         }
         let zone = |facts: &NodeFacts| (facts.labels[0].clone(), facts.labels[1].clone());
         if !old.uninitialized && zone(old) != (None, None) && zone(old) != zone(new) {
-            let text = format!("labels of node {name} went from {:?} to {:?}", zone(old), zone(new));
+            let text =
+                format!("labels of node {name} went from {:?} to {:?}", zone(old), zone(new));
             self.broken(25, at, text);
         }
         let twins = [
@@ -179,8 +181,12 @@ impl Judge {
         ];
         for (beta, index) in twins {
             let beta_value = node["metadata"]["labels"][beta].as_str();
-            if old.uninitialized && !new.uninitialized && beta_value != new.labels[index].as_deref() {
-                let text = format!("node {name}: {beta} is {beta_value:?}, its twin {:?}", new.labels[index]);
+            if old.uninitialized && !new.uninitialized && beta_value != new.labels[index].as_deref()
+            {
+                let text = format!(
+                    "node {name}: {beta} is {beta_value:?}, its twin {:?}",
+                    new.labels[index]
+                );
                 self.broken(26, at, text);
             }
         }
@@ -198,7 +204,8 @@ impl Judge {
             let text = format!("provider ID of node {name} went from {before} to {provider_id}");
             self.broken(10, at, text);
         }
-        let uuid = provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<uuid::Uuid>().ok());
+        let uuid =
+            provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<uuid::Uuid>().ok());
         let Some(uuid) = uuid else {
             return self.broken(10, at, format!("node {name} has provider ID {provider_id:?}"));
         };
@@ -244,14 +251,19 @@ impl Judge {
             self.broken(9, at, text);
         }
         if self.zones && (new.labels[0].is_none() || new.labels[1].is_none()) {
-            let text = format!("node {name} lost its taint with zone and region {:?}", &new.labels[..2]);
+            let text =
+                format!("node {name} lost its taint with zone and region {:?}", &new.labels[..2]);
             self.broken(9, at, text);
         }
     }
 
     fn marked_shut_down(&mut self, at: Time, name: &str, after: &State) {
         let Some((_, id, machine)) = machine_of(after, name) else {
-            return self.broken(13, at, format!("node {name} is marked shut down without a machine"));
+            return self.broken(
+                13,
+                at,
+                format!("node {name} is marked shut down without a machine"),
+            );
         };
         let since = self.power_changed.get(name).copied().unwrap_or(Time::ZERO);
         if machine.power == Power::PoweredOn && at.since(since) > NOTICED {
@@ -281,7 +293,8 @@ impl Judge {
                         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
                     };
                     let number = if local { 20 } else { 18 };
-                    let text = format!("node {name} shows {address}, which its machine never reported");
+                    let text =
+                        format!("node {name} shows {address}, which its machine never reported");
                     self.broken(number, at, text);
                 }
                 Err(_) => self.broken(18, at, format!("node {name} shows {address:?}")),

@@ -76,7 +76,9 @@ fn concurrent(run: &Run, found: &mut Vec<Violation>) {
 
 fn storms(run: &Run, found: &mut Vec<Violation>) {
     let mut logins: BTreeMap<(String, String), Vec<Time>> = BTreeMap::new();
-    for call in run.calls().filter(|call| matches!(call.op.as_str(), "Login" | "cis.session.create")) {
+    for call in
+        run.calls().filter(|call| matches!(call.op.as_str(), "Login" | "cis.session.create"))
+    {
         logins.entry((call.server.clone(), call.op.clone())).or_default().push(call.t);
     }
     for ((server, op), times) in logins {
@@ -84,7 +86,8 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
             let since = times[..=n].iter().filter(|then| at.since(**then) < WINDOW).count();
             let reasons = endings(run, &server, *at);
             if since > 2 * run.scenario.provider.replicas.max(1) + reasons {
-                let text = format!("{since} × {op} at {server} within ten minutes, for {reasons} reasons");
+                let text =
+                    format!("{since} × {op} at {server} within ten minutes, for {reasons} reasons");
                 found.push(Violation { invariant: 51, at: *at, text });
                 break;
             }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use ::provider::{Config, Deps, LeaderElection, Options, Transport, UnknownKeys, from_service};
-use sim::Sim;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use sim::Sim;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
 use tokio::task::JoinHandle;

@@ -69,6 +69,11 @@ impl Ledger {
         self.lock().spill = Some(Box::new(sink));
     }
 
+    /// Makes sure that what has been spilled is written, and spills no more.
+    pub fn end_spill(&self) -> std::io::Result<()> {
+        self.lock().spill.take().map_or(Ok(()), |mut sink| sink.flush())
+    }
+
     /// Names what is going on from now on; records carry it.
     pub fn set_phase(&self, phase: Option<&str>) {
         self.lock().phase = phase.map(Arc::from);

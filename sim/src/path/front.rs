@@ -37,7 +37,7 @@ impl Front {
     }
 
     /// Whether nothing listens.
-    pub(super) fn is_down(&self, world: &WorldHandle) -> bool {
+    pub(crate) fn is_down(&self, world: &WorldHandle) -> bool {
         match self {
             Self::VCenter { name, .. } => {
                 matches!(soap::refusal(world, name), Some(Refusal::Connection))

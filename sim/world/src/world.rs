@@ -124,6 +124,8 @@ pub struct State {
     pub cluster: objects::Store,
     /// Kubelets by node name.
     pub kubelets: BTreeMap<String, Kubelet>,
+    /// Node names by the machine that the kubelet runs on: which vCenter's, which.
+    pub(crate) kubelets_on: BTreeMap<String, BTreeMap<MoRef, String>>,
     /// When steps end.
     pub timing: Timing,
     /// Interval of kubelet leases.
@@ -146,6 +148,7 @@ impl State {
             vcenters: BTreeMap::new(),
             cluster: objects::Store::founded(ids, epoch),
             kubelets: BTreeMap::new(),
+            kubelets_on: BTreeMap::new(),
             timing: Timing::default(),
             heartbeats: Some(Duration::from_secs(10)),
             timers: BTreeMap::new(),
@@ -158,6 +161,15 @@ impl State {
     /// The wall-clock reading at the moment the world began.
     pub fn epoch(&self) -> Timestamp {
         self.epoch
+    }
+
+    /// The same world, at whose age the wall clock reads `now`: time in which it was put away did not
+    /// pass for it, and its clock is right all the same.
+    #[must_use]
+    pub fn resumed_at(self, now: Timestamp) -> Self {
+        let age = jiff::SignedDuration::try_from(self.age()).unwrap_or_default();
+        let epoch = now.checked_sub(age).unwrap_or(self.epoch);
+        Self { epoch, ..self }
     }
 
     /// How long the world has lived.
@@ -213,10 +225,20 @@ impl State {
                 };
             }
             Event::KubeletSet { node, kubelet } => {
-                match kubelet {
+                let before = match kubelet {
                     Some(kubelet) => self.kubelets.insert(node.clone(), kubelet.clone()),
                     None => self.kubelets.remove(node),
                 };
+                if let Some(before) = before
+                    && let Some(on) = self.kubelets_on.get_mut(&before.vcenter)
+                    && on.get(&before.machine) == Some(node)
+                {
+                    on.remove(&before.machine);
+                }
+                if let Some(kubelet) = kubelet {
+                    let on = self.kubelets_on.entry(kubelet.vcenter.clone()).or_default();
+                    on.insert(kubelet.machine, node.clone());
+                }
             }
             Event::KubeletBeat { node } => {
                 if let Some(kubelet) = self.kubelets.get_mut(node) {

@@ -172,8 +172,8 @@ impl Act<'_> {
         let same = |it: &&Kubelet| it.vcenter == vcenter && it.machine == machine;
         let by_name = self.state.kubelets.get(&node).filter(same).map(|it| (node, it.clone()));
         by_name.or_else(|| {
-            let mut all = self.state.kubelets.iter();
-            all.find(|(_, it)| same(it)).map(|(node, it)| (node.clone(), it.clone()))
+            let node = self.state.kubelets_on.get(vcenter)?.get(&machine)?;
+            Some((node.clone(), self.state.kubelets.get(node)?.clone()))
         })
     }
 

@@ -26,7 +26,7 @@ pub enum VcFault {
     )]
     ManagedObjectNotFound(MoRef),
     /// Wrong power state for the operation.
-    #[error("The attempted operation cannot be performed in the current state ({})", existing.as_str())]
+    #[error("The attempted operation cannot be performed in the current state ({}).", existing.label())]
     InvalidPowerState {
         /// The state that would do.
         requested: Option<Power>,

@@ -30,6 +30,15 @@ impl Power {
             Self::Suspended => "suspended",
         }
     }
+
+    /// As messages to people have it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::PoweredOn => "Powered on",
+            Self::PoweredOff => "Powered off",
+            Self::Suspended => "Suspended",
+        }
+    }
 }
 
 /// Whether vCenter can manage the machine.

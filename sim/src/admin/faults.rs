@@ -1,0 +1,68 @@
+//! Fault rules: which there are, one more, one less.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::AdminError;
+use crate::control::Control;
+use crate::document;
+use crate::faults::{Armed, RuleError};
+
+/// `GET /faults`: the rules with their counters, in the order they are asked.
+pub(super) async fn list(State(control): State<Control>) -> Json<Vec<Armed>> {
+    Json(control.faults.list())
+}
+
+/// `POST /faults`: the body is a rule or a list of rules, JSON or YAML. All of them or none.
+pub(super) async fn add(
+    State(control): State<Control>,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Value>), AdminError> {
+    let rules = document::rules(document::yaml(&body)?)?;
+    let mut added: Vec<String> = Vec::new();
+    for rule in rules {
+        let id = rule.id.clone();
+        if let Err(error) = control.fault(rule) {
+            added.iter().for_each(|id| {
+                control.remove(id);
+            });
+            return Err(refused(&error));
+        }
+        added.push(id);
+    }
+    Ok((StatusCode::CREATED, Json(json!({ "added": added }))))
+}
+
+/// `DELETE /faults`: every rule.
+pub(super) async fn clear(State(control): State<Control>) -> StatusCode {
+    control.heal();
+    StatusCode::NO_CONTENT
+}
+
+/// `DELETE /faults/{id}`.
+pub(super) async fn remove(
+    State(control): State<Control>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, AdminError> {
+    if control.remove(&id) {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let known: Vec<String> = control.faults.list().into_iter().map(|armed| armed.rule.id).collect();
+    let remedy = match known.as_slice() {
+        [] => "there are no rules".to_owned(),
+        known => format!("there are {}", known.join(", ")),
+    };
+    let error = AdminError::new(StatusCode::NOT_FOUND, format!("no rule is called `{id}`"));
+    Err(error.remedy(remedy))
+}
+
+fn refused(error: &RuleError) -> AdminError {
+    let status = match error {
+        RuleError::Invalid(_) => StatusCode::BAD_REQUEST,
+        RuleError::Exists(_) => StatusCode::CONFLICT,
+    };
+    AdminError::new(status, error.to_string()).remedy("no rule of this request was added")
+}

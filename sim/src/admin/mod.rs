@@ -1,0 +1,58 @@
+//! The admin port: look at the world, make things happen, set fault rules, read the ledger.
+//!
+//! It has its own listener, and is no part of what is simulated: its calls are never counted, never
+//! faulted, and recorded only as what they did to the world or to the rules. Every path is there at
+//! the root and below `/admin/v1`. Errors are JSON: what was wrong, and what to do about it.
+
+mod error;
+mod events;
+mod faults;
+mod guard;
+mod ledger;
+mod look;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+use http::StatusCode;
+
+use crate::control::Control;
+use error::AdminError;
+pub(crate) use error::Complaint;
+
+/// Requests larger than this are no requests of an administrator.
+const MAX_BODY: usize = 8 << 20;
+
+/// The admin port of one sim. With a token, callers have to show it.
+pub(crate) fn router(control: Control, token: Option<String>) -> Router {
+    let api = Router::new()
+        .route("/world", get(look::world))
+        .route("/world/events", post(events::happen))
+        .route("/faults", get(faults::list).post(faults::add).delete(faults::clear))
+        .route("/faults/{id}", delete(faults::remove))
+        .route("/ledger", get(ledger::read))
+        .route("/clock", get(look::clock));
+    let versioned = api
+        .clone()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/version", get(look::version));
+    Router::new()
+        .merge(api)
+        .nest("/admin/v1", versioned)
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .layer(axum::middleware::from_fn_with_state(guard::Guard::new(token), guard::check))
+        .with_state(control)
+}
+
+async fn unknown(uri: http::Uri) -> AdminError {
+    AdminError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path())).remedy(
+        "there are GET /world, POST /world/events, GET/POST/DELETE /faults, DELETE /faults/ID, \
+         GET /ledger, GET /clock, GET /admin/v1/healthz and GET /admin/v1/version",
+    )
+}
+
+async fn not_allowed(method: http::Method, uri: http::Uri) -> AdminError {
+    let what = format!("{method} is not served at {}", uri.path());
+    AdminError::new(StatusCode::METHOD_NOT_ALLOWED, what).remedy("use another method")
+}

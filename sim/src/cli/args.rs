@@ -1,0 +1,243 @@
+//! What can be written on the command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use sim_world::Nodes;
+
+/// A fake vCenter and a fake workload cluster over one simulated world.
+#[derive(Debug, Parser)]
+#[command(name = "sim", version, arg_required_else_help = true, max_term_width = 100)]
+pub(super) struct Arguments {
+    /// What is logged to standard error: error, warn, info, debug, or a filter such as sim=debug
+    #[arg(long, global = true, env = "SIM_LOG", default_value = "warn", value_name = "FILTER")]
+    pub(super) log: String,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    Serve(Box<Serve>),
+    #[command(subcommand)]
+    World(World),
+    #[command(subcommand)]
+    Fault(Fault),
+    Ledger(Ledger),
+}
+
+/// Serves a vCenter and a cluster until SIGTERM or SIGINT; a second signal aborts.
+///
+/// Prints endpoints, credentials and what to export for govc and kubectl. Without any option the world
+/// is the default inventory of simulators: one datacenter, a cluster of three hosts, four machines.
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// The world to begin with, YAML or JSON (apiVersion: sim.vsphere/v1alpha1, kind: World); options
+    /// here override it
+    #[arg(long, value_name = "FILE", help_heading = "World")]
+    pub(super) world: Option<PathBuf>,
+    /// Machines per vCenter: node-0001, node-0002, …
+    #[arg(long, value_name = "N", help_heading = "World")]
+    pub(super) vms: Option<u32>,
+    /// How many of them run a kubelet and have a Node in the cluster
+    #[arg(long, value_name = "N|all", value_parser = nodes, help_heading = "World")]
+    pub(super) nodes: Option<Nodes>,
+    /// Clusters per vCenter, each tagged as a zone
+    #[arg(long, value_name = "Z", help_heading = "World")]
+    pub(super) zones: Option<u32>,
+    /// How many vCenters there are: vc0, vc1, …
+    #[arg(long, value_name = "K", help_heading = "World")]
+    pub(super) vcenters: Option<u32>,
+    /// Where ids, UUIDs, passwords and draws come from: same seed, same world
+    #[arg(long, value_name = "S", help_heading = "World")]
+    pub(super) seed: Option<u64>,
+    /// Whether kubelets renew leases; off keeps nodes Ready without any work
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "on",
+        hide_possible_values = true,
+        help_heading = "World"
+    )]
+    pub(super) heartbeats: Switch,
+    /// Fault rules to begin with: a YAML or JSON list
+    #[arg(long, value_name = "FILE", help_heading = "World")]
+    pub(super) faults: Option<PathBuf>,
+
+    /// Writes what is printed to FILE, for `. FILE`. Written last: when it is there, everything listens
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub(super) env: Option<PathBuf>,
+    /// Keeps certificates, keys, ports and the world in DIR; a sim that finds them goes on from there
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
+    pub(super) state: Option<PathBuf>,
+    /// Writes every record of the ledger to FILE, as JSON lines
+    #[arg(long, value_name = "FILE", help_heading = "Files")]
+    pub(super) ledger: Option<PathBuf>,
+
+    /// Where the first vCenter listens; others count ports up. Port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8989", help_heading = "Listeners")]
+    pub(super) vcenter_listen: SocketAddr,
+    /// Where the cluster's API server listens
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "127.0.0.1:26443",
+        help_heading = "Listeners"
+    )]
+    pub(super) cluster_listen: SocketAddr,
+    /// Where the admin port listens. Beyond loopback it wants the bearer token in the --env file
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
+    pub(super) admin_listen: SocketAddr,
+    /// Name under which clients reach the vCenters
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
+    pub(super) vcenter_advertise: Option<String>,
+    /// Name under which clients reach the cluster
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
+    pub(super) cluster_advertise: Option<String>,
+    /// Name under which clients reach the admin port
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
+    pub(super) admin_advertise: Option<String>,
+    /// One more name or address that certificates are good for; may be given again
+    #[arg(long = "tls-san", value_name = "NAME", help_heading = "Listeners")]
+    pub(super) tls_sans: Vec<String>,
+    /// Speaks HTTP without TLS
+    #[arg(long, help_heading = "Listeners")]
+    pub(super) plain_text: bool,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Switch {
+    On,
+    Off,
+}
+
+/// Where the admin port of a running sim is.
+#[derive(Debug, Args)]
+pub(super) struct Admin {
+    /// The admin port of the sim
+    #[arg(long, value_name = "URL", env = "SIM_ADMIN", default_value = "http://127.0.0.1:8900")]
+    pub(super) admin: String,
+    /// Its bearer token, where it wants one
+    #[arg(long, value_name = "TOKEN", env = "SIM_ADMIN_TOKEN", hide_env_values = true)]
+    pub(super) admin_token: Option<String>,
+}
+
+/// Looks at the world of a running sim, and makes things happen in it.
+#[derive(Debug, Subcommand)]
+pub(super) enum World {
+    /// Lists the machines
+    List {
+        /// As JSON, with vCenters and clock
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        admin: Admin,
+    },
+    /// Carries out a command, such as '{"vm.rename": {"machine": "node-0001", "to": "other"}}'
+    Event {
+        /// The command or a list of them, as JSON; - reads standard input
+        #[arg(value_name = "JSON")]
+        event: String,
+        #[command(flatten)]
+        admin: Admin,
+    },
+    /// Does something to machines
+    Vm {
+        /// What
+        #[arg(value_enum)]
+        verb: Verb,
+        /// Machines by name; vc1/NAME where several vCenters have one
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        #[command(flatten)]
+        admin: Admin,
+    },
+}
+
+/// What can be done to a machine without further words.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Verb {
+    PowerOn,
+    PowerOff,
+    Suspend,
+    Reset,
+    Delete,
+    Inaccessible,
+    Orphan,
+    Connect,
+    Reregister,
+}
+
+impl Verb {
+    /// The world's command.
+    pub(super) fn command(self) -> &'static str {
+        match self {
+            Self::PowerOn => "vm.powerOn",
+            Self::PowerOff => "vm.powerOff",
+            Self::Suspend => "vm.suspend",
+            Self::Reset => "vm.reset",
+            Self::Delete => "vm.delete",
+            Self::Inaccessible => "vm.inaccessible",
+            Self::Orphan => "vm.orphan",
+            Self::Connect => "vm.connect",
+            Self::Reregister => "vm.reregister",
+        }
+    }
+}
+
+/// Fault rules of a running sim.
+#[derive(Debug, Subcommand)]
+pub(super) enum Fault {
+    /// Adds rules, such as '{"id": "slow", "match": {"op": "@login"}, "do": [{"delay": "2s"}]}'
+    Add {
+        /// A YAML or JSON file, the rules themselves as JSON, or - for standard input
+        #[arg(value_name = "FILE|JSON")]
+        rules: String,
+        #[command(flatten)]
+        admin: Admin,
+    },
+    /// Lists the rules with their counters
+    List {
+        #[command(flatten)]
+        admin: Admin,
+    },
+    /// Removes rules
+    Rm {
+        /// Their ids
+        #[arg(value_name = "ID", required_unless_present = "all")]
+        ids: Vec<String>,
+        /// All of them
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+        #[command(flatten)]
+        admin: Admin,
+    },
+}
+
+/// Reads the ledger of a running sim: every call, as JSON lines.
+#[derive(Debug, Args)]
+pub(super) struct Ledger {
+    /// Counts calls per server and operation
+    #[arg(long)]
+    pub(super) counts: bool,
+    /// Only these operations: exact, with *, or a class (@read, @write, @login, @longpoll, @task)
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) op: Option<String>,
+    /// From this sequence number on
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub(super) since: u64,
+    #[command(flatten)]
+    pub(super) admin: Admin,
+}
+
+fn nodes(text: &str) -> Result<Nodes, String> {
+    match text {
+        "all" => Ok(Nodes::All),
+        count => {
+            let count = count.parse();
+            count.map(Nodes::Count).map_err(|_| "write a number or all".to_owned())
+        }
+    }
+}

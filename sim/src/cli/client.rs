@@ -1,0 +1,70 @@
+//! A client of the admin port.
+
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+
+use super::CliError;
+use super::args::Admin;
+use crate::admin::Complaint;
+
+/// Sends one request and returns the body of the answer.
+///
+/// # Errors
+/// No connection, or what the admin port complains about.
+pub(super) fn call(
+    admin: &Admin,
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<String, CliError> {
+    let base = admin.admin.trim_end_matches('/');
+    let mut request = http::Request::builder().method(method).uri(format!("{base}{path}"));
+    if let Some(token) = &admin.admin_token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let request = request.body(Full::new(Bytes::from(body))).map_err(|error| {
+        CliError::input(
+            format!("--admin {base}: {error}"),
+            "write it as sim serve prints SIM_ADMIN: http://127.0.0.1:8900",
+        )
+    })?;
+    let unreachable = |error: &dyn std::fmt::Display| {
+        CliError::failed(
+            format!("no sim answers at {base}: {error}"),
+            "start one with sim serve, or say where it is: --admin URL or SIM_ADMIN",
+        )
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("no runtime: {error}"), "try again"))?;
+    let (status, body) = runtime.block_on(async {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let response = client.request(request).await.map_err(|error| {
+            // The client's own words say less than their cause.
+            let cause = std::error::Error::source(&error);
+            match cause {
+                Some(cause) => unreachable(&cause),
+                None => unreachable(&error),
+            }
+        })?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| unreachable(&error))?;
+        Ok::<_, CliError>((status, body.to_bytes()))
+    })?;
+    let text = String::from_utf8_lossy(&body).into_owned();
+    if status.is_success() {
+        return Ok(text);
+    }
+    let (error, remedy) = match serde_json::from_str::<Complaint>(&text) {
+        Ok(Complaint { error, remedy }) => (error, remedy),
+        Err(_) => (format!("{base} answers {status}: {text}"), "is that a sim?".to_owned()),
+    };
+    Err(match status {
+        StatusCode::BAD_REQUEST => CliError::input(error, remedy),
+        _ => CliError::failed(error, remedy),
+    })
+}

@@ -1,0 +1,92 @@
+//! Why a command ends badly, and with which exit code.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::ListenError;
+use crate::document::Wrong;
+
+/// Bad input: a command line, a file or an address that cannot be used.
+const BAD_INPUT: u8 = 2;
+
+/// Why a command ends badly.
+#[derive(Debug)]
+pub(super) struct CliError {
+    what: String,
+    remedy: String,
+    code: u8,
+}
+
+impl CliError {
+    /// Something that was given cannot be used.
+    pub(super) fn input(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into(), code: BAD_INPUT }
+    }
+
+    /// Something did not work although the input was good.
+    pub(super) fn failed(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into(), code: 1 }
+    }
+
+    /// A document in a file that a flag named.
+    pub(super) fn document(flag: &str, path: &Path, wrong: &Wrong) -> Self {
+        let what = format!("{flag} {}: {}", path.display(), wrong.what());
+        Self::input(what, wrong.remedy.clone())
+    }
+
+    /// A file or directory that a flag named.
+    pub(super) fn file(flag: &str, path: &Path, error: &std::io::Error) -> Self {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::NotFound => "check the path",
+            std::io::ErrorKind::PermissionDenied => "check its permissions",
+            _ => "choose another path",
+        };
+        Self::input(format!("{flag} {}: {error}", path.display()), remedy)
+    }
+
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code)
+    }
+}
+
+impl std::fmt::Display for CliError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)?;
+        match self.remedy.as_str() {
+            "" => Ok(()),
+            remedy => write!(f, "\n  remedy: {remedy}"),
+        }
+    }
+}
+
+impl From<ListenError> for CliError {
+    fn from(error: ListenError) -> Self {
+        match &error {
+            ListenError::Bind { face, address, source } => {
+                let flag = match face.as_str() {
+                    crate::CLUSTER => "--cluster-listen",
+                    "admin" => "--admin-listen",
+                    _ => "--vcenter-listen",
+                };
+                let remedy = match source.kind() {
+                    std::io::ErrorKind::AddrInUse => {
+                        "stop who has it, choose another port, or 0 to let the system pick one"
+                    }
+                    _ => "choose an address of this machine",
+                };
+                Self::input(format!("{flag} {address}: {face}: {source}"), remedy)
+            }
+            ListenError::TooFewPorts(_) => {
+                Self::input(format!("--vcenter-listen: {error}"), "choose a lower port, or 0")
+            }
+            ListenError::Tls(source) => {
+                let inner = std::error::Error::source(source);
+                let inner = inner.map(|inner| format!(": {inner}")).unwrap_or_default();
+                Self::input(
+                    format!("{source}{inner}"),
+                    "check --tls-san and the advertised names: host names and addresses only",
+                )
+            }
+        }
+    }
+}

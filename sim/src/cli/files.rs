@@ -1,0 +1,73 @@
+//! Files that hold secrets, written as a whole or not at all.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Replaces a file with `text`, readable by its owner only. A reader sees the old or the new one.
+pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = private(&temporary).and_then(|mut file| {
+        file.write_all(text)?;
+        file.sync_all()
+    });
+    let moved = written.and_then(|()| fs::rename(&temporary, path));
+    if moved.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    moved
+}
+
+/// Opens a new or emptied file, readable by its owner only.
+pub(super) fn private(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Makes a directory that its owner only can enter. It may exist already.
+pub(super) fn private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// A directory of this process, gone when it is dropped.
+#[derive(Debug)]
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one. Somebody else's directory of the same name is never used.
+    pub(super) fn new() -> io::Result<Self> {
+        let base = std::env::temp_dir();
+        let id = std::process::id();
+        for n in 0..100 {
+            let path = base.join(format!("sim-{id}-{n}"));
+            let mut builder = fs::DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            match builder.create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a directory"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,112 @@
+//! What `sim serve` prints, and writes for other programs to read.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use sim_world::{ADMINISTRATOR, PROVIDER_USER};
+
+use crate::{Endpoints, Sim};
+
+/// Lines for a shell: every variable that a client may want.
+pub(super) fn variables(sim: &Sim, endpoints: &Endpoints, directory: &Path) -> String {
+    let mut out = String::new();
+    let mut export = |key: &str, value: &str| {
+        let _ = writeln!(out, "export {key}={}", quoted(value));
+    };
+    let password = |vcenter: &str, user: &str| {
+        sim.password(vcenter, user).map(|it| it.expose().to_owned()).unwrap_or_default()
+    };
+    let authority = directory.join("ca.pem").display().to_string();
+    if let Some((name, first)) = endpoints.vcenters.iter().next() {
+        export("GOVC_URL", &format!("{}/sdk", first.url));
+        export("GOVC_USERNAME", ADMINISTRATOR);
+        export("GOVC_PASSWORD", &password(name, ADMINISTRATOR));
+        if endpoints.authority.is_some() {
+            export("GOVC_TLS_CA_CERTS", &authority);
+        }
+    }
+    let names: Vec<&str> = endpoints.vcenters.keys().map(String::as_str).collect();
+    export("SIM_VCENTERS", &names.join(" "));
+    for (name, endpoint) in &endpoints.vcenters {
+        let name_upper = name.to_uppercase();
+        let mut export = |key: &str, value: &str| export(&format!("SIM_{name_upper}_{key}"), value);
+        export("URL", &endpoint.url);
+        export("USERNAME", ADMINISTRATOR);
+        export("PASSWORD", &password(name, ADMINISTRATOR));
+        export("PROVIDER_USERNAME", PROVIDER_USER);
+        export("PROVIDER_PASSWORD", &password(name, PROVIDER_USER));
+        if let Some(thumbprints) = endpoint.thumbprints() {
+            export("THUMBPRINT", &thumbprints.sha1);
+            export("THUMBPRINT_SHA256", &thumbprints.sha256);
+        }
+    }
+    if endpoints.authority.is_some() {
+        export("SIM_CA", &authority);
+    }
+    export("SIM_CLUSTER", &endpoints.cluster.url);
+    export("KUBECONFIG", &directory.join("kubeconfig").display().to_string());
+    export("SIM_ADMIN", &endpoints.admin.url);
+    if let Some(token) = &endpoints.admin_token {
+        export("SIM_ADMIN_TOKEN", token);
+    }
+    out
+}
+
+/// What people read: where everything is, then the lines for a shell.
+pub(super) fn text(
+    sim: &Sim,
+    endpoints: &Endpoints,
+    variables: &str,
+    env: Option<&Path>,
+) -> String {
+    let mut out = String::new();
+    for (name, endpoint) in &endpoints.vcenters {
+        let machines = sim
+            .world()
+            .read(|world| world.vcenter(name).map_or(0, |vc| vc.inventory.machines().count()));
+        let _ = writeln!(out, "{name:<8} {}  {machines} machines", endpoint.url);
+        if let Some(thumbprints) = endpoint.thumbprints() {
+            let _ = writeln!(out, "         thumbprint {}", thumbprints.sha1);
+        }
+    }
+    let nodes = sim.world().read(|world| world.kubelets.len());
+    let _ = writeln!(out, "cluster  {}  {nodes} nodes", endpoints.cluster.url);
+    let _ = writeln!(out, "admin    {}", endpoints.admin.url);
+    let _ = write!(out, "\n{variables}");
+    if let Some(env) = env {
+        let _ = write!(
+            out,
+            "\n# the same lines are in {0}: . {0}\n",
+            quoted(&env.display().to_string())
+        );
+    }
+    out
+}
+
+/// A word of a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_survive_a_shell() {
+        for (name, text, want) in [
+            ("a plain word", "https://127.0.0.1:8989/sdk", "https://127.0.0.1:8989/sdk"),
+            ("nothing", "", "''"),
+            ("a space", "vc0 vc1", "'vc0 vc1'"),
+            ("a quote", "it's", r"'it'\''s'"),
+            ("a dollar", "$HOME", "'$HOME'"),
+        ] {
+            assert_eq!(quoted(text), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! `sim serve`: a world, its listeners, and what tells the user where they are.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use jiff::Timestamp;
+use sim_world::{Command, Named, Nodes, Topology};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::args::{Serve, Switch};
+use super::files::{self, Scratch};
+use super::state::StateDirectory;
+use super::{CliError, Terminal, report, world_file};
+use crate::faults::Rule;
+use crate::ledger::Keep;
+use crate::{Advertise, ListenOptions, Sim, Transport, document};
+
+/// Records that stay in memory; a day of a busy lab would fill it otherwise.
+const KEPT_RECORDS: usize = 200_000;
+
+/// Serves until a signal.
+pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
+    let Serve {
+        world,
+        vms,
+        nodes,
+        zones,
+        vcenters,
+        seed,
+        heartbeats,
+        faults,
+        env,
+        state,
+        ledger,
+        vcenter_listen,
+        cluster_listen,
+        admin_listen,
+        vcenter_advertise,
+        cluster_advertise,
+        admin_advertise,
+        tls_sans,
+        plain_text,
+    } = options;
+    // A file of an earlier run says nothing about this one.
+    if let Some(path) = env {
+        forget(path)?;
+    }
+    let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
+    let state = state.as_deref().map(StateDirectory::open).transpose()?;
+    let restored = state.as_ref().map(StateDirectory::world).transpose()?.flatten();
+    let (mut topology, mut known_seed) = match world {
+        Some(path) => read_world(path)?,
+        None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
+        None => (Topology::default(), None),
+    };
+    topology.machines = vms.unwrap_or(topology.machines);
+    topology.zones = zones.unwrap_or(topology.zones);
+    topology.vcenters = vcenters.unwrap_or(topology.vcenters);
+    topology.nodes = nodes.unwrap_or(topology.nodes);
+    known_seed = seed.or(known_seed);
+    if topology.vcenters == 0 {
+        return Err(CliError::input("--vcenters 0: there is at least one", "write 1 or more"));
+    }
+    let mut builder = Sim::builder().epoch(now).keep(Keep::Last(KEPT_RECORDS));
+    let mut kubelets = Vec::new();
+    builder = match restored {
+        Some(state) => builder.seed(state.ids().seed()).restore(state.resumed_at(now)),
+        None => {
+            // Nodes are most of the work, and no vCenter has to wait for them.
+            kubelets = kubelets_of(&topology);
+            topology.registered = false;
+            builder.topology(topology).seed(known_seed.unwrap_or_default())
+        }
+    };
+    if *plain_text {
+        builder = builder.plain_text();
+    }
+    let mut listen = ListenOptions {
+        vcenter: *vcenter_listen,
+        cluster: *cluster_listen,
+        admin: *admin_listen,
+        transport: if *plain_text { Transport::PlainText } else { Transport::Tls },
+        advertise: Advertise {
+            vcenter: vcenter_advertise.clone(),
+            cluster: cluster_advertise.clone(),
+            admin: admin_advertise.clone(),
+        },
+        tls_sans: tls_sans.clone(),
+        ..ListenOptions::default()
+    };
+    if let Some(state) = &state {
+        state.recall(&mut listen)?;
+    }
+    let spill = ledger
+        .as_deref()
+        .map(|path| files::private(path).map_err(|error| CliError::file("--ledger", path, &error)))
+        .transpose()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CliError::failed(format!("no runtime: {error}"), "try again"))?;
+    runtime.block_on(async {
+        let mut signals = Signals::new()?;
+        let sim = builder.start();
+        if let (Some(spill), Some(path)) = (&spill, ledger) {
+            let again = spill.try_clone();
+            let again = again.map_err(|error| CliError::file("--ledger", path, &error))?;
+            sim.ledger().spill_to(std::io::BufWriter::new(again));
+        }
+        if *heartbeats == Switch::Off {
+            let off = Command::SetHeartbeats { every: None };
+            sim.world()
+                .apply(off)
+                .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+        }
+        for rule in rules {
+            sim.fault(rule).map_err(|error| {
+                let path = faults.as_deref().unwrap_or(Path::new(""));
+                let what = format!("--faults {}: {error}", path.display());
+                CliError::input(what, "correct the rule")
+            })?;
+        }
+        let plan = Plan { listen, kubelets, state: state.as_ref(), env: env.as_deref() };
+        let served = serve(&sim, plan, &mut signals).await;
+        if let (Ok(()), Some(state)) = (&served, &state) {
+            state.keep_world(&sim)?;
+        }
+        let ledger_kept = sim.ledger().clone();
+        tokio::select! {
+            // A second signal goes before a clean end.
+            biased;
+            () = signals.next() => {
+                return Err(CliError::failed("aborted by a second signal", ""));
+            }
+            () = sim.shutdown() => {}
+        }
+        if let (Some(mut spill), Some(path)) = (spill, ledger) {
+            let rest = ledger_kept.to_jsonl();
+            ledger_kept
+                .end_spill()
+                .and_then(|()| spill.write_all(rest.as_bytes()))
+                .map_err(|error| CliError::file("--ledger", path, &error))?;
+        }
+        served
+    })
+}
+
+/// What is left to do when the world is there.
+struct Plan<'a> {
+    listen: ListenOptions,
+    kubelets: Vec<Named>,
+    state: Option<&'a StateDirectory>,
+    env: Option<&'a Path>,
+}
+
+async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), CliError> {
+    let Plan { listen, kubelets, state, env } = plan;
+    let endpoints = sim.listen(listen).await?;
+    for kubelet in kubelets {
+        sim.world()
+            .apply(Command::StartKubelet(kubelet))
+            .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+        tokio::task::yield_now().await;
+    }
+    let scratch = match state {
+        Some(_) => None,
+        None => Some(Scratch::new().map_err(|error| {
+            CliError::failed(format!("no temporary directory: {error}"), "set TMPDIR")
+        })?),
+    };
+    let directory = match (state, &scratch) {
+        (Some(state), _) => {
+            let full = fs::canonicalize(state.path());
+            full.map_err(|error| CliError::file("--state", state.path(), &error))?
+        }
+        (None, Some(scratch)) => scratch.path().to_owned(),
+        (None, None) => std::path::PathBuf::new(),
+    };
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        files::replace(&path, text.as_bytes())
+            .map_err(|error| CliError::file("writing", &path, &error))
+    };
+    if let Some(pem) = endpoints.ca_pem() {
+        write("ca.pem", pem)?;
+    }
+    write("kubeconfig", &endpoints.kubeconfig())?;
+    if let Some(state) = state {
+        state.keep(&endpoints)?;
+        state.keep_world(sim)?;
+    }
+    let variables = report::variables(sim, &endpoints, &directory);
+    Terminal.say(&report::text(sim, &endpoints, &variables, env));
+    if let Some(path) = env {
+        files::replace(path, variables.as_bytes())
+            .map_err(|error| CliError::file("--env", path, &error))?;
+    }
+    signals.next().await;
+    if let Some(state) = state {
+        // Certificates may have been swapped since.
+        state.keep(&endpoints)?;
+    }
+    drop(scratch);
+    Ok(())
+}
+
+/// The machines that have a Node when the world begins.
+fn kubelets_of(topology: &Topology) -> Vec<Named> {
+    let n_nodes = match topology.nodes {
+        _ if !topology.registered => 0,
+        Nodes::All => topology.machines,
+        Nodes::Count(count) => count.min(topology.machines),
+    };
+    let of_vcenter = |vc| {
+        (1..=n_nodes).map(move |n| Named {
+            vcenter: Some(format!("vc{vc}")),
+            name: topology.machine_name(vc, n),
+        })
+    };
+    (0..topology.vcenters).flat_map(of_vcenter).collect()
+}
+
+fn forget(path: &Path) -> Result<(), CliError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(CliError::file("--env", path, &error)),
+    }
+}
+
+fn read_world(path: &Path) -> Result<(Topology, Option<u64>), CliError> {
+    let text = fs::read(path).map_err(|error| CliError::file("--world", path, &error))?;
+    world_file::read(&text).map_err(|wrong| CliError::document("--world", path, &wrong))
+}
+
+fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
+    let text = fs::read(path).map_err(|error| CliError::file("--faults", path, &error))?;
+    document::yaml(&text)
+        .and_then(document::rules)
+        .map_err(|wrong| CliError::document("--faults", path, &wrong))
+}
+
+/// The signals that end a process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, CliError> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| CliError::failed(format!("no signals: {error}"), ""))
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for one of them.
+    ///
+    /// Cancel safe.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

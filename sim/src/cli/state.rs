@@ -1,0 +1,152 @@
+//! What a sim keeps over restarts: certificates, keys, ports, and its world.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sim_world::State as World;
+
+use super::{CliError, files};
+use crate::tls::{Authority, Leaf};
+use crate::{Endpoints, ListenOptions, Sim};
+
+/// The directory. While this lives, no other sim uses it.
+#[derive(Debug)]
+pub(super) struct StateDirectory {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// `sim.json`: everything but the world.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Kept {
+    version: u32,
+    #[serde(default)]
+    authority: Option<Pair>,
+    certificates: BTreeMap<String, BTreeMap<u32, Pair>>,
+    ports: BTreeMap<String, u16>,
+    #[serde(default)]
+    admin_token: Option<String>,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pair {
+    certificate: String,
+    key: String,
+}
+
+impl StateDirectory {
+    /// Opens the directory, and makes it if it is not there.
+    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
+        let failed = |error: &std::io::Error| CliError::file("--state", path, error);
+        files::private_directory(path).map_err(|error| failed(&error))?;
+        let lock = files::private(&path.join("lock")).map_err(|error| failed(&error))?;
+        if lock.try_lock().is_err() {
+            return Err(CliError::input(
+                format!("--state {}: another sim uses it", path.display()),
+                "stop that one, or choose another directory",
+            ));
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The world of the last run, if there was one.
+    pub(super) fn world(&self) -> Result<Option<World>, CliError> {
+        self.read("world.json")
+    }
+
+    /// Takes certificates, ports and token of the last run.
+    pub(super) fn recall(&self, options: &mut ListenOptions) -> Result<(), CliError> {
+        let Some(kept) = self.read::<Kept>("sim.json")? else { return Ok(()) };
+        let Kept { version: _, authority, certificates, ports, admin_token } = kept;
+        let unusable = |error: crate::tls::TlsError| {
+            let path = self.path.join("sim.json");
+            CliError::input(
+                format!("--state {}: {error}", path.display()),
+                "remove the file to get new certificates",
+            )
+        };
+        if let Some(Pair { certificate, key }) = authority {
+            let authority = Arc::new(Authority::restore(&certificate, &key).map_err(unusable)?);
+            for (server, leaves) in certificates {
+                let leaves = leaves
+                    .into_iter()
+                    .map(|(n, Pair { certificate, key })| {
+                        Leaf::new(certificate, key, &authority).map(|leaf| (n, leaf))
+                    })
+                    .collect::<Result<BTreeMap<u32, Leaf>, _>>();
+                options.certificates.insert(server, leaves.map_err(unusable)?);
+            }
+            options.authority = Some(authority);
+        }
+        options.ports = ports;
+        options.admin_token = admin_token;
+        Ok(())
+    }
+
+    /// Keeps everything but the world.
+    pub(super) fn keep(&self, endpoints: &Endpoints) -> Result<(), CliError> {
+        let pairs = |endpoint: &crate::Endpoint| {
+            let leaves = endpoint.certificates().into_iter();
+            leaves
+                .map(|(n, leaf)| {
+                    let key = leaf.key_pem().to_owned();
+                    (n, Pair { certificate: leaf.pem, key })
+                })
+                .collect::<BTreeMap<u32, Pair>>()
+        };
+        let mut certificates: BTreeMap<String, BTreeMap<u32, Pair>> =
+            endpoints.vcenters.iter().map(|(name, it)| (name.clone(), pairs(it))).collect();
+        certificates.insert(crate::CLUSTER.to_owned(), pairs(&endpoints.cluster));
+        let authority = endpoints
+            .authority
+            .as_ref()
+            .map(|it| Pair { certificate: it.pem().to_owned(), key: it.key_pem() });
+        let kept = Kept {
+            version: 1,
+            authority,
+            certificates,
+            ports: endpoints.ports(),
+            admin_token: endpoints.admin_token.clone(),
+        };
+        self.write("sim.json", &kept)
+    }
+
+    /// Keeps the world as it is now.
+    pub(super) fn keep_world(&self, sim: &Sim) -> Result<(), CliError> {
+        let state = sim.world().read(|world| world.state().clone());
+        self.write("world.json", &state)
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, CliError> {
+        let path = self.path.join(name);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(CliError::file("--state", &path, &error)),
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            CliError::input(
+                format!("--state {}: {error}", path.display()),
+                "it was written by another version: remove the file, or the directory",
+            )
+        })
+    }
+
+    fn write(&self, name: &str, value: &impl Serialize) -> Result<(), CliError> {
+        let path = self.path.join(name);
+        let text = serde_json::to_vec(value).map_err(|error| {
+            CliError::failed(format!("{}: {error}", path.display()), "this is a bug")
+        })?;
+        files::replace(&path, &text).map_err(|error| CliError::file("--state", &path, &error))
+    }
+}

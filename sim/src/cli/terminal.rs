@@ -1,0 +1,35 @@
+//! The only place that writes to the terminal.
+
+use std::io::Write as _;
+
+use tracing_subscriber::EnvFilter;
+
+use super::CliError;
+
+/// Standard output and standard error.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terminal;
+
+impl Terminal {
+    /// Says what was asked for. A reader that went away is no error of ours.
+    pub(super) fn say(self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
+    /// Says what is wrong.
+    pub(super) fn complain(self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "error: {text}");
+    }
+
+    /// Sends log lines to standard error.
+    pub(super) fn log(self, filter: &str) -> Result<(), CliError> {
+        let filter = EnvFilter::try_new(filter).map_err(|error| {
+            CliError::input(format!("--log {filter}: {error}"), "write a level, such as info")
+        })?;
+        let subscriber = tracing_subscriber::fmt().with_env_filter(filter);
+        // A second subscriber in one process is not installed, and the first goes on.
+        let _ = subscriber.with_writer(std::io::stderr).try_init();
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! A world as a file: `kind: World`.
+
+use serde::Deserialize;
+use serde_json::Value;
+use sim_world::Topology;
+
+use crate::document::{self, Wrong};
+
+const API_VERSION: &str = "sim.vsphere/v1alpha1";
+
+/// The file as it is written; `spec` is read on its own.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    api_version: Value,
+    kind: Value,
+    #[serde(default, rename = "metadata")]
+    _metadata: Metadata,
+    #[serde(default)]
+    spec: serde_json::Map<String, Value>,
+}
+
+/// For the people who read it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Metadata {
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(rename = "labels")]
+    _labels: std::collections::BTreeMap<String, String>,
+    #[serde(rename = "annotations")]
+    _annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// A topology, and a seed if the file has one.
+pub(super) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
+    let file: File = document::typed(document::yaml(text)?)?;
+    let File { api_version, kind, _metadata, mut spec } = file;
+    for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "World")]
+    {
+        if value != want {
+            return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
+        }
+    }
+    // The seed stands beside the topology; how its keys are named is the topology's own affair.
+    let seed = match spec.remove("seed") {
+        None | Some(Value::Null) => None,
+        Some(seed) => {
+            let read = seed.as_u64();
+            let wrong = || Wrong::at("spec.seed", &seed, "is no seed", "write a number from 0 on");
+            Some(read.ok_or_else(wrong)?)
+        }
+    };
+    let topology: Topology =
+        document::typed(Value::Object(spec)).map_err(|wrong| wrong.below("spec"))?;
+    for (key, value) in [("spec.vcenters", topology.vcenters), ("spec.hosts", topology.hosts)] {
+        if value == 0 {
+            return Err(Wrong::at(key, &value.into(), "there is at least one", "write 1 or more"));
+        }
+    }
+    Ok((topology, seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_is_read() {
+        let text = b"apiVersion: sim.vsphere/v1alpha1\nkind: World\nmetadata: {name: lab}\n\
+            spec:\n  seed: 7\n  zones: 3\n  machines: 100\n  timing:\n    scale: 0.5\n    steps: {tools: {after: 3s}, task: immediately}\n";
+        let (topology, seed) = read(text).unwrap();
+        assert_eq!((seed, topology.zones, topology.machines), (Some(7), 3, 100));
+        assert_eq!(topology.timing.steps.len(), 2);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let head = "apiVersion: sim.vsphere/v1alpha1\nkind: World\n";
+        for (name, text, want) in [
+            (
+                "no kind",
+                "apiVersion: sim.vsphere/v1alpha1\n".to_owned(),
+                "kind: is missing | add it",
+            ),
+            (
+                "another kind",
+                "apiVersion: v1\nkind: Pod\n".to_owned(),
+                "apiVersion: \"v1\": is not known here | write sim.vsphere/v1alpha1",
+            ),
+            (
+                "a misspelt key",
+                format!("{head}spec: {{machnes: 3}}"),
+                "spec.machnes: there is no such key | did you mean `machines`?",
+            ),
+            (
+                "a misspelt step",
+                format!("{head}spec: {{timing: {{steps: {{tool: immediately}}}}}}"),
+                "spec.timing.steps: tool: is not known | did you mean `tools`?",
+            ),
+            (
+                "a wrong type",
+                format!("{head}spec: {{zones: three}}"),
+                "spec.zones: \"three\": invalid type: string \"three\", expected u32 | write u32",
+            ),
+            (
+                "a negative seed",
+                format!("{head}spec: {{seed: -1}}"),
+                "spec.seed: -1: is no seed | write a number from 0 on",
+            ),
+            (
+                "no vCenter",
+                format!("{head}spec: {{vcenters: 0}}"),
+                "spec.vcenters: 0: there is at least one | write 1 or more",
+            ),
+        ] {
+            let wrong = read(text.as_bytes()).unwrap_err();
+            assert_eq!(format!("{} | {}", wrong.what(), wrong.remedy), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a test and the admin port may do to a running sim: let things happen, and set fault rules.
+//!
+//! Everything done here is noted in the ledger, and nothing of it is a call.
+
+use sim_world::vcenter::{Password, VcFault};
+use sim_world::{Applied, Command, Fault};
+
+use crate::WorldHandle;
+use crate::faults::{Faults, Rule, RuleError};
+use crate::ledger::{Kind, Ledger};
+
+/// World, ledger and rules of one sim. Clones are the same sim.
+#[derive(Clone, Debug)]
+pub(crate) struct Control {
+    pub(crate) world: WorldHandle,
+    pub(crate) ledger: Ledger,
+    pub(crate) faults: Faults,
+}
+
+impl Control {
+    /// Makes something happen.
+    pub(crate) fn apply(&self, command: Command) -> Result<Applied, Fault> {
+        let text = describe(&command);
+        let applied = self.world.apply(command)?;
+        self.ledger.note(self.world.now(), Kind::World, text);
+        Ok(applied)
+    }
+
+    /// Adds a rule.
+    pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
+        let text = format!("rule {} added", rule.id);
+        self.faults.add(self.world.now(), rule)?;
+        self.ledger.note(self.world.now(), Kind::Fault, text);
+        Ok(())
+    }
+
+    /// Removes a rule; `false` if there is none of this name.
+    pub(crate) fn remove(&self, id: &str) -> bool {
+        let removed = self.faults.remove(id);
+        if removed {
+            self.ledger.note(self.world.now(), Kind::Fault, format!("rule {id} removed"));
+        }
+        removed
+    }
+
+    /// Removes every rule.
+    pub(crate) fn heal(&self) {
+        self.faults.clear();
+        self.ledger.note(self.world.now(), Kind::Fault, "all rules removed");
+    }
+}
+
+/// A command as the ledger shows it: JSON, passwords blotted out.
+fn describe(command: &Command) -> String {
+    let command = match command {
+        Command::RotatePassword { vcenter, user, .. } => Command::RotatePassword {
+            vcenter: vcenter.clone(),
+            user: user.clone(),
+            password: Password::new("…"),
+        },
+        // Requests come through a face, which has its own record.
+        Command::Request { vcenter, .. } => return format!("a request to {vcenter}"),
+        other => other.clone(),
+    };
+    serde_json::to_string(&command).unwrap_or_else(|_| VcFault::InvalidState.to_string())
+}

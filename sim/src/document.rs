@@ -1,0 +1,261 @@
+//! Reads what people write: worlds, fault rules and commands, in YAML or JSON.
+//!
+//! What is wrong is named by key, with its value and a remedy; a misspelt key gets a suggestion.
+//! Values are read twice, first as plain data and then as what they should be, because only then the
+//! path of the offending key is known.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::faults::Rule;
+
+/// Why a document cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// The path of the key, `spec.machines`; empty for the document as a whole.
+    pub(crate) key: String,
+    /// Its value, shortened; empty where it says nothing.
+    pub(crate) value: String,
+    /// What is wrong with it.
+    pub(crate) problem: String,
+    /// What to do about it.
+    pub(crate) remedy: String,
+}
+
+impl Wrong {
+    pub(crate) fn document(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+        let (key, value) = (String::new(), String::new());
+        Self { key, value, problem: problem.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn at(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
+        Self {
+            key: key.to_owned(),
+            value: short(value),
+            problem: problem.to_owned(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// Key, value and problem in one line.
+    pub(crate) fn what(&self) -> String {
+        let Self { key, value, problem, .. } = self;
+        match (key.as_str(), value.as_str()) {
+            ("", _) => problem.clone(),
+            (key, "") => format!("{key}: {problem}"),
+            (key, value) => format!("{key}: {value}: {problem}"),
+        }
+    }
+
+    /// With this remedy, if there is none better.
+    pub(crate) fn or_remedy(mut self, remedy: &str) -> Self {
+        if self.remedy.is_empty() {
+            remedy.clone_into(&mut self.remedy);
+        }
+        self
+    }
+
+    /// The same, found below `key`.
+    pub(crate) fn below(mut self, key: &str) -> Self {
+        self.key = match (self.key.as_str(), self.key.starts_with('[')) {
+            ("", _) => key.to_owned(),
+            (inner, true) => format!("{key}{inner}"),
+            (inner, false) => format!("{key}.{inner}"),
+        };
+        self
+    }
+}
+
+/// A JSON document.
+pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
+    serde_json::from_slice(text)
+        .map_err(|error| Wrong::document(format!("not JSON: {error}"), "check the syntax there"))
+}
+
+/// A YAML document; JSON is YAML.
+pub(crate) fn yaml(text: &[u8]) -> Result<Value, Wrong> {
+    if let Ok(value) = serde_json::from_slice(text) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(text)
+        .map_err(|error| Wrong::document(format!("not text: {error}"), "save it as UTF-8"))?;
+    serde_saphyr::from_str(text).map_err(|error| {
+        let error = error.to_string();
+        let first = error.lines().next().unwrap_or_default();
+        Wrong::document(format!("neither YAML nor JSON: {first}"), "check the syntax there")
+    })
+}
+
+/// Data as what it should be.
+pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
+    serde_path_to_error::deserialize(value.clone()).map_err(|error| {
+        let path = error.path().to_string();
+        let message = error.into_inner().to_string();
+        wrong(&value, if path == "." { "" } else { &path }, &message)
+    })
+}
+
+/// One rule or a list of rules, each of which makes sense.
+pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
+    let list = match value {
+        Value::Array(list) => list,
+        Value::Object(_) => vec![value],
+        other => {
+            return Err(Wrong::at(
+                "",
+                &other,
+                "a list of fault rules is expected",
+                "write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
+            ));
+        }
+    };
+    let rule = |(n, value): (usize, Value)| {
+        let place = format!("[{n}]");
+        let rule: Rule = typed(value).map_err(|wrong| {
+            let remedy = "a rule has id, match, when, do, effect, priority and ttl";
+            wrong.or_remedy(remedy).below(&place)
+        })?;
+        rule.check().map_err(|problem| Wrong::document(problem, "correct the rule"))?;
+        Ok(rule)
+    };
+    list.into_iter().enumerate().map(rule).collect()
+}
+
+/// What serde says, as key, value and remedy.
+fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    if let ([found, expected @ ..], true) = (quoted.as_slice(), unknown) {
+        let is_key = message.starts_with("unknown field");
+        let key = match (is_key, path) {
+            (true, "") => (*found).to_owned(),
+            (true, path) if path == *found || path.ends_with(&format!(".{found}")) => path.into(),
+            (true, path) => format!("{path}.{found}"),
+            (false, path) => path.to_owned(),
+        };
+        let problem = match (is_key, key.is_empty()) {
+            (true, _) => "there is no such key".to_owned(),
+            (false, true) => format!("`{found}` is not known"),
+            (false, false) => "is not known".to_owned(),
+        };
+        let value = if is_key { String::new() } else { (*found).to_owned() };
+        return Wrong { key, value, problem, remedy: suggestion(found, expected) };
+    }
+    if let Some(missing) = message.strip_prefix("missing field `") {
+        let missing = missing.trim_end_matches('`');
+        let key = if path.is_empty() { missing.to_owned() } else { format!("{path}.{missing}") };
+        let problem = "is missing".to_owned();
+        return Wrong { key, value: String::new(), problem, remedy: "add it".to_owned() };
+    }
+    let value = lookup(document, path).map(short).unwrap_or_default();
+    let remedy = message
+        .split_once("expected ")
+        .map(|(_, expected)| format!("write {expected}"))
+        .unwrap_or_default();
+    Wrong { key: path.to_owned(), value, problem: message.to_owned(), remedy }
+}
+
+/// The closest of the expected words, or all of them.
+fn suggestion(found: &str, expected: &[&str]) -> String {
+    let near = |word: &&&str| {
+        let (a, b) = (found.to_lowercase(), word.to_lowercase());
+        distance(&a, &b) <= 1 + found.len() / 4 || a.replace(['-', '_'], "") == b
+    };
+    let best = expected
+        .iter()
+        .filter(near)
+        .min_by_key(|word| distance(&found.to_lowercase(), &word.to_lowercase()));
+    match (best, expected) {
+        (Some(best), _) => format!("did you mean `{best}`?"),
+        (None, []) => "remove it".to_owned(),
+        (None, expected) => format!("there are {}", expected.join(", ")),
+    }
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let change = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The value at a path such as `spec.steps[2].name`.
+fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
+    let pointer: String = path
+        .split(['.', '[', ']'])
+        .filter(|part| !part.is_empty())
+        .map(|part| format!("/{part}"))
+        .collect();
+    document.pointer(&pointer)
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(60) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_key() {
+        let read = |text: &str| match rules(yaml(text.as_bytes()).unwrap()) {
+            Ok(rules) => panic!("accepted: {rules:?}"),
+            Err(wrong) => format!("{} | {}", wrong.what(), wrong.remedy),
+        };
+        for (name, text, want) in [
+            (
+                "a misspelt key",
+                "- id: a\n  mach: {}\n  do: [reset]",
+                "[0].mach: there is no such key | did you mean `match`?",
+            ),
+            (
+                "a misspelt nested key",
+                "- id: a\n  match: {operation: x}\n  do: [reset]",
+                "[0].match.operation: there is no such key | there are protocol, server, op, resource, client",
+            ),
+            (
+                "an unknown action",
+                "- id: a\n  do: [rest]",
+                "[0].do[0]: rest: is not known | did you mean `reset`?",
+            ),
+            ("a missing key", "- id: a", "[0].do: is missing | add it"),
+            (
+                "a wrong type",
+                "- id: a\n  priority: high\n  do: [reset]",
+                "[0].priority: \"high\": invalid type: string \"high\", expected i32 | write i32",
+            ),
+            (
+                "a rule that makes no sense",
+                "- id: a\n  when: {every: 0}\n  do: [reset]",
+                "rule `a`: when.every is 0; count from 1 | correct the rule",
+            ),
+            (
+                "no list",
+                "reset",
+                "a list of fault rules is expected | write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
+            ),
+        ] {
+            assert_eq!(read(text), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, want) in [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+            assert_eq!(distance(a, b), want, "{a} {b}");
+        }
+    }
+}

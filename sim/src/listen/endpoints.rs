@@ -1,0 +1,84 @@
+//! Where a listening sim is reached, and what a client needs to trust it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::tls::{Authority, Certificates, Leaf, Thumbprints};
+
+/// One listener.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// `https://127.0.0.1:8989`, as advertised.
+    pub url: String,
+    /// Where it listens.
+    pub address: SocketAddr,
+    pub(crate) certificates: Option<Arc<Certificates>>,
+}
+
+impl Endpoint {
+    /// Digests of the certificate that a handshake gets now; `None` without TLS.
+    pub fn thumbprints(&self) -> Option<Thumbprints> {
+        Some(self.certificates.as_ref()?.current().ok()?.thumbprints)
+    }
+
+    /// Every certificate so far, by its number.
+    pub fn certificates(&self) -> BTreeMap<u32, Leaf> {
+        self.certificates.as_ref().map(|all| all.all()).unwrap_or_default()
+    }
+}
+
+/// Every listener of a sim.
+#[derive(Clone, Debug)]
+pub struct Endpoints {
+    /// The vCenters by name.
+    pub vcenters: BTreeMap<String, Endpoint>,
+    /// The cluster.
+    pub cluster: Endpoint,
+    /// The admin port.
+    pub admin: Endpoint,
+    /// The bearer token that the admin port wants, if it does.
+    pub admin_token: Option<String>,
+    /// Who signed the certificates; `None` without TLS.
+    pub authority: Option<Arc<Authority>>,
+    /// The bearer token of the cluster's administrator.
+    pub(crate) cluster_token: String,
+}
+
+impl Endpoints {
+    /// The certificate to trust, as PEM; `None` without TLS.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.authority.as_ref().map(|authority| authority.pem())
+    }
+
+    /// A kubeconfig of the cluster's administrator.
+    pub fn kubeconfig(&self) -> String {
+        let authority = self
+            .ca_pem()
+            .map(|pem| {
+                format!("    certificate-authority-data: {}\n", STANDARD.encode(pem.as_bytes()))
+            })
+            .unwrap_or_default();
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: sim\n  cluster:\n    server: {url}\n\
+             {authority}users:\n- name: admin\n  user:\n    token: {token}\ncontexts:\n- name: sim\n  \
+             context:\n    cluster: sim\n    user: admin\ncurrent-context: sim\n",
+            url = self.cluster.url,
+            token = self.cluster_token,
+        )
+    }
+
+    /// Ports by server, to ask for the same ones again.
+    pub fn ports(&self) -> BTreeMap<String, u16> {
+        let vcenters = self.vcenters.iter().map(|(name, at)| (name.clone(), at.address.port()));
+        vcenters
+            .chain([
+                (crate::CLUSTER.to_owned(), self.cluster.address.port()),
+                ("admin".to_owned(), self.admin.address.port()),
+            ])
+            .collect()
+    }
+}

@@ -1,0 +1,14 @@
+//! Sockets: a listener per vCenter, one for the cluster, one for the admin port.
+//!
+//! [`Sim::listen`](crate::Sim::listen) binds them all before any serves, so that a busy port is an
+//! error and never half a lab.
+
+mod accept;
+mod connection;
+mod endpoints;
+mod open;
+mod options;
+
+pub use endpoints::{Endpoint, Endpoints};
+pub use open::ListenError;
+pub use options::{Advertise, ListenOptions, Transport};

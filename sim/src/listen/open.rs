@@ -1,0 +1,247 @@
+//! Binds, then serves.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use tokio::net::TcpListener;
+
+use super::accept::{Behind, Listener};
+use super::{Advertise, Endpoint, Endpoints, ListenOptions, Transport};
+use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
+use crate::{CLUSTER, Server, Sim, WorldHandle, admin};
+
+/// Why a sim does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// An address cannot be had.
+    #[error("{face} cannot listen on {address}")]
+    Bind {
+        /// Who wants to: a vCenter's name, `cluster` or `admin`.
+        face: String,
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// More vCenters than there are ports above the first.
+    #[error("there are not enough ports above {0} for every vCenter")]
+    TooFewPorts(u16),
+    /// No certificate.
+    #[error("no certificate")]
+    Tls(#[from] TlsError),
+}
+
+impl Sim {
+    /// Listens, and returns when every listener accepts connections.
+    ///
+    /// Listeners end with the sim. Meant for the real clock: sockets do not work under a paused one.
+    ///
+    /// # Errors
+    /// An address that cannot be had, or a certificate that cannot be made.
+    pub async fn listen(&self, options: ListenOptions) -> Result<Endpoints, ListenError> {
+        let ListenOptions {
+            vcenter,
+            cluster,
+            admin,
+            transport,
+            advertise,
+            tls_sans,
+            authority,
+            mut certificates,
+            ports,
+            admin_token,
+        } = options;
+        let Advertise { vcenter: public_vcenter, cluster: public_cluster, admin: public_admin } =
+            advertise;
+        let authority = match (transport, authority) {
+            (Transport::PlainText, _) => None,
+            (Transport::Tls, Some(authority)) => Some(authority),
+            (Transport::Tls, None) => Some(Arc::new(Authority::generate()?)),
+        };
+
+        let remembered = |name: &str, address: SocketAddr| match (address.port(), ports.get(name)) {
+            (0, Some(port)) => SocketAddr::new(address.ip(), *port),
+            _ => address,
+        };
+        let mut bound = Vec::new();
+        for (n, (name, server)) in self.vcenters().enumerate() {
+            let address = remembered(name, counted_up(vcenter, n)?);
+            bound.push((n, server.clone(), bind(name, address).await?));
+        }
+        let cluster = bind(CLUSTER, remembered(CLUSTER, cluster)).await?;
+        let admin = bind("admin", remembered("admin", admin)).await?;
+
+        let mut open = |server: &Server,
+                        listener: TcpListener,
+                        public: Option<String>,
+                        alpn: Alpn,
+                        world: Option<WorldHandle>|
+         -> Result<Endpoint, ListenError> {
+            let name = server.name();
+            let address = local(name, &listener)?;
+            let host = host_of(public.as_deref(), address);
+            let certificates = match &authority {
+                None => None,
+                Some(authority) => {
+                    let hosts = hosts(&host, address, &tls_sans);
+                    let kept: BTreeMap<u32, Leaf> = certificates.remove(name).unwrap_or_default();
+                    let authority = Arc::clone(authority);
+                    Some(Arc::new(Certificates::new(authority, name, hosts, world, kept)?))
+                }
+            };
+            let tls = certificates.clone().map(|all| acceptor(all, alpn)).transpose()?;
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            self.serve(Listener { listener, tls, behind: Behind::Face(server.clone(), alpn) });
+            Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })
+        };
+        let mut vcenters = BTreeMap::new();
+        for (n, server, listener) in bound {
+            let public = public_vcenter.as_deref().map(|host| count_up(host, n));
+            let world = Some(self.world().clone());
+            let endpoint = open(&server, listener, public, Alpn::Http1, world)?;
+            vcenters.insert(server.name().to_owned(), endpoint);
+        }
+        let cluster = open(self.cluster(), cluster, public_cluster, Alpn::Http2, None)?;
+
+        let address = local("admin", &admin)?;
+        let token = match admin_token {
+            Some(token) => Some(token),
+            None if address.ip().is_loopback() => None,
+            None => Some(random_token()?),
+        };
+        let router = admin::router(self.control().clone(), token.clone());
+        self.serve(Listener { listener: admin, tls: None, behind: Behind::Admin(router) });
+        let url = format!("http://{}", host_of(public_admin.as_deref(), address));
+        Ok(Endpoints {
+            vcenters,
+            cluster,
+            admin: Endpoint { url, address, certificates: None },
+            admin_token: token,
+            authority,
+            cluster_token: self.admin_token().to_owned(),
+        })
+    }
+
+    fn serve(&self, listener: Listener) {
+        let tasks = self.tasks().clone();
+        let stop = self.stop_token();
+        let changes = self.world().changes();
+        self.tasks().spawn(listener.run(changes, tasks, stop));
+    }
+}
+
+async fn bind(face: &str, address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address).await.map_err(|source| ListenError::Bind {
+        face: face.to_owned(),
+        address,
+        source,
+    })
+}
+
+fn local(face: &str, listener: &TcpListener) -> Result<SocketAddr, ListenError> {
+    let unknown = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+    listener.local_addr().map_err(|source| ListenError::Bind {
+        face: face.to_owned(),
+        address: unknown,
+        source,
+    })
+}
+
+fn counted_up(first: SocketAddr, n: usize) -> Result<SocketAddr, ListenError> {
+    if first.port() == 0 {
+        return Ok(first);
+    }
+    let port = u16::try_from(n).ok().and_then(|n| first.port().checked_add(n));
+    port.map(|port| SocketAddr::new(first.ip(), port)).ok_or(ListenError::TooFewPorts(first.port()))
+}
+
+/// `host:port` with `n` added to the port; a name without port stays as it is.
+fn count_up(public: &str, n: usize) -> String {
+    match split_port(public) {
+        (host, Some(port)) => format!("{host}:{}", usize::from(port) + n),
+        (host, None) => host.to_owned(),
+    }
+}
+
+/// What stands between `https://` and the path.
+fn host_of(public: Option<&str>, address: SocketAddr) -> String {
+    match public.map(split_port) {
+        Some((host, Some(port))) => format!("{host}:{port}"),
+        Some((host, None)) => format!("{host}:{}", address.port()),
+        None => {
+            let ip = match address.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+                ip => ip,
+            };
+            SocketAddr::new(ip, address.port()).to_string()
+        }
+    }
+}
+
+/// Host and port; `[::1]` keeps its brackets.
+fn split_port(text: &str) -> (&str, Option<u16>) {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() => match port.parse() {
+            Ok(port) if host.ends_with(']') || !host.contains(':') => (host, Some(port)),
+            _ => (text, None),
+        },
+        _ => (text, None),
+    }
+}
+
+/// Everything that a certificate is good for.
+fn hosts(host: &str, address: SocketAddr, more: &[String]) -> Vec<String> {
+    let (name, _) = split_port(host);
+    let mut all: Vec<String> = ["127.0.0.1", "localhost", "::1"].map(str::to_owned).into();
+    all.push(name.trim_matches(['[', ']']).to_owned());
+    if !address.ip().is_unspecified() {
+        all.push(address.ip().to_string());
+    }
+    all.extend(more.iter().cloned());
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|host| seen.insert(host.clone()));
+    all
+}
+
+/// A secret that nobody guesses; unlike everything else it does not follow from the seed.
+fn random_token() -> Result<String, TlsError> {
+    let mut bytes = [0; 16];
+    let random = ring::default_provider().secure_random;
+    random.fill(&mut bytes).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advertised_names_keep_their_port_or_get_the_listeners() {
+        let address: SocketAddr = "0.0.0.0:8989".parse().unwrap();
+        for (name, public, want) in [
+            ("nothing advertised", None, "127.0.0.1:8989"),
+            ("a name", Some("vc.example"), "vc.example:8989"),
+            ("a name and a port", Some("vc.example:443"), "vc.example:443"),
+            ("IPv6 in brackets", Some("[fd00::1]"), "[fd00::1]:8989"),
+            ("IPv6 and a port", Some("[fd00::1]:443"), "[fd00::1]:443"),
+        ] {
+            assert_eq!(host_of(public, address), want, "{name}");
+        }
+        assert_eq!(count_up("vc.example:443", 2), "vc.example:445");
+        assert_eq!(count_up("vc.example", 2), "vc.example");
+    }
+
+    #[test]
+    fn a_certificate_is_good_for_loopback_and_for_what_is_advertised() {
+        let address: SocketAddr = "10.0.0.5:8989".parse().unwrap();
+        assert_eq!(
+            hosts("[fd00::1]:443", address, &["vc".to_owned(), "localhost".to_owned()]),
+            ["127.0.0.1", "localhost", "::1", "fd00::1", "10.0.0.5", "vc"]
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! The certificate authority of a sim.
+//!
+//! Generated once and trusted by whoever is given its PEM. Keys are the only thing here that does
+//! not follow from the seed: they never show in a ledger.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::Leaf;
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A certificate or key could not be made or read.
+    #[error("cannot make or read a certificate")]
+    Certificate(#[from] rcgen::Error),
+    /// A PEM file does not hold what it should.
+    #[error("not a PEM file of a certificate")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// rustls does not take it.
+    #[error("cannot serve with a certificate")]
+    Rustls(#[from] rustls::Error),
+}
+
+/// A certificate authority.
+#[derive(Debug)]
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    pem: String,
+}
+
+impl Authority {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn generate() -> Result<Self, TlsError> {
+        let key = KeyPair::generate()?;
+        let certificate = params()?.self_signed(&key)?;
+        Ok(Self {
+            pem: certificate.pem(),
+            certificate: certificate.into(),
+            issuer: Issuer::new(params()?, key),
+        })
+    }
+
+    /// The one that was kept as [`pem`](Self::pem) and [`key_pem`](Self::key_pem).
+    ///
+    /// # Errors
+    /// When these are no certificate and key.
+    pub fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
+        // An issuer is its name and its key; both are the same in every authority made here.
+        let issuer = Issuer::new(params()?, KeyPair::from_pem(key_pem)?);
+        Ok(Self { issuer, certificate, pem: pem.to_owned() })
+    }
+
+    /// The certificate that clients trust.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// The private key. Keep it to yourself.
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
+    pub(super) fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// A certificate for the server `name`, good for these host names and addresses.
+    ///
+    /// # Errors
+    /// When one of them cannot stand in a certificate.
+    pub(crate) fn issue(&self, name: &str, hosts: &[String]) -> Result<Leaf, TlsError> {
+        let mut params = CertificateParams::new(hosts)?;
+        set_validity(&mut params);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "sim");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Leaf::new(certificate.pem(), key.serialize_pem(), self)
+    }
+}
+
+fn params() -> Result<CertificateParams, TlsError> {
+    let mut params = CertificateParams::new(Vec::<String>::new())?;
+    set_validity(&mut params);
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "sim");
+    params.distinguished_name.push(DnType::CommonName, "sim CA");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
+}
+
+/// Long: a certificate says nothing about when a sim was started.
+fn set_validity(params: &mut CertificateParams) {
+    params.not_before = date_time_ymd(2025, 1, 1);
+    params.not_after = date_time_ymd(2050, 1, 1);
+}

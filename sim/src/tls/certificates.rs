@@ -1,0 +1,146 @@
+//! The certificates of one server: the current one, and those it had before.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+
+use super::{Authority, TlsError};
+use crate::WorldHandle;
+
+/// Digests of a certificate as clients are configured with them: `AA:BB:…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thumbprints {
+    /// SHA-1, what vSphere tools call *the* thumbprint.
+    pub sha1: String,
+    /// SHA-256.
+    pub sha256: String,
+}
+
+impl Thumbprints {
+    fn of(certificate: &[u8]) -> Self {
+        let pairs = |digest: &[u8]| {
+            digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+        };
+        Self {
+            sha1: pairs(&Sha1::digest(certificate)),
+            sha256: pairs(&Sha256::digest(certificate)),
+        }
+    }
+}
+
+/// A certificate with its key.
+#[derive(Clone)]
+pub struct Leaf {
+    /// The certificate.
+    pub pem: String,
+    /// Its digests.
+    pub thumbprints: Thumbprints,
+    key_pem: String,
+    certified: Arc<CertifiedKey>,
+}
+
+impl fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leaf").field("thumbprints", &self.thumbprints).finish_non_exhaustive()
+    }
+}
+
+impl Leaf {
+    /// A certificate of `authority`.
+    ///
+    /// # Errors
+    /// When these are no certificate and key.
+    pub fn new(pem: String, key_pem: String, authority: &Authority) -> Result<Self, TlsError> {
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
+        let thumbprints = Thumbprints::of(&certificate);
+        let key = any_supported_type(&PrivateKeyDer::from_pem_slice(key_pem.as_bytes())?)?;
+        let chain = vec![certificate, authority.certificate().clone()];
+        let certified = Arc::new(CertifiedKey::new(chain, key));
+        Ok(Self { pem, thumbprints, key_pem, certified })
+    }
+
+    /// The private key. Keep it to yourself.
+    pub fn key_pem(&self) -> &str {
+        &self.key_pem
+    }
+}
+
+/// What a server shows in handshakes.
+///
+/// A vCenter's certificate has a number in the world. A handshake gets the certificate of the number
+/// at that moment; connections that are open keep what they were shown.
+pub(crate) struct Certificates {
+    authority: Arc<Authority>,
+    name: String,
+    hosts: Vec<String>,
+    /// The world of a vCenter; a server without one never changes its certificate.
+    world: Option<WorldHandle>,
+    made: Mutex<BTreeMap<u32, Leaf>>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Certificates {
+    pub(crate) fn new(
+        authority: Arc<Authority>,
+        name: &str,
+        hosts: Vec<String>,
+        world: Option<WorldHandle>,
+        kept: BTreeMap<u32, Leaf>,
+    ) -> Result<Self, TlsError> {
+        let name = name.to_owned();
+        let all = Self { authority, name, hosts, world, made: Mutex::new(kept) };
+        all.current()?;
+        Ok(all)
+    }
+
+    /// The certificate that a handshake gets now.
+    pub(crate) fn current(&self) -> Result<Leaf, TlsError> {
+        let number = self.number();
+        if let Some(leaf) = self.lock().get(&number) {
+            return Ok(leaf.clone());
+        }
+        let leaf = self.authority.issue(&self.name, &self.hosts)?;
+        Ok(self.lock().entry(number).or_insert(leaf).clone())
+    }
+
+    /// Every certificate so far, by its number.
+    pub(crate) fn all(&self) -> BTreeMap<u32, Leaf> {
+        self.lock().clone()
+    }
+
+    fn number(&self) -> u32 {
+        let number = |world: &WorldHandle| {
+            world.read(|world| world.vcenter(&self.name).map(|vc| vc.certificate))
+        };
+        self.world.as_ref().and_then(number).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Leaf>> {
+        self.made.lock().expect("no holder of the certificates panics")
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        match self.current() {
+            Ok(leaf) => Some(leaf.certified),
+            Err(error) => {
+                tracing::error!(%error, server = self.name, "no certificate for a handshake");
+                None
+            }
+        }
+    }
+}

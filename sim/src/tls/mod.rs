@@ -1,0 +1,11 @@
+//! Certificates: one generated authority, and a certificate for each server that clients can trust,
+//! pin, or be surprised by.
+
+mod authority;
+mod certificates;
+mod server;
+
+pub use authority::{Authority, TlsError};
+pub(crate) use certificates::Certificates;
+pub use certificates::{Leaf, Thumbprints};
+pub(crate) use server::{Alpn, acceptor};
