@@ -70,8 +70,9 @@ pub use instances::{
     VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
 };
 pub use model::{
-    Address, AddressKind, Clock, Lookup, MachineId, Metadata, Node, NodeIdentity,
-    ParseProviderIdError, ProviderId, Taint, Unknown, Zone, swap_byte_order,
+    Address, AddressKind, Clock, Lookup, MACHINE_ANNOTATION, MachineId, MachineReference, Metadata,
+    Node, NodeIdentity, ParseProviderIdError, ParseReferenceError, ProviderId, Taint, Unknown,
+    Zone, swap_byte_order,
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use uuid::Uuid;
 
+use super::MachineReference;
+
 /// A machine's BIOS UUID, in vCenter's byte order.
 pub type MachineId = Uuid;
 
@@ -60,9 +62,18 @@ pub struct NodeIdentity {
     pub provider_id: Option<String>,
     /// `status.nodeInfo.systemUUID`, when set.
     pub system_uuid: Option<String>,
+    /// Where the machine was found earlier, as the Node's annotation says. Advice: it never changes who the node is.
+    pub reference: Option<MachineReference>,
 }
 
 impl NodeIdentity {
+    /// Whether both say the same about which machine the node is.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let Self { name, uid, provider_id, system_uuid, reference: _ } = self;
+        (name, uid, provider_id, system_uuid)
+            == (&other.name, &other.uid, &other.provider_id, &other.system_uuid)
+    }
+
     /// The UUIDs to look for, the likelier one first.
     ///
     /// A provider ID decides alone: as written, then byte-swapped. Without one the system UUID is taken, swapped
@@ -134,6 +145,7 @@ mod tests {
             uid: "u".into(),
             provider_id: None,
             system_uuid: Some("56492E42-22AD-3911-6D72-59CC8F26BC90".into()),
+            reference: None,
         };
         let text = |c: Vec<Uuid>| c.iter().map(Uuid::to_string).collect::<Vec<_>>();
         assert_eq!(

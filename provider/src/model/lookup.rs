@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{Address, ProviderId};
+use super::{Address, MachineReference, ProviderId};
 
 /// The answer to a question about a node's machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,8 @@ pub struct Zone {
 pub struct Metadata {
     /// The identity; always present, never empty.
     pub provider_id: ProviderId,
+    /// Where the machine is; none when the vCenter does not say which one it is.
+    pub reference: Option<MachineReference>,
     /// Value of the instance type labels.
     pub instance_type: Option<String>,
     /// Addresses in publishing order, or why there are none to publish.

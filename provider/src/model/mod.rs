@@ -4,9 +4,11 @@ mod clock;
 mod identity;
 mod lookup;
 mod node;
+mod reference;
 
 pub use clock::Clock;
 pub(crate) use identity::parse_uuid;
 pub use identity::{MachineId, NodeIdentity, ParseProviderIdError, ProviderId, swap_byte_order};
 pub use lookup::{Lookup, Metadata, Unknown, Zone};
 pub use node::{Address, AddressKind, Node, Taint};
+pub use reference::{MACHINE_ANNOTATION, MachineReference, ParseReferenceError};

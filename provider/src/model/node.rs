@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::NodeIdentity;
+use super::{MACHINE_ANNOTATION, MachineReference, NodeIdentity};
 
 /// Kind of a node address, as the API spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +94,8 @@ pub struct Node {
     pub labels: std::collections::BTreeMap<String, String>,
     /// The annotation `alpha.kubernetes.io/provided-node-ip`, also when empty.
     pub provided_node_ip: Option<String>,
+    /// The annotation [`MACHINE_ANNOTATION`]; one that cannot be read counts as none.
+    pub reference: Option<MachineReference>,
     /// `spec.providerID`, when not empty.
     pub provider_id: Option<String>,
     /// `spec.taints`.
@@ -115,6 +117,7 @@ impl Node {
     pub fn from_json(value: &Value) -> Result<Self, serde_json::Error> {
         let raw = RawNode::deserialize(value)?;
         let some = |text: String| Some(text).filter(|t| !t.is_empty());
+        let mut annotations = raw.metadata.annotations.unwrap_or_default();
         Ok(Self {
             name: raw.metadata.name,
             uid: raw.metadata.uid,
@@ -122,10 +125,8 @@ impl Node {
             created: raw.metadata.creation_timestamp.and_then(|t| t.parse().ok()),
             deleting: raw.metadata.deletion_timestamp.is_some(),
             labels: raw.metadata.labels.unwrap_or_default(),
-            provided_node_ip: raw
-                .metadata
-                .annotations
-                .and_then(|mut a| a.remove("alpha.kubernetes.io/provided-node-ip")),
+            provided_node_ip: annotations.remove("alpha.kubernetes.io/provided-node-ip"),
+            reference: annotations.get(MACHINE_ANNOTATION).and_then(|text| text.parse().ok()),
             provider_id: some(raw.spec.provider_id),
             taints: raw.spec.taints.unwrap_or_default().into_iter().map(Taint).collect(),
             addresses: raw
@@ -152,6 +153,7 @@ impl Node {
             uid: self.uid.clone(),
             provider_id: self.provider_id.clone(),
             system_uuid: self.system_uuid.clone(),
+            reference: self.reference.clone(),
         }
     }
 }

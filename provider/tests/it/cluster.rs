@@ -69,6 +69,12 @@ impl Cluster {
         self.put(node);
     }
 
+    pub(crate) fn annotate(&self, name: &str, annotations: Value) {
+        let mut node = self.node(name).unwrap();
+        node["metadata"]["annotations"] = annotations;
+        self.put(node);
+    }
+
     pub(crate) fn node(&self, name: &str) -> Option<Value> {
         self.state.lock().unwrap().nodes.get(name).cloned()
     }

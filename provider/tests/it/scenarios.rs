@@ -9,34 +9,39 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{cluster::Cluster, vcenter::Vcenter};
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-fn uuid(n: usize) -> String {
+pub(crate) fn uuid(n: usize) -> String {
     format!("42301ab2-c3d4-e5f6-0000-{n:012}")
 }
 
 /// As a guest of hardware version 13 reports it.
-fn swapped(n: usize) -> String {
+pub(crate) fn swapped(n: usize) -> String {
     format!("b21a3042-d4c3-f6e5-0000-{n:012}")
 }
 
-fn lines(calls: &BTreeMap<String, usize>) -> String {
+pub(crate) fn lines(calls: &BTreeMap<String, usize>) -> String {
     calls.iter().map(|(name, n)| format!("{name} {n}\n")).collect()
 }
 
-struct Lab {
-    vcenter: Vcenter,
-    cluster: Cluster,
+pub(crate) struct Lab {
+    pub(crate) vcenter: Vcenter,
+    pub(crate) cluster: Cluster,
     stop: CancellationToken,
     running: JoinHandle<Result<(), RunError>>,
 }
 
-fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options: Options) -> Lab {
+pub(crate) fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options: Options) -> Lab {
     start_with(&[vcenter], cluster, config, options)
 }
 
 /// Starts with one fake per vCenter of the configuration, in order of name; the last one serves the rest.
-fn start_with(vcenters: &[&Vcenter], cluster: &Cluster, config: &str, options: Options) -> Lab {
+pub(crate) fn start_with(
+    vcenters: &[&Vcenter],
+    cluster: &Cluster,
+    config: &str,
+    options: Options,
+) -> Lab {
     let vcenter = vcenters[0];
     let (config, _) = Config::parse("vsphere.conf", config, UnknownKeys::Refuse).unwrap();
     let transports: BTreeMap<String, _> = config
@@ -56,12 +61,16 @@ fn start_with(vcenters: &[&Vcenter], cluster: &Cluster, config: &str, options: O
     Lab { vcenter: vcenter.clone(), cluster: cluster.clone(), stop, running }
 }
 
-const PLAIN: &str = "global: {server: vc, user: ccm, password: secret}";
+pub(crate) const PLAIN: &str = "global: {server: vc, user: ccm, password: secret}";
 const ZONES: &str = "global: {server: vc, user: ccm, password: secret}\nlabels: {zone: k8s-zone, region: k8s-region}";
 
 /// A lab with `n` nodes and machines.
-fn lab(n: usize, config: &str) -> Lab {
-    let (vcenter, cluster) = (Vcenter::new().with_zones(), Cluster::new());
+pub(crate) fn lab(n: usize, config: &str) -> Lab {
+    lab_in(Vcenter::new().with_zones(), n, config)
+}
+
+pub(crate) fn lab_in(vcenter: Vcenter, n: usize, config: &str) -> Lab {
+    let cluster = Cluster::new();
     for i in 0..n {
         let name = format!("node-{i:03}");
         vcenter.add(
@@ -75,25 +84,25 @@ fn lab(n: usize, config: &str) -> Lab {
     start(&vcenter, &cluster, config, Options::default())
 }
 
-fn is_initialized(node: &Value) -> bool {
+pub(crate) fn is_initialized(node: &Value) -> bool {
     node["spec"]["providerID"].as_str().is_some_and(|id| id.starts_with("vsphere://"))
         && node["spec"]["taints"].as_array().is_none_or(Vec::is_empty)
         && node["status"]["addresses"].as_array().is_some_and(|a| !a.is_empty())
 }
 
-fn internal_ip(node: &Value) -> String {
+pub(crate) fn internal_ip(node: &Value) -> String {
     let addresses = node["status"]["addresses"].as_array().unwrap();
     let found = addresses.iter().find(|a| a["type"] == "InternalIP").unwrap();
     found["address"].as_str().unwrap().to_owned()
 }
 
 impl Lab {
-    fn all_initialized(&self) -> bool {
+    pub(crate) fn all_initialized(&self) -> bool {
         (0..self.cluster.n_nodes())
             .all(|i| is_initialized(&self.cluster.node(&format!("node-{i:03}")).unwrap()))
     }
 
-    async fn finish(self) {
+    pub(crate) async fn finish(self) {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();
         assert!(!self.vcenter.has_session(), "logged out");

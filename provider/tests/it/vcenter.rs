@@ -61,6 +61,12 @@ impl Vcenter {
         self
     }
 
+    /// Says which vCenter it is, in the form that a real one has.
+    pub(crate) fn with_identity(self) -> Self {
+        self.state.lock().unwrap().instance = "dbed6e0c-bd88-4ef6-b594-21283e1c677f".to_owned();
+        self
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state.lock().unwrap());
         self.changed.notify_waiters();
@@ -298,8 +304,11 @@ impl Vcenter {
             }
             "VirtualMachine" => {
                 for start in &starts {
-                    let Some(vm) = state.vms.get(&start.text) else {
-                        return Err(gone(&start.text));
+                    let tolerates = spec.text_of("reportMissingObjectsInResults") == Some("true");
+                    let vm = match state.vms.get(&start.text) {
+                        Some(vm) => vm,
+                        None if tolerates => continue,
+                        None => return Err(gone(&start.text)),
                     };
                     if state.hidden.contains(&start.text) {
                         continue;

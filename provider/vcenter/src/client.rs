@@ -164,6 +164,13 @@ impl Vcenter {
         &self.inner.name
     }
 
+    /// The instance UUID that the vCenter gave at the first login; `None` before.
+    ///
+    /// It never changes within a process: a server with another one is not logged in to.
+    pub fn instance_uuid(&self) -> Option<&str> {
+        self.inner.instance.get().map(String::as_str)
+    }
+
     /// Ends both logins and refuses further calls. Errors are logged: there is nothing to be done about them.
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);

@@ -111,6 +111,8 @@ pub struct FilterSpec {
     pub skip_start: bool,
     /// Traversals applied to every starting object.
     pub traversals: Vec<Traversal>,
+    /// Whether a starting object that is gone is left out; otherwise it fails the whole call.
+    pub tolerates_missing: bool,
 }
 
 impl FilterSpec {
@@ -119,9 +121,14 @@ impl FilterSpec {
         Self {
             properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
             objects,
-            skip_start: false,
-            traversals: Vec::new(),
+            ..Self::default()
         }
+    }
+
+    /// The same, except that a starting object which is gone is left out instead of failing the whole call.
+    #[must_use]
+    pub fn tolerating_missing(self) -> Self {
+        Self { tolerates_missing: true, ..self }
     }
 
     /// `paths` of everything of type `kind` in a view.
@@ -136,6 +143,7 @@ impl FilterSpec {
                 path: "view".to_owned(),
                 then: Vec::new(),
             }],
+            ..Self::default()
         }
     }
 
@@ -156,11 +164,11 @@ impl FilterSpec {
                 ("VirtualMachine".to_owned(), vec!["parentVApp".to_owned()]),
             ],
             objects,
-            skip_start: false,
             traversals: vec![
                 up("traverseParent", "ManagedEntity", "parent"),
                 up("traverseVApp", "VirtualMachine", "parentVApp"),
             ],
+            ..Self::default()
         }
     }
 
@@ -192,6 +200,9 @@ impl FilterSpec {
                         });
                     }
                 });
+            }
+            if self.tolerates_missing {
+                out.text("reportMissingObjectsInResults", "true");
             }
         });
     }

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use super::provided_ip;
 use crate::{
     controllers::{UNINITIALIZED_TAINT, taints::taints_json},
-    model::{Address, AddressKind, Lookup, Metadata, Node, Unknown},
+    model::{
+        Address, AddressKind, Lookup, MACHINE_ANNOTATION, MachineReference, Metadata, Node, Unknown,
+    },
     mutant::{Active, mutant},
 };
 
@@ -34,7 +36,7 @@ pub(crate) enum Plan {
 pub(crate) struct Writes {
     /// Strategic merge patch of the status: addresses first, so that no initialized node lacks them.
     pub status: Option<Value>,
-    /// Strategic merge patch of the node: provider ID, labels and taints in one version.
+    /// Strategic merge patch of the node: provider ID, labels, reference and taints in one version.
     pub node: Option<Value>,
     /// Whether these writes initialize the node.
     pub initializes: bool,
@@ -75,7 +77,7 @@ pub(crate) fn initialize(
         )));
     }
     let status = match published(node, addresses) {
-        Ok(published) => status_patch(node, &published, active),
+        Ok(published) => status_patch(node, &published, None, active),
         Err(text) if !hurry => return Plan::Wait(Unknown::Incomplete(text)),
         Err(_) => None,
     };
@@ -101,15 +103,15 @@ pub(crate) fn initialize(
     labels.retain(|key, value| node.labels.get(key) != Some(value));
     let taints = node.taints_without(|taint| taint.key() == UNINITIALIZED_TAINT);
     let mut body = json!({"spec": {"taints": taints_json(&taints)}});
-    body["metadata"] = metadata_json(node, &labels);
+    body["metadata"] = metadata_json(node, &labels, news(node, metadata));
     if node.provider_id.is_none() {
         body["spec"]["providerID"] = Value::String(metadata.provider_id.to_string());
     }
     Plan::Write(Writes { status, node: Some(body), initializes: true })
 }
 
-/// Decides about the labels of an initialized node.
-pub(crate) fn reconcile_labels(node: &Node) -> Plan {
+/// Decides about the labels of an initialized node. `lookup` is asked for only when something is written anyway.
+pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Metadata>) -> Plan {
     let mut labels = BTreeMap::new();
     for (beta, stable) in LABEL_PAIRS {
         if let Some(value) = node.labels.get(beta)
@@ -121,22 +123,49 @@ pub(crate) fn reconcile_labels(node: &Node) -> Plan {
     if labels.is_empty() {
         return Plan::Nothing;
     }
-    let body = json!({"metadata": metadata_json(node, &labels)});
+    let lookup = lookup();
+    let reference = match &lookup {
+        Lookup::Found(metadata) => news(node, metadata),
+        Lookup::Gone { .. } | Lookup::Unknown(_) => None,
+    };
+    let body = json!({"metadata": metadata_json(node, &labels, reference)});
     Plan::Write(Writes { node: Some(body), ..Writes::default() })
 }
 
-/// Decides about the addresses of an initialized node. Whatever is not known leaves them as they are.
-pub(crate) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
-    let addresses = match lookup {
+/// Decides about the addresses of an initialized node, and about the reference when its machine has moved.
+///
+/// A node that never had a reference (upstream initialized it) gets one only with a write that is due anyway.
+pub(crate) fn refresh(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
+    let moved = match lookup {
+        Lookup::Found(metadata) if node.reference.is_some() => news(node, metadata),
+        _ => None,
+    };
+    match (refresh_addresses(node, lookup, active), moved) {
+        (Plan::Nothing | Plan::Wait(_), Some(reference)) => {
+            let body = json!({"metadata": metadata_json(node, &BTreeMap::new(), Some(reference))});
+            Plan::Write(Writes { node: Some(body), ..Writes::default() })
+        }
+        (plan, _) => plan,
+    }
+}
+
+/// The machine's reference, when the node does not say it yet.
+fn news<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
+    metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
+}
+
+/// Whatever is not known leaves the addresses as they are.
+fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
+    let (addresses, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {
-            Ok(addresses) => addresses,
+            Ok(addresses) => (addresses, news(node, metadata)),
             Err(why) => return Plan::Wait(why.clone()),
         },
         Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),
         Lookup::Unknown(why) => return Plan::Wait(why.clone()),
     };
     match published(node, addresses) {
-        Ok(published) => match status_patch(node, &published, active) {
+        Ok(published) => match status_patch(node, &published, reference, active) {
             Some(status) => Plan::Write(Writes { status: Some(status), ..Writes::default() }),
             None if mutant!(active, EmptyClearsAddresses) && published.is_empty() => {
                 let status = json!({"status": {"addresses": [{"$patch": "replace"}]}});
@@ -163,7 +192,14 @@ fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Address>, String>
 }
 
 /// A patch of the status, or nothing when the set of addresses is the same or empty.
-fn status_patch(node: &Node, addresses: &[Address], active: Active) -> Option<Value> {
+///
+/// The status subresource of nodes takes annotations too (kubelet uses that), so a reference needs no write of its own.
+fn status_patch(
+    node: &Node,
+    addresses: &[Address],
+    reference: Option<&MachineReference>,
+    active: Active,
+) -> Option<Value> {
     if addresses.is_empty() {
         return None;
     }
@@ -180,15 +216,30 @@ fn status_patch(node: &Node, addresses: &[Address], active: Active) -> Option<Va
         // The list merges by type otherwise, and a type with two addresses would lose one.
         list.push(json!({"$patch": "replace"}));
     }
-    Some(json!({"metadata": {"uid": node.uid}, "status": {"addresses": list}}))
+    let mut patch = json!({"metadata": {"uid": node.uid}, "status": {"addresses": list}});
+    if let Some(reference) = reference {
+        patch["metadata"]["annotations"] = annotations(reference);
+    }
+    Some(patch)
 }
 
-fn metadata_json(node: &Node, labels: &BTreeMap<String, String>) -> Value {
+fn annotations(reference: &MachineReference) -> Value {
+    json!({ MACHINE_ANNOTATION: reference.to_string() })
+}
+
+fn metadata_json(
+    node: &Node,
+    labels: &BTreeMap<String, String>,
+    reference: Option<&MachineReference>,
+) -> Value {
     let mut metadata = Map::new();
     metadata.insert("uid".to_owned(), Value::String(node.uid.clone()));
     metadata.insert("resourceVersion".to_owned(), Value::String(node.resource_version.clone()));
     if !labels.is_empty() {
         metadata.insert("labels".to_owned(), json!(labels));
+    }
+    if let Some(reference) = reference {
+        metadata.insert("annotations".to_owned(), annotations(reference));
     }
     Value::Object(metadata)
 }
@@ -263,11 +314,16 @@ mod tests {
         }
     }
 
+    fn reference(machine: &str) -> MachineReference {
+        MachineReference { vcenter: uuid::Uuid::from_u128(7), machine: machine.into() }
+    }
+
     fn metadata() -> Metadata {
         Metadata {
             provider_id: "vsphere://421a7c0e-1111-4222-8333-abcdefabcdef"
                 .parse::<ProviderId>()
                 .unwrap(),
+            reference: Some(reference("vm-17")),
             instance_type: Some("type".into()),
             addresses: Ok(vec![
                 Address::new(AddressKind::Hostname, "n1"),
@@ -329,6 +385,9 @@ mod tests {
                 "node.kubernetes.io/instance-type": "type",
                 "topology.kubernetes.io/region": "eu",
                 "topology.kubernetes.io/zone": "a"
+              },
+              "annotations": {
+                "vsphere.cloud-provider/machine": "00000000-0000-0000-0000-000000000007/vm-17"
               }
             }
           }
@@ -371,7 +430,7 @@ mod tests {
             {"type": "InternalIP", "address": "10.0.0.9"}, {"type": "Hostname", "address": "n1"},
         ]));
         let refresh = |node: &Node, metadata: Metadata| {
-            refresh_addresses(node, &Lookup::Found(metadata), Active::default())
+            refresh(node, &Lookup::Found(metadata), Active::default())
         };
         assert_eq!(refresh(&same, metadata()), Plan::Nothing);
         let Plan::Write(writes) = refresh(&other, metadata()) else { panic!() };
@@ -389,6 +448,40 @@ mod tests {
     }
 
     #[test]
+    fn a_reference_is_written_alone_only_when_the_machine_has_moved() {
+        let base = json!({"status": {"addresses": [
+            {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n1"},
+        ]}});
+        let noted = |text: &str| {
+            let mut base = base.clone();
+            base["metadata"] = json!({"annotations": {MACHINE_ANNOTATION: text}});
+            node(base)
+        };
+        let refreshed = |node: &Node, metadata: Metadata| {
+            let plan = refresh(node, &Lookup::Found(metadata), Active::default());
+            let Plan::Write(writes) = plan else { return None };
+            assert_eq!(writes.status, None);
+            Some(writes.node.unwrap()["metadata"]["annotations"][MACHINE_ANNOTATION].clone())
+        };
+        let incomplete = || Metadata { addresses: Err(Unknown::NotSeen), ..metadata() };
+        let (same, other) = (reference("vm-17").to_string(), reference("vm-9").to_string());
+        for (name, node, metadata, want) in [
+            ("the same", noted(&same), metadata(), None),
+            ("none, as upstream leaves it", node(base.clone()), metadata(), None),
+            ("unreadable", noted("vm-17"), metadata(), None),
+            ("another", noted(&other), metadata(), Some(same.clone())),
+            ("another, addresses unknown", noted(&other), incomplete(), Some(same.clone())),
+            ("unknown now", noted(&other), Metadata { reference: None, ..metadata() }, None),
+        ] {
+            assert_eq!(refreshed(&node, metadata), want.map(Value::String), "{name}");
+        }
+        // A write that is due anyway takes it along.
+        let plan = refresh(&node(json!({})), &Lookup::Found(metadata()), Active::default());
+        let Plan::Write(writes) = plan else { panic!("{plan:?}") };
+        assert_eq!(writes.status.unwrap()["metadata"]["annotations"][MACHINE_ANNOTATION], same);
+    }
+
+    #[test]
     fn stable_labels_follow_beta_labels() {
         let labels = |value: Value| node(json!({"metadata": {"labels": value}}));
         let beta = "failure-domain.beta.kubernetes.io/zone";
@@ -399,7 +492,7 @@ mod tests {
             ("equal", labels(json!({beta: "a", stable: "a"})), None),
             ("only the stable one", labels(json!({stable: "b"})), None),
         ] {
-            let got = match reconcile_labels(&node) {
+            let got = match reconcile_labels(&node, || Lookup::Unknown(Unknown::Pending)) {
                 Plan::Write(writes) => {
                     let node = writes.node.unwrap();
                     Some(node["metadata"]["labels"][stable].as_str().unwrap().to_owned())

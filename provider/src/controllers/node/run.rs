@@ -163,14 +163,15 @@ impl NodeController {
         if node.is_uninitialized() {
             return self.initialize(node, jitter).await;
         }
-        if let Plan::Write(writes) = plan::reconcile_labels(&node) {
+        let identity = node.identity();
+        let lookup = || self.instances.metadata(&identity, ZoneWanted::No);
+        if let Plan::Write(writes) = plan::reconcile_labels(&node, lookup) {
             self.write(&node, &writes).await?;
         }
         if !self.take_due(name) {
             return Ok(None);
         }
-        let lookup = self.instances.metadata(&node.identity(), ZoneWanted::No);
-        match plan::refresh_addresses(&node, &lookup, self.settings.active) {
+        match plan::refresh(&node, &lookup(), self.settings.active) {
             Plan::Nothing => Ok(None),
             // The next change or the next period looks again; what is published stays.
             Plan::Wait(Unknown::Pending) => Ok(None),

@@ -1,11 +1,14 @@
 //! Finds the machines of new nodes: a search each while that is cheap, else one paged read of the inventory.
+//!
+//! Nodes that were initialized before a restart say where their machine was. One read of all those references spares
+//! the search for most, and also finds a machine that the search index has lost together with its storage.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use provider_vcenter::{Backoff, CallError, Chain, Jitter, MoRef, Retry};
+use provider_vcenter::{Backoff, CallError, Chain, FilterSpec, Jitter, MoRef, Retry};
 use tokio::time::Instant;
 
 use super::{
@@ -92,7 +95,8 @@ fn answer(
 
 async fn resolve(shared: &Shared, index: VcenterIndex, batch: &Batch) -> Result<(), CallError> {
     let mut left: BTreeSet<&String> = batch.keys().collect();
-    let n_by_uuid = batch.values().filter(|r| r.name.is_none()).count();
+    by_reference(shared, index, batch, &mut left).await?;
+    let n_by_uuid = left.iter().filter(|name| batch[**name].name.is_none()).count();
     let inventory_size = shared.lock().vcenters[index].inventory_size;
     let pages_cost = inventory_size.map(|n| n.div_ceil(PAGE) + PAGED_OVERHEAD);
     let by_pages = n_by_uuid > FEW && pages_cost.is_none_or(|cost| cost < n_by_uuid);
@@ -102,6 +106,48 @@ async fn resolve(shared: &Shared, index: VcenterIndex, batch: &Batch) -> Result<
     for name in left {
         let outcome = by_search(shared, index, &batch[name]).await?;
         answer(shared, index, name, &batch[name], outcome);
+    }
+    Ok(())
+}
+
+/// Reads the references that nodes carry. Who is not found there is looked for like any other.
+async fn by_reference<'a>(
+    shared: &Shared,
+    index: VcenterIndex,
+    batch: &'a Batch,
+    left: &mut BTreeSet<&'a String>,
+) -> Result<(), CallError> {
+    if batch.values().all(|request| request.reference.is_none()) {
+        return Ok(());
+    }
+    let client = &shared.vcenters[index].client;
+    client.session().await?;
+    let here = client.instance_uuid().and_then(parse_uuid);
+    let known: BTreeMap<MoRef, &String> = batch
+        .iter()
+        .filter_map(|(name, request)| {
+            let reference = request.reference.as_ref().filter(|r| Some(r.vcenter) == here)?;
+            Some((MoRef::new("VirtualMachine", reference.machine.clone()), name))
+        })
+        .collect();
+    let machines: Vec<MoRef> = known.keys().cloned().collect();
+    for chunk in machines.chunks(PAGE) {
+        let spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], chunk.to_vec());
+        for object in client.retrieve(&spec.tolerating_missing()).await? {
+            let Some(name) = known.get(&object.object) else { continue };
+            let candidates = &batch[*name].candidates;
+            let uuid = match object.text("config.uuid").and_then(parse_uuid) {
+                Some(uuid) => Some(uuid).filter(|uuid| candidates.contains(uuid)),
+                // It is there, and cannot say which one it is: its storage is lost. Nothing is published from it
+                // before it can.
+                None => candidates.first().copied(),
+            };
+            if let Some(uuid) = uuid {
+                left.remove(name);
+                let hit = Outcome::Hit(object.object, uuid);
+                answer(shared, index, name, &batch[*name], hit);
+            }
+        }
     }
     Ok(())
 }
@@ -116,7 +162,9 @@ async fn by_inventory(
     let client = &shared.vcenters[index].client;
     let mut wanted: BTreeSet<MachineId> = BTreeSet::new();
     let mut limit = PAGED_OVERHEAD;
-    for request in batch.values().filter(|r| r.name.is_none()) {
+    let by_uuid = |name: &String| left.contains(name) && batch[name].name.is_none();
+    let names: Vec<&String> = batch.keys().filter(|name| by_uuid(name)).collect();
+    for request in names.iter().map(|name| &batch[*name]) {
         wanted.extend(&request.candidates);
         limit += 1;
     }
@@ -151,7 +199,8 @@ async fn by_inventory(
         return Ok(());
     }
     shared.lock().vcenters[index].inventory_size = Some(n_machines);
-    for (name, request) in batch.iter().filter(|(_, r)| r.name.is_none()) {
+    for name in names {
+        let request = &batch[name];
         let hit = request.candidates.iter().find_map(|uuid| Some((uuid, found.get(uuid)?)));
         let outcome = match hit {
             Some((uuid, machines)) => one_of(shared, *uuid, machines),
@@ -179,11 +228,8 @@ async fn by_search(
     match client.find_all_by_dns_name(name).await?.as_slice() {
         [] => Ok(Outcome::Absent),
         [machine] => {
-            let spec = provider_vcenter::FilterSpec::of_objects(
-                "VirtualMachine",
-                &["config.uuid"],
-                vec![machine.clone()],
-            );
+            let spec =
+                FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![machine.clone()]);
             let objects = client.retrieve(&spec).await?;
             let uuid = objects.first().and_then(|o| o.text("config.uuid")).and_then(parse_uuid);
             Ok(match uuid {

@@ -5,6 +5,7 @@
 //! [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`proof`] asks anew before a
 //! machine is called gone.
 
+mod census;
 mod join;
 mod machine;
 mod proof;
@@ -28,7 +29,7 @@ use self::{
 };
 use super::{Family, Instances, Selection, ZoneCategories, ZoneWanted, addresses, instance_type};
 use crate::{
-    model::{Lookup, Metadata, NodeIdentity, ProviderId, Unknown},
+    model::{Lookup, MachineReference, Metadata, NodeIdentity, ProviderId, Unknown, parse_uuid},
     mutant::{Active, mutant},
     tasks::Tasks,
 };
@@ -216,6 +217,14 @@ impl Shared {
         is_it.then_some((link, machine))
     }
 
+    /// Whether the collector shows a machine where the node's is, and cannot say at present which one it is.
+    fn is_nameless(state: &State, name: &str) -> bool {
+        let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
+        let machine =
+            link.and_then(|link| state.vcenters[link.vcenter].machines.get(&link.machine));
+        machine.is_some_and(|machine| machine.present && machine.uuid.is_none())
+    }
+
     fn describe(
         &self,
         state: &mut State,
@@ -266,7 +275,17 @@ impl Shared {
             let (n_cpus, memory) = (machine.n_cpus.unwrap_or(0), machine.memory_mib.unwrap_or(0));
             instance_type::instance_type(guest_id, n_cpus, memory)
         });
-        Some(Metadata { provider_id: ProviderId(link.uuid), instance_type, addresses, zone })
+        let instance = self.vcenters[link.vcenter].client.instance_uuid();
+        let reference = instance
+            .and_then(parse_uuid)
+            .map(|vcenter| MachineReference { vcenter, machine: link.machine.id().to_owned() });
+        Some(Metadata {
+            provider_id: ProviderId(link.uuid),
+            reference,
+            instance_type,
+            addresses,
+            zone,
+        })
     }
 }
 
@@ -291,6 +310,7 @@ impl Instances for VcenterInstances {
             if let Some(metadata) = shared.describe(state, &node.name, zone, &mut wake_zones) {
                 return Lookup::Found(metadata);
             }
+            let nameless = Shared::is_nameless(state, &node.name);
             let Some(tracked) = state.nodes.get_mut(&node.name) else {
                 return Lookup::Unknown(Unknown::Pending);
             };
@@ -299,6 +319,10 @@ impl Instances for VcenterInstances {
             }
             if let Some(failure) = tracked.failure.take() {
                 return Lookup::Unknown(failure);
+            }
+            if nameless {
+                let why = "the vCenter does not say at present which machine it is";
+                return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
             }
             let awaits_view = tracked.link.as_ref().is_some_and(|link| {
                 !state.vcenters[link.vcenter].machines.contains_key(&link.machine)

@@ -1,18 +1,25 @@
 //! Whether a machine exists, and the proof when it does not.
 //!
-//! With a reference: the reference itself must be answered with `ManagedObjectNotFound`, and a search by UUID in both
-//! byte orders in every vCenter must come back empty. Without one (after a restart): two such searches a period
-//! apart, in an inventory that can be seen. An empty answer alone proves nothing, because it is also what a login
-//! without privileges gets; an error proves nothing at all.
+//! With a reference, known or noted on the node: the reference itself must be answered with `ManagedObjectNotFound`, and
+//! a search by UUID in both byte orders in every vCenter must come back empty. Without one (upstream initialized the
+//! node, and we were restarted): two such searches a period apart, and a whole [`census`] in which every machine says
+//! which one it is. An empty answer alone proves nothing, because it is also what a login without privileges gets; an
+//! error proves nothing at all.
 
 use std::time::Duration;
 
-use provider_vcenter::{CallError, Chain, FilterSpec};
+use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 use tokio::time::Instant;
 
-use super::{Shared, state::Link};
+use super::{
+    Shared, census,
+    state::{Link, VcenterIndex},
+};
 use crate::{
-    model::{Lookup, MachineId, NodeIdentity, ProviderId, Unknown, parse_uuid, swap_byte_order},
+    model::{
+        Lookup, MachineId, MachineReference, NodeIdentity, ProviderId, Unknown, parse_uuid,
+        swap_byte_order,
+    },
     mutant::mutant,
 };
 
@@ -22,9 +29,11 @@ const HIDDEN_PAUSE: Duration = Duration::from_secs(30);
 
 enum Reference {
     /// Answered as the node's machine.
-    IsThere,
+    There,
     /// Answered with "no such object", or as another machine.
-    IsGone,
+    NotFound,
+    /// Not answered at all: objects that a login may not see are left out.
+    Hidden,
 }
 
 pub(super) async fn exists(
@@ -35,7 +44,8 @@ pub(super) async fn exists(
     let link = {
         let known = shared.with(|state, effects| {
             state.track(node, effects);
-            if Shared::linked(state, &node.name).is_some() {
+            let is_shown = Shared::linked(state, &node.name).is_some();
+            if is_shown || Shared::is_nameless(state, &node.name) {
                 return Err(Lookup::Found(()));
             }
             let Some(tracked) = state.nodes.get(&node.name) else {
@@ -45,10 +55,12 @@ pub(super) async fn exists(
                 Some(proved_at) if proved_at >= proof_after => {
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })
                 }
-                _ if tracked.hidden_until.is_some_and(|until| Instant::now() < until) => {
-                    Err(Lookup::Unknown(Unknown::Unavailable(NOT_VISIBLE.to_owned())))
-                }
-                _ => Ok(tracked.link.clone()),
+                _ => match &tracked.hidden {
+                    Some((why, until)) if Instant::now() < *until => {
+                        Err(Lookup::Unknown(Unknown::Unavailable(why.clone())))
+                    }
+                    _ => Ok(tracked.link.clone()),
+                },
             }
         });
         match known {
@@ -65,7 +77,7 @@ pub(super) async fn exists(
     let Ok(_permit) = shared.proofs.acquire().await else {
         return Lookup::Unknown(Unknown::Pending);
     };
-    match prove(shared, node, link, uuid).await {
+    match prove(shared, node, link, uuid, proof_after).await {
         Ok(answer) => answer,
         Err(err) => {
             tracing::warn!(node = %node.name, error = %Chain(&err), "absence not proved");
@@ -82,23 +94,31 @@ async fn prove(
     node: &NodeIdentity,
     link: Option<Link>,
     uuid: MachineId,
+    proof_after: Instant,
 ) -> Result<Lookup<()>, CallError> {
-    if let Some(link) = &link {
-        match by_reference(shared, link).await? {
-            Ok(Reference::IsGone) => {}
-            Ok(Reference::IsThere) => {
+    let active = shared.policy.active;
+    let noted = node.reference.as_ref().filter(|_| !mutant!(active, EmptySearchIsGone));
+    let reference = match (link, noted) {
+        (Some(link), _) => Some(link),
+        (None, Some(noted)) => {
+            let Some(vcenter) = locate(shared, noted).await? else {
+                let why = format!("its machine was in vCenter {}, not in ours", noted.vcenter);
+                return Ok(hide(shared, node, why));
+            };
+            let machine = MoRef::new("VirtualMachine", noted.machine.clone());
+            Some(Link { vcenter, machine, uuid })
+        }
+        (None, None) => None,
+    };
+    if let Some(reference) = &reference {
+        match by_reference(shared, reference).await? {
+            Reference::NotFound => {}
+            Reference::There => {
                 // There, and not in the view: tell the view again.
                 again(shared, node);
                 return Ok(Lookup::Found(()));
             }
-            Err(why) => {
-                shared.with(|state, _| {
-                    if let Some(tracked) = state.nodes.get_mut(&node.name) {
-                        tracked.hidden_until = Some(Instant::now() + HIDDEN_PAUSE);
-                    }
-                });
-                return Ok(Lookup::Unknown(why));
-            }
+            Reference::Hidden => return Ok(hide(shared, node, NOT_VISIBLE.to_owned())),
         }
     }
     for backend in &shared.vcenters {
@@ -111,18 +131,49 @@ async fn prove(
         }
     }
     let now = Instant::now();
-    let is_proved = link.is_some()
-        || mutant!(shared.policy.active, EmptySearchIsGone)
-        || (first_absence(shared, node, now) && sees_inventory(shared).await?);
-    if !is_proved {
-        return Ok(Lookup::Unknown(Unknown::NotSeen));
+    if reference.is_none() && !mutant!(active, EmptySearchIsGone) {
+        let since = first_absence(shared, node, now);
+        if now.duration_since(since) < shared.tuning.absence_period {
+            return Ok(Lookup::Unknown(Unknown::NotSeen));
+        }
+        if let Some(why) = census::doubt(shared, uuid, since.max(proof_after)).await? {
+            return Ok(hide(shared, node, why));
+        }
     }
     let matched = shared.with(|state, _| {
         let Some(tracked) = state.nodes.get_mut(&node.name) else { return false };
         tracked.gone = Some(now);
-        tracked.matched
+        tracked.matched || reference.is_some()
     });
     Ok(Lookup::Gone { proved_at: now, matched })
+}
+
+/// The vCenter in which a noted reference means something.
+async fn locate(
+    shared: &Shared,
+    noted: &MachineReference,
+) -> Result<Option<VcenterIndex>, CallError> {
+    for (index, backend) in shared.vcenters.iter().enumerate() {
+        // Known after the first login; a vCenter that never answered may be the one.
+        if backend.client.instance_uuid().is_none() {
+            backend.client.session().await?;
+        }
+        if backend.client.instance_uuid().and_then(parse_uuid) == Some(noted.vcenter) {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
+}
+
+/// Nothing is to be learned now, and asking at every look would only be noise.
+fn hide(shared: &Shared, node: &NodeIdentity, why: String) -> Lookup<()> {
+    tracing::info!(node = %node.name, reason = %why, "whether the machine exists is not known");
+    shared.with(|state, _| {
+        if let Some(tracked) = state.nodes.get_mut(&node.name) {
+            tracked.hidden = Some((why.clone(), Instant::now() + HIDDEN_PAUSE));
+        }
+    });
+    Lookup::Unknown(Unknown::Unavailable(why))
 }
 
 /// Looks for the machine again, and shows it to the view again.
@@ -136,58 +187,31 @@ fn again(shared: &Shared, node: &NodeIdentity) {
     });
 }
 
-async fn by_reference(
-    shared: &Shared,
-    link: &Link,
-) -> Result<Result<Reference, Unknown>, CallError> {
+async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallError> {
     let client = &shared.vcenters[link.vcenter].client;
     let spec =
         FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![link.machine.clone()]);
     match client.retrieve(&spec).await {
-        Err(err) if err.is_object_gone() => Ok(Ok(Reference::IsGone)),
+        Err(err) if err.is_object_gone() => Ok(Reference::NotFound),
         Err(err) => Err(err),
         Ok(objects) => {
-            let Some(object) = objects.first() else {
-                return Ok(Err(Unknown::Unavailable(NOT_VISIBLE.to_owned())));
-            };
+            let Some(object) = objects.first() else { return Ok(Reference::Hidden) };
             Ok(match object.text("config.uuid").and_then(parse_uuid) {
                 // References are given out again after a restore from backup.
-                Some(uuid) if uuid != link.uuid => Ok(Reference::IsGone),
-                Some(_) | None => Ok(Reference::IsThere),
+                Some(uuid) if uuid != link.uuid && uuid != swap_byte_order(link.uuid) => {
+                    Reference::NotFound
+                }
+                // One that cannot say which machine it is has lost its storage, not its existence.
+                Some(_) | None => Reference::There,
             })
         }
     }
 }
 
-/// Notes when the machine was first not to be found; true when that is long enough ago.
-fn first_absence(shared: &Shared, node: &NodeIdentity, now: Instant) -> bool {
+/// Notes when the machine was first not to be found, and says it.
+fn first_absence(shared: &Shared, node: &NodeIdentity, now: Instant) -> Instant {
     shared.with(|state, _| {
-        let Some(tracked) = state.nodes.get_mut(&node.name) else { return false };
-        let since = *tracked.absent_since.get_or_insert(now);
-        now.duration_since(since) >= shared.tuning.absence_period
+        let tracked = state.nodes.get_mut(&node.name);
+        tracked.map_or(now, |tracked| *tracked.absent_since.get_or_insert(now))
     })
-}
-
-/// Whether every login sees an inventory at all: its root, something below it, and the machines it saw before.
-async fn sees_inventory(shared: &Shared) -> Result<bool, CallError> {
-    for (index, backend) in shared.vcenters.iter().enumerate() {
-        let session = backend.client.session().await?;
-        let root = session.content.root_folder.clone();
-        let spec = FilterSpec::of_objects("Folder", &["childEntity"], vec![root]);
-        let objects = backend.client.retrieve(&spec).await?;
-        let has_children = objects
-            .first()
-            .and_then(|o| o.properties.get("childEntity"))
-            .is_some_and(|children| !children.children.is_empty());
-        if !has_children {
-            return Ok(false);
-        }
-        let state = shared.lock();
-        let vcenter = &state.vcenters[index];
-        let has_machines = !vcenter.desired.is_empty();
-        if has_machines && !vcenter.machines.values().any(|m| m.present) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

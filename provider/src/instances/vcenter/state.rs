@@ -8,7 +8,7 @@ use provider_vcenter::MoRef;
 use tokio::time::Instant;
 
 use super::{machine::Machine, zone_reader::ZoneCache};
-use crate::model::{MachineId, NodeIdentity, Unknown};
+use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
 /// How long "not here" of one vCenter is believed while another one is in trouble.
 const ABSENCE_HOLDS: std::time::Duration = std::time::Duration::from_secs(60);
@@ -55,8 +55,8 @@ pub(super) struct Tracked {
     pub absent_since: Option<Instant>,
     /// vCenters that did not show it, and when they said so.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
-    /// Until when a machine that this login cannot see is not asked about again.
-    pub hidden_until: Option<Instant>,
+    /// Why nothing can be learned about its existence, and until when it is not asked about again.
+    pub hidden: Option<(String, Instant)>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
 }
@@ -68,6 +68,18 @@ pub(super) struct JoinRequest {
     pub candidates: Vec<MachineId>,
     /// Asked by DNS name when there is no UUID.
     pub name: Option<String>,
+    /// Where the node says its machine is, if it was initialized.
+    pub reference: Option<MachineReference>,
+}
+
+/// A vCenter's machines as one read of its inventory showed them.
+#[derive(Clone, Debug)]
+pub(super) struct Census {
+    /// When the read began.
+    pub since: Instant,
+    pub machines: BTreeSet<MachineId>,
+    /// Machines that do not say which one they are, as happens when their storage is lost.
+    pub n_unknown: usize,
 }
 
 /// What is known of one vCenter.
@@ -87,6 +99,7 @@ pub(super) struct VcenterState {
     pub troubled: bool,
     /// Machines in the inventory at the last whole read.
     pub inventory_size: Option<usize>,
+    pub census: Option<Census>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
 }
@@ -128,7 +141,7 @@ impl State {
             let confirms = tracked.link.as_ref().is_none_or(|link| {
                 node.candidates().is_ok_and(|c| c.is_empty() || c.contains(&link.uuid))
             });
-            if tracked.identity == *node || (confirms && tracked.link.is_some()) {
+            if tracked.identity.is_same(node) || (confirms && tracked.link.is_some()) {
                 tracked.identity = node.clone();
                 return false;
             }
@@ -144,7 +157,7 @@ impl State {
                 failure: None,
                 absent_since: None,
                 absent_in: BTreeMap::new(),
-                hidden_until: None,
+                hidden: None,
                 gone: None,
             },
         );
@@ -195,6 +208,12 @@ impl State {
             attempt: self.attempts,
             name: candidates.is_empty().then(|| name.to_lowercase()),
             candidates,
+            // Without a provider ID nobody has said yet that it is this machine.
+            reference: tracked
+                .identity
+                .reference
+                .clone()
+                .filter(|_| tracked.identity.provider_id.is_some()),
         };
         tracked.failure = None;
         let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;

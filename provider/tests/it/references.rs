@@ -1,0 +1,128 @@
+//! What a Node remembers of its machine over a restart, and what that proves.
+
+use provider::Options;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    scenarios::{Lab, PLAIN, SECOND, lab_in, start, uuid},
+    vcenter::Vcenter,
+};
+
+const ANNOTATION: &str = "vsphere.cloud-provider/machine";
+const VCENTER: &str = "dbed6e0c-bd88-4ef6-b594-21283e1c677f";
+
+/// Three initialized nodes, of which the second falls silent while nobody looks.
+async fn restarted(change: impl FnOnce(&Vcenter, &Cluster)) -> Lab {
+    let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+    sleep(10 * SECOND).await;
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    first.finish().await;
+    change(&vcenter, &cluster);
+    cluster.set_ready("node-001", false);
+    cluster.take_writes();
+    vcenter.take_calls();
+    start(&vcenter, &cluster, PLAIN, Options::default())
+}
+
+fn reference(cluster: &Cluster) -> String {
+    let node = cluster.node("node-001").unwrap();
+    node["metadata"]["annotations"][ANNOTATION].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_gone_is_proved_by_its_reference() {
+    let lab = restarted(|vcenter, _| vcenter.remove("vm-1")).await;
+    sleep(2 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 2);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_without_storage_or_behind_a_privilege_is_not_gone() {
+    for hidden in [false, true] {
+        let lab = restarted(|vcenter, _| match hidden {
+            true => vcenter.hide("vm-1"),
+            false => vcenter.edit("vm-1", |vm| vm.uuid.clear()),
+        })
+        .await;
+        assert_eq!(reference(&lab.cluster), format!("{VCENTER}/vm-1"));
+        sleep(600 * SECOND).await;
+        assert_eq!(lab.cluster.n_nodes(), 3, "hidden: {hidden}");
+        assert!(lab.cluster.take_writes().is_empty());
+        // One that is there is watched; one that cannot be seen is asked about now and then.
+        let n_calls: usize = lab.vcenter.take_calls().values().sum();
+        assert!(n_calls < 60, "hidden: {hidden}, {n_calls} calls");
+        lab.vcenter.show("vm-1");
+        lab.vcenter.edit("vm-1", |vm| {
+            vm.uuid = uuid(1);
+            vm.address = Some("10.0.0.77".to_owned());
+        });
+        sleep(330 * SECOND).await;
+        let node = lab.cluster.node("node-001").unwrap();
+        assert!(node["status"]["addresses"].to_string().contains("10.0.0.77"), "hidden: {hidden}");
+        lab.finish().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_reference_a_machine_that_cannot_say_its_name_may_be_the_one() {
+    for unreadable in ["", "vm-1", "somewhere/else/vm-1"] {
+        let lab = restarted(|vcenter, cluster| {
+            vcenter.remove("vm-1");
+            vcenter.add("vm-9", "", "another", None);
+            cluster.annotate("node-001", json!({ANNOTATION: unreadable}));
+        })
+        .await;
+        sleep(120 * SECOND).await;
+        assert_eq!(lab.cluster.n_nodes(), 3);
+        lab.vcenter.edit("vm-9", |vm| vm.uuid = uuid(9));
+        sleep(65 * SECOND).await;
+        assert_eq!(lab.cluster.n_nodes(), 2);
+        lab.finish().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_into_an_unknown_vcenter_keeps_the_node() {
+    let lab = restarted(|vcenter, cluster| {
+        vcenter.remove("vm-1");
+        let elsewhere = "00000000-0000-0000-0000-00000000000b/vm-1";
+        cluster.annotate("node-001", json!({ANNOTATION: elsewhere}));
+    })
+    .await;
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_follows_a_machine_that_is_registered_anew_in_one_write() {
+    let lab = restarted(|vcenter, _| {
+        vcenter.remove("vm-1");
+        vcenter.add("vm-101", &uuid(1), "node-001", Some("10.0.0.2"));
+    })
+    .await;
+    sleep(600 * SECOND).await;
+    assert_eq!(reference(&lab.cluster), format!("{VCENTER}/vm-101"));
+    assert_eq!(lab.cluster.take_writes().len(), 1);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_references_are_read_together() {
+    let first = lab_in(Vcenter::new().with_identity(), 200, PLAIN);
+    sleep(60 * SECOND).await;
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    assert!(first.all_initialized());
+    first.finish().await;
+    cluster.take_writes();
+    vcenter.take_calls();
+    let second = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(20 * SECOND).await;
+    let calls = vcenter.take_calls();
+    assert_eq!((calls["RetrievePropertiesEx"], calls.get("FindAllByUuid")), (1, None), "{calls:?}");
+    assert!(cluster.take_writes().is_empty());
+    second.finish().await;
+}
