@@ -1,1 +1,16 @@
-//! Placeholder.
+//! What a vSphere cloud provider promises, and whether it holds.
+//!
+//! Promises stand in `catalogue.yaml` ([`catalogue`]); [`checks`] puts them to the test, each as a
+//! [`scenario`] that the [`lab`] plays in virtual time; [`judge`] looks at everything that happened.
+
+mod capture;
+pub mod catalogue;
+pub mod checks;
+pub mod cost;
+pub mod judge;
+pub mod lab;
+pub mod report;
+pub mod scenario;
+pub mod suite;
+pub mod sweep;
+pub mod verdict;

@@ -16,7 +16,7 @@ pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
             biased;
             () = stop.cancelled() => return,
             () = until(due) => {}
-            changed = changes.changed() => if changed.is_err() { return },
+            () = changes.changed() => {}
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use sim_world::{Applied, Command, Fault, Time, World};
-use tokio::sync::watch;
 
 use crate::Clock;
+use crate::signal::{Changes, Signal};
 
 /// A world that faces, tests and the admin port share.
 ///
@@ -14,14 +14,13 @@ use crate::Clock;
 pub struct WorldHandle {
     world: Arc<Mutex<World>>,
     clock: Clock,
-    changed: Arc<watch::Sender<u64>>,
+    changed: Signal,
 }
 
 impl WorldHandle {
     /// Shares `world`, whose time `clock` tells.
     pub fn new(world: World, clock: Clock) -> Self {
-        let (changed, _) = watch::channel(0);
-        Self { world: Arc::new(Mutex::new(world)), clock, changed: Arc::new(changed) }
+        Self { world: Arc::new(Mutex::new(world)), clock, changed: Signal::default() }
     }
 
     /// Now, in world time.
@@ -41,7 +40,7 @@ impl WorldHandle {
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
         let applied = self.lock().apply(self.clock.now(), command)?;
         if !applied.events.is_empty() {
-            self.changed.send_modify(|n| *n += 1);
+            self.changed.send();
         }
         Ok(applied)
     }
@@ -63,7 +62,7 @@ impl WorldHandle {
     pub(crate) fn advance(&self) {
         let happened = !self.lock().advance(self.clock.now()).is_empty();
         if happened {
-            self.changed.send_modify(|n| *n += 1);
+            self.changed.send();
         }
     }
 
@@ -74,8 +73,8 @@ impl WorldHandle {
 
     /// A signal whose value grows with every change. Mark it seen *before* reading the world, then
     /// await `changed()`: no change can slip in between.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+    pub fn changes(&self) -> Changes {
+        self.changed.changes()
     }
 
     fn lock(&self) -> MutexGuard<'_, World> {

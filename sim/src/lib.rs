@@ -18,6 +18,7 @@ mod listen;
 mod path;
 mod reply;
 mod server;
+mod signal;
 mod sim;
 mod soap;
 pub mod tls;
@@ -32,5 +33,6 @@ pub use listen::{Advertise, Endpoint, Endpoints, ListenError, ListenOptions, Tra
 pub use path::Broken;
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};
+pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sim_world::vcenter::Password;
-use sim_world::{Applied, Command, Fault, State, Topology, World};
+use sim_world::{Applied, Command, Fault, Retain, State, Topology, World};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,6 +30,7 @@ pub struct Builder {
     seed: u64,
     epoch: Timestamp,
     keep: Keep,
+    retain: Retain,
     restored: Option<Box<State>>,
     secure_cookies: bool,
 }
@@ -41,6 +42,7 @@ impl Default for Builder {
             seed: 0,
             epoch: VIRTUAL_EPOCH,
             keep: Keep::All,
+            retain: Retain::Nothing,
             restored: None,
             secure_cookies: true,
         }
@@ -72,6 +74,12 @@ impl Builder {
         Self { keep, ..self }
     }
 
+    /// With a world that keeps this much of its log; nothing otherwise.
+    #[must_use]
+    pub fn retain(self, retain: Retain) -> Self {
+        Self { retain, ..self }
+    }
+
     /// With a world that goes on from a snapshot, in place of a topology.
     #[must_use]
     pub fn restore(self, state: State) -> Self {
@@ -88,8 +96,8 @@ impl Builder {
     ///
     /// Must be called inside a tokio runtime.
     pub fn start(self) -> Sim {
-        let Self { topology, seed, epoch, keep, restored, secure_cookies } = self;
-        let (world, clock) = match restored {
+        let Self { topology, seed, epoch, keep, retain, restored, secure_cookies } = self;
+        let (mut world, clock) = match restored {
             None => {
                 let world = topology.build(epoch, seed);
                 (world, Clock::starting_at(epoch))
@@ -99,6 +107,7 @@ impl Builder {
                 (World::restore(*state), clock)
             }
         };
+        world.retain(retain);
         let tokens = Tokens::default();
         let admin_token = world.ids().token("cluster-token", "admin");
         let names: Vec<String> = world.vcenters.keys().cloned().collect();
@@ -214,6 +223,11 @@ impl Sim {
     /// Removes every fault rule, and notes it in the ledger.
     pub fn heal(&self) {
         self.control.heal();
+    }
+
+    /// How often each rule has fired that was ever added, in the order they were first added.
+    pub fn fired(&self) -> Vec<(String, u64)> {
+        self.faults().history()
     }
 
     /// What stops the world's own life and every listener, once cancelled.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::model::Node;
 
@@ -13,12 +13,14 @@ use crate::model::Node;
 #[derive(Debug)]
 pub(crate) struct NodeStore {
     nodes: Mutex<BTreeMap<String, Arc<Node>>>,
-    synced: watch::Sender<bool>,
+    /// Cancelled once the first list is in. Waiters wake in the order in which they waited, which those
+    /// of tokio's `watch` do not.
+    synced: CancellationToken,
 }
 
 impl NodeStore {
     pub(crate) fn new() -> Self {
-        Self { nodes: Mutex::new(BTreeMap::new()), synced: watch::Sender::new(false) }
+        Self { nodes: Mutex::new(BTreeMap::new()), synced: CancellationToken::new() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<Node>>> {
@@ -64,13 +66,11 @@ impl NodeStore {
     }
 
     pub(crate) fn mark_synced(&self) {
-        self.synced.send_replace(true);
+        self.synced.cancel();
     }
 
     /// Waits for the first complete list.
     pub(crate) async fn synced(&self) {
-        let mut synced = self.synced.subscribe();
-        // The sender lives as long as the store.
-        let _ = synced.wait_for(|synced| *synced).await;
+        self.synced.cancelled().await;
     }
 }

@@ -128,6 +128,26 @@ fn no_password_is_shown() {
     assert!(!err.contains("hunter2"), "{err}");
 }
 
+#[test]
+fn the_fixtures_are_read() {
+    let read = |name: &str| {
+        let path = format!("{}/../fixtures/config/{name}", env!("CARGO_MANIFEST_DIR"));
+        parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let (yaml, ini) = (read("two-vcenters.yaml").0, read("two-vcenters.ini").0);
+    assert_eq!(format!("{yaml:?}"), format!("{ini:?}"));
+    let password = |config: &Config| {
+        let inline = config.vcenters[0].inline.as_ref().unwrap();
+        secrecy::ExposeSecret::expose_secret(&inline.password).to_owned()
+    };
+    assert_eq!((password(&yaml), password(&ini)), ("east;secret".into(), "east;secret".into()));
+    assert!(matches!(
+        read("one-vcenter.yaml").0.vcenters[0].credentials,
+        CredentialRef::Secret { .. }
+    ));
+    assert_eq!(read("legacy-global.ini").1.len(), 2);
+}
+
 proptest::proptest! {
     #[test]
     fn never_panics(text in "[\\[\\]\"=#;:{} a-z\\\\\n-]{0,120}") {

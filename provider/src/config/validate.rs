@@ -125,7 +125,13 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
             let subsection = Some(name.as_str()).filter(|n| !n.is_empty());
             Entries::of(file, &raw, Section::VirtualCenter, subsection)
         };
-        vcenters.push(vcenter(name, &own, &global, raw.is_yaml && !is_legacy)?);
+        let place = match (is_legacy, raw.is_yaml) {
+            (true, true) => "global.".to_owned(),
+            (true, false) => "[Global] ".to_owned(),
+            (false, true) => format!("vcenter.{name}."),
+            (false, false) => format!("[VirtualCenter \"{name}\"] "),
+        };
+        vcenters.push(vcenter(name, &place, &own, &global, raw.is_yaml && !is_legacy)?);
     }
     let labels = Entries::of(file, &raw, Section::Labels, None);
     let zones = match (labels.text("zone")?, labels.text("region")?) {
@@ -154,6 +160,7 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
 
 fn vcenter(
     name: &str,
+    place: &str,
     own: &Entries<'_>,
     global: &Entries<'_>,
     server_required: bool,
@@ -167,7 +174,7 @@ fn vcenter(
         Some(server) => server,
         None if server_required => {
             let what = "vsphere.conf does not have the VirtualCenter IP address specified";
-            return Err(own.fail(&format!("vcenter.{name}.server"), what));
+            return Err(own.fail(&format!("{place}server"), what));
         }
         None => name.to_owned(),
     };
@@ -184,13 +191,13 @@ fn vcenter(
             } else {
                 ("password", "Password is missing; give user and password, or a secret")
             };
-            return Err(own.fail(&format!("{name}.{key}"), what));
+            return Err(own.fail(&format!("{place}{key}"), what));
         }
         _ => None,
     };
     if inline.as_ref().is_some_and(|credential| credential.username.contains("-----BEGIN")) {
         let what = "certificate logins are not supported yet; use a user name and a password";
-        return Err(own.fail(&format!("{name}.user"), what));
+        return Err(own.fail(&format!("{place}user"), what));
     }
     let port = own.port("port")?.or(global.port("port")?).unwrap_or(443);
     let datacenters = Some(own.list("datacenters")).filter(|list| !list.is_empty());

@@ -107,7 +107,7 @@ pub fn select(
     selection: &Selection,
     families: &[Family],
 ) -> Result<Vec<Address>, AddressError> {
-    let host_name = guest.host_name.as_deref().filter(|n| !n.is_empty());
+    let host_name = guest.host_name.as_deref().filter(|name| is_real_name(name));
     let host_name = host_name.ok_or(AddressError::NoHostName)?;
     if guest.nics.is_empty() {
         return Err(AddressError::NoNics);
@@ -209,6 +209,12 @@ fn pick<'a, 'b>(
     } else {
         (internal, external)
     }
+}
+
+/// A guest that boots calls itself localhost until it has read its configuration.
+fn is_real_name(name: &str) -> bool {
+    let first = name.split('.').next().unwrap_or_default();
+    !first.is_empty() && !first.eq_ignore_ascii_case("localhost")
 }
 
 fn is_network(network: Option<&str>, wanted: &str) -> bool {
@@ -386,6 +392,10 @@ mod tests {
             ),
         ] {
             assert_eq!(text(select(&guest, &selection, families)), want, "{name}");
+        }
+        for early in ["", "localhost", "localhost.localdomain"] {
+            let guest = Guest { host_name: Some(early.into()), ..two() };
+            assert_eq!(select(&guest, &none, &v4), Err(AddressError::NoHostName), "{early:?}");
         }
         let nameless = Guest { host_name: None, ..two() };
         assert_eq!(select(&nameless, &none, &v4), Err(AddressError::NoHostName));

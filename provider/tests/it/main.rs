@@ -3,6 +3,9 @@
 //! What a real vCenter and a real API server do in full is the simulator's business; these fakes know one inventory
 //! and one list of nodes, and count calls.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+
 mod cluster;
 mod scenarios;
+mod tls;
 mod vcenter;

@@ -32,9 +32,19 @@ struct Lab {
 }
 
 fn start(vcenter: &Vcenter, cluster: &Cluster, config: &str, options: Options) -> Lab {
+    start_with(&[vcenter], cluster, config, options)
+}
+
+/// Starts with one fake per vCenter of the configuration, in order of name; the last one serves the rest.
+fn start_with(vcenters: &[&Vcenter], cluster: &Cluster, config: &str, options: Options) -> Lab {
+    let vcenter = vcenters[0];
     let (config, _) = Config::parse("vsphere.conf", config, UnknownKeys::Refuse).unwrap();
-    let transports: BTreeMap<String, _> =
-        config.vcenters.iter().map(|v| (v.endpoint.name.clone(), vcenter.transport())).collect();
+    let transports: BTreeMap<String, _> = config
+        .vcenters
+        .iter()
+        .enumerate()
+        .map(|(i, v)| (v.endpoint.name.clone(), vcenters[i.min(vcenters.len() - 1)].transport()))
+        .collect();
     let deps = Deps {
         connect: Arc::new(move |v| Ok(transports[&v.endpoint.name].clone())),
         identity: "a".to_owned(),
@@ -242,7 +252,45 @@ async fn a_machine_that_cannot_be_seen_is_not_gone() {
     lab.cluster.set_ready("node-001", false);
     sleep(600 * SECOND).await;
     assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.vcenter.show("vm-1");
+    lab.vcenter.edit("vm-1", |vm| vm.power = "poweredOff");
+    sleep(60 * SECOND).await;
+    let taints = lab.cluster.node("node-001").unwrap()["spec"]["taints"].clone();
+    assert_eq!(taints[0]["key"], "node.cloudprovider.kubernetes.io/shutdown", "it is seen again");
     lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn flapping_addresses_are_damped_and_the_last_one_is_published() {
+    let lab = lab(1, PLAIN);
+    sleep(60 * SECOND).await;
+    lab.cluster.take_writes();
+    for i in 0..40 {
+        lab.vcenter.edit("vm-0", |vm| vm.address = Some(format!("10.7.0.{i}")));
+        sleep(SECOND).await;
+    }
+    sleep(40 * SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-000").unwrap()), "10.7.0.39");
+    let n_writes = lab.cluster.take_writes().len();
+    assert!(n_writes <= 6, "{n_writes}");
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_makes_the_same_calls() {
+    let mut transcripts = Vec::new();
+    for _ in 0..2 {
+        let lab = lab(40, ZONES);
+        sleep(60 * SECOND).await;
+        lab.vcenter.fault("WaitForUpdatesEx", "SystemError", 3);
+        lab.vcenter.edit("vm-3", |vm| vm.address = None);
+        lab.vcenter.remove("vm-4");
+        lab.cluster.set_ready("node-004", false);
+        sleep(600 * SECOND).await;
+        transcripts.push((lab.vcenter.take_transcript(), lab.cluster.take_writes()));
+        lab.finish().await;
+    }
+    assert_eq!(transcripts[0], transcripts[1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -409,4 +457,90 @@ async fn a_lost_lease_ends_the_run() {
     cluster.set_down(true);
     let ended = tokio::time::timeout(15 * SECOND, lab.running).await.unwrap().unwrap();
     assert!(matches!(ended, Err(RunError::LeadershipLost)), "{ended:?}");
+}
+
+const TWO: &str =
+    "global: {user: ccm, password: secret}\nvcenter: {a: {server: a}, b: {server: b}}";
+
+#[tokio::test(start_paused = true)]
+async fn a_vcenter_that_is_down_does_not_hold_up_the_other_and_protects_its_nodes() {
+    let (a, b, cluster) = (Vcenter::new(), Vcenter::new(), Cluster::new());
+    a.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    b.add("vm-1", &uuid(2), "node-002", Some("10.0.0.2"));
+    cluster.join("node-001", &swapped(1));
+    cluster.join("node-002", &swapped(2));
+    b.black_hole(true);
+    let lab = start_with(&[&a, &b], &cluster, TWO, Options::default());
+    sleep(5 * SECOND).await;
+    assert!(is_initialized(&cluster.node("node-001").unwrap()));
+    assert!(!is_initialized(&cluster.node("node-002").unwrap()));
+    // Gone from the one that answers; the other might have it.
+    a.remove("vm-1");
+    cluster.set_ready("node-001", false);
+    sleep(300 * SECOND).await;
+    assert_eq!(cluster.n_nodes(), 2);
+    b.black_hole(false);
+    sleep(120 * SECOND).await;
+    assert!(cluster.node("node-001").is_none());
+    assert!(is_initialized(&cluster.node("node-002").unwrap()));
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_uuid_in_two_vcenters_is_nobodys() {
+    let (a, b, cluster) = (Vcenter::new(), Vcenter::new(), Cluster::new());
+    a.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    b.add("vm-9", &uuid(1), "node-001", Some("10.0.0.1"));
+    cluster.join("node-001", &swapped(1));
+    let lab = start_with(&[&a, &b], &cluster, TWO, Options::default());
+    sleep(120 * SECOND).await;
+    assert!(cluster.take_writes().is_empty());
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_made_anew_under_the_same_name_is_another_one() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.remove("vm-1");
+    lab.vcenter.add("vm-77", &uuid(77), "node-001", Some("10.0.0.77"));
+    lab.cluster.set_ready("node-001", false);
+    sleep(30 * SECOND).await;
+    assert!(
+        lab.cluster.node("node-001").is_none(),
+        "the old node is not matched to the new machine"
+    );
+    lab.cluster.join("node-001", &swapped(77));
+    sleep(30 * SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.0.0.77");
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_registered_again_is_followed() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.remove("vm-1");
+    lab.vcenter.add("vm-101", &uuid(1), "node-001", Some("10.0.0.55"));
+    sleep(320 * SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.0.0.55");
+    lab.cluster.set_ready("node-001", false);
+    sleep(60 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_machine_is_found_when_its_node_is_touched() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    cluster.join("node-001", &swapped(1));
+    let lab = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(60 * SECOND).await;
+    let n_searches = vcenter.take_calls()["FindAllByUuid"];
+    assert!(n_searches <= 2 * 16, "{n_searches}");
+    vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    cluster.set_ready("node-001", true);
+    sleep(2 * SECOND).await;
+    assert!(is_initialized(&cluster.node("node-001").unwrap()));
+    lab.finish().await;
 }

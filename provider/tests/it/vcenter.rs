@@ -108,6 +108,15 @@ impl Vcenter {
         });
     }
 
+    pub(crate) fn show(&self, id: &str) {
+        self.change(|state| state.hidden.remove(id));
+    }
+
+    /// Every call since the start or the last question, in order.
+    pub(crate) fn take_transcript(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().calls)
+    }
+
     pub(crate) fn fault(&self, operation: &'static str, fault: &'static str, times: u32) {
         self.change(|state| state.faults.insert(operation, (fault, times)));
     }

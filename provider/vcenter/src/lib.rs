@@ -16,6 +16,8 @@ mod fault;
 mod operations;
 mod session;
 mod soap;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod transport;
 mod types;

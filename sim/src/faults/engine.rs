@@ -82,12 +82,14 @@ pub enum RuleError {
 pub struct Faults {
     seed: u64,
     rules: Arc<Mutex<Vec<Armed>>>,
+    /// How often rules fired that are gone.
+    gone: Arc<Mutex<Vec<(String, u64)>>>,
 }
 
 impl Faults {
     /// No rules yet; draws come from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { seed, rules: Arc::default() }
+        Self { seed, rules: Arc::default(), gone: Arc::default() }
     }
 
     /// Adds a rule, in force from the next call on.
@@ -109,13 +111,33 @@ impl Faults {
     pub fn remove(&self, id: &str) -> bool {
         let mut rules = self.lock();
         let before = rules.len();
-        rules.retain(|armed| armed.rule.id != id);
+        self.bury(&mut rules, |armed| armed.rule.id == id);
         rules.len() < before
     }
 
     /// Removes every rule.
     pub fn clear(&self) {
-        self.lock().clear();
+        self.bury(&mut self.lock(), |_| true);
+    }
+
+    /// How often each rule fired that is or was in force.
+    pub fn history(&self) -> Vec<(String, u64)> {
+        let rules = self.lock();
+        let mut all = self.gone.lock().expect("no holder of the counters panics").clone();
+        all.extend(rules.iter().map(|armed| (armed.rule.id.clone(), armed.fired)));
+        all
+    }
+
+    /// Takes rules out of force and remembers how often they fired.
+    fn bury(&self, rules: &mut Vec<Armed>, goes: impl Fn(&Armed) -> bool) {
+        let mut gone = self.gone.lock().expect("no holder of the counters panics");
+        rules.retain(|armed| {
+            let goes = goes(armed);
+            if goes {
+                gone.push((armed.rule.id.clone(), armed.fired));
+            }
+            !goes
+        });
     }
 
     /// The rules in force with their counters, in the order they are asked.
@@ -131,7 +153,10 @@ impl Faults {
     /// Judges a call.
     pub(crate) fn judge(&self, call: &Call, now: Time) -> Verdict {
         let mut rules = self.lock();
-        rules.retain(|armed| armed.rule.ttl.is_none_or(|ttl| now < armed.added + ttl));
+        let over = |armed: &Armed| armed.rule.ttl.is_some_and(|ttl| now >= armed.added + ttl);
+        if rules.iter().any(over) {
+            self.bury(&mut rules, over);
+        }
         let mut verdict = Verdict::default();
         for armed in rules.iter_mut() {
             if verdict.ending.is_some() {

@@ -12,13 +12,13 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use serde_json::{Value, json};
 use sim_world::objects::{FieldErrors, Paging, ResourceDef, Selection, Status};
-use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use super::objects::{name_of, selection};
 use super::route::Target;
 use super::{Request, answer};
 use crate::faults::Effects;
+use crate::signal::Changes;
 use crate::{Body, Outcome, Reply, WorldHandle};
 
 /// The real server closes watches that set no time after 30 to 60 minutes, at random.
@@ -147,7 +147,7 @@ fn streamed(watch: Watch) -> Response<Body> {
 /// A running watch. Its body polls it; nothing else does.
 struct Watch {
     world: WorldHandle,
-    changes: Receiver<u64>,
+    changes: Changes,
     def: ResourceDef,
     selection: Selection,
     effects: Effects,
@@ -189,7 +189,7 @@ impl Watch {
                 if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
             tokio::select! {
                 biased;
-                changed = self.changes.changed() => self.is_over = changed.is_err(),
+                () = self.changes.changed() => {}
                 () = tokio::time::sleep_until(wake) => self.tick(),
             }
         }

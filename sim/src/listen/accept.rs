@@ -7,13 +7,13 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
 use super::connection::{Connection, Ends};
+use crate::Changes;
 use crate::tls::Alpn;
 use crate::{Body, Server};
 
@@ -49,7 +49,7 @@ impl Listener {
     /// Accepts until `stop`. Connections become tasks of `tasks`.
     pub(super) async fn run(
         self,
-        mut changes: watch::Receiver<u64>,
+        mut changes: Changes,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) {
@@ -61,10 +61,7 @@ impl Listener {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                changed = changes.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
+                () = changes.changed() => {
                     if self.behind.is_down() {
                         cut.cancel();
                         cut = CancellationToken::new();

@@ -193,9 +193,7 @@ impl Open {
         let Some(path) = &self.path else { return };
         let mut changes = path.world.changes();
         while !path.front.is_down(&path.world) {
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
+            changes.changed().await;
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard};
 
 use sim_world::vcenter::{EndReason, Family, MoRef, Password, VCenter, VcFault};
 use sim_world::{Command, Outcome, VcRequest, World};
-use tokio::sync::watch;
 
 use super::fault::VimFault;
 use super::node::Node;
@@ -17,6 +16,7 @@ use super::value::{Reference, Value};
 use super::{content, tasks, types};
 use crate::WorldHandle;
 use crate::faults::Effects;
+use crate::signal::Signal;
 
 /// The SOAP side of one vCenter, without the SOAP.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Vim {
     pub(super) vcenter: String,
     owned: Mutex<BTreeMap<String, Owned>>,
     /// Grows when a session's own objects change: blocked waits look again.
-    pub(super) own_changes: watch::Sender<u64>,
+    pub(super) own_changes: Signal,
     /// Clone tickets and the session that each is for.
     tickets: Mutex<BTreeMap<String, String>>,
 }
@@ -77,12 +77,11 @@ impl From<Option<Value>> for Answer {
 
 impl Vim {
     pub(crate) fn new(world: WorldHandle, vcenter: &str) -> Self {
-        let (own_changes, _) = watch::channel(0);
         Self {
             world,
             vcenter: vcenter.to_owned(),
             owned: Mutex::default(),
-            own_changes,
+            own_changes: Signal::default(),
             tickets: Mutex::default(),
         }
     }
@@ -393,7 +392,7 @@ impl Vim {
         }
         drop(owned);
         if !ended.is_empty() {
-            self.own_changes.send_modify(|n| *n += 1);
+            self.own_changes.send();
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use sim_world::vcenter::{Kind, MoRef, Touch, touches};
 
 use super::fault::VimFault;
-use super::properties::{self, Reader};
+use super::properties::{self, Reader, Subject};
 use super::select::{
     self, FilterSpec, Obj, Views, Wanted, missing_property, unreadable, with_list,
 };
@@ -40,6 +40,8 @@ pub(crate) struct Collector {
     pub(crate) wait: u64,
     /// Waits up to this one were cancelled.
     pub(crate) canceled: u64,
+    /// Properties that could not be read when they were due: they come once they can be.
+    owed: BTreeMap<(Arc<str>, Obj), BTreeSet<String>>,
 }
 
 /// A filter.
@@ -123,6 +125,7 @@ impl Collector {
             offered: None,
             wait: 0,
             canceled: 0,
+            owed: BTreeMap::new(),
         }
     }
 
@@ -187,6 +190,7 @@ impl Collector {
 
     /// Forgets every version, as if the collector had been restarted.
     pub(crate) fn reset(&mut self) {
+        self.owed.clear();
         self.acked_version = None;
         self.offered = None;
         self.acked = Position::default();
@@ -205,7 +209,7 @@ impl Collector {
             Some(offer) => (offer.rest, offer.then),
             None => {
                 let (planned, then) = self.plan(reader, views, effects)?;
-                if planned.is_empty() {
+                if planned.is_empty() && !self.can_pay(effects) {
                     // Nothing that a client could see: it may as well know.
                     self.acked.advance(then, &self.filters);
                     return Ok(None);
@@ -213,6 +217,7 @@ impl Collector {
                 (planned, then)
             }
         };
+        self.pay(&mut planned, reader, views, effects);
         let rest = if planned.len() > max { planned.split_off(max) } else { VecDeque::new() };
         self.serial += 1;
         let version = format!("{:016x}-{}", self.salt, self.serial);
@@ -227,6 +232,53 @@ impl Collector {
         }
         self.offered = Some(Offer { version, then, rest });
         Ok(Some(set))
+    }
+
+    /// Whether a property that is owed can be read now.
+    fn can_pay(&self, effects: &Effects) -> bool {
+        self.owed.values().flatten().any(|path| unreadable(effects, path).is_none())
+    }
+
+    /// Adds what is owed, and notes what cannot be read this time either.
+    fn pay(
+        &mut self,
+        planned: &mut VecDeque<Planned>,
+        reader: &Reader<'_>,
+        views: &Views,
+        effects: &Effects,
+    ) {
+        for ((filter, obj), paths) in std::mem::take(&mut self.owed) {
+            let whole = planned.iter().any(|it| {
+                it.filter == filter && it.obj == obj && !matches!(it.kind, UpdateKind::Modify(_))
+            });
+            if whole || select::subject(reader, views, &obj).is_none() {
+                continue;
+            }
+            let kind = UpdateKind::Modify(paths.into_iter().collect());
+            planned.push_back(Planned { filter, obj, kind });
+        }
+        if effects.missing_set.is_empty() {
+            return;
+        }
+        for update in planned.iter() {
+            let Some(filter) = self.filters.get(&update.filter) else { continue };
+            let kind = select::subject(reader, views, &update.obj).map(Subject::kind);
+            let wanted = kind.and_then(|kind| filter.spec.wanted(kind));
+            let asked: Vec<String> = match (&update.kind, wanted) {
+                (UpdateKind::Modify(paths), _) => paths.clone(),
+                (UpdateKind::Enter, Some(wanted)) if wanted.all => {
+                    kind.into_iter().flat_map(properties::names).map(str::to_owned).collect()
+                }
+                (UpdateKind::Enter, Some(wanted)) => wanted.paths,
+                _ => Vec::new(),
+            };
+            let missing: BTreeSet<String> =
+                asked.into_iter().filter(|path| unreadable(effects, path).is_some()).collect();
+            if !missing.is_empty() {
+                let key = (update.filter.clone(), update.obj.clone());
+                self.owed.entry(key).or_default().extend(missing);
+            }
+        }
     }
 
     fn filter_update<'p>(

@@ -61,7 +61,7 @@ impl Vim {
                 Ok(None)
             }
         })?;
-        self.own_changes.send_modify(|n| *n += 1);
+        self.own_changes.send();
         Ok(answer)
     }
 
@@ -137,7 +137,7 @@ impl Vim {
                 }
             }
         })?;
-        self.own_changes.send_modify(|n| *n += 1);
+        self.own_changes.send();
         Ok(answer)
     }
 
@@ -156,7 +156,7 @@ impl Vim {
         let (limit, max_updates) = limits(operation, options)?;
         let version = arguments.text_of("version").unwrap_or_default();
         let mut world = self.world.changes();
-        let mut own = self.own_changes.subscribe();
+        let mut own = self.own_changes.changes();
         let wait = self.with_owned(caller, |owned, _| {
             let collector = owned.collector(this)?;
             if effects.version_reset {
@@ -168,7 +168,7 @@ impl Vim {
             Ok(collector.wait)
         })?;
         // Older waits on this collector end now.
-        self.own_changes.send_modify(|n| *n += 1);
+        self.own_changes.send();
         let until = Instant::now() + limit;
         loop {
             world.mark_unchanged();
@@ -191,8 +191,8 @@ impl Vim {
             }
             tokio::select! {
                 biased;
-                _ = world.changed() => {}
-                _ = own.changed() => {}
+                () = world.changed() => {}
+                () = own.changed() => {}
                 () = tokio::time::sleep_until(until) => {}
             }
         }

@@ -59,6 +59,20 @@ impl Log {
         self.base.as_deref()
     }
 
+    /// Plays the log back: `look` sees every event with the state before and after it.
+    pub fn play(&self, mut look: impl FnMut(Time, &Event, &State, &State)) {
+        let Some(base) = self.base.as_deref() else { return };
+        let mut before = base.clone();
+        let mut after = base.clone();
+        for (at, event) in &self.entries {
+            after.fold(event);
+            after.latest = *at;
+            look(*at, event, &before, &after);
+            before.fold(event);
+            before.latest = *at;
+        }
+    }
+
     /// The state that follows from the base and every event kept up to and including `until`.
     ///
     /// `None` when nothing is kept, or the base is already later.

@@ -280,6 +280,7 @@ impl<'a> Builder<'a> {
                 password: Password::new(password),
                 denied: Vec::new(),
                 failures: 0,
+                first_failure: None,
                 locked_until: None,
             };
             self.vcenter.logins.users.insert(name.to_owned(), user);

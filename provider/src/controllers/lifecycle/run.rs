@@ -97,10 +97,9 @@ impl LifecycleController {
     /// machines are missing.
     async fn judge(&self, guard: &Guard) -> Vec<Judged> {
         let now = Instant::now();
-        let questions = self.store.all().into_iter().map(|node| async move {
-            if node.ready {
-                return Judged { node, judgement: Judgement::Ready };
-            }
+        let (ready, not_ready): (Vec<_>, Vec<_>) =
+            self.store.all().into_iter().partition(|node| node.ready);
+        let questions = not_ready.into_iter().map(|node| async move {
             let identity = node.identity();
             let proof_after = guard.proof_after(&node.uid, now);
             let asked = self.instances.exists(&identity, proof_after);
@@ -123,7 +122,9 @@ impl LifecycleController {
             let age = node.created.map_or(Duration::ZERO, |created| self.clock.since(created));
             Judged { node, judgement: Judgement::NotReady { exists, shutdown, age } }
         });
-        join_all(questions).await
+        let mut judged = join_all(questions).await;
+        judged.extend(ready.into_iter().map(|node| Judged { node, judgement: Judgement::Ready }));
+        judged
     }
 
     async fn act(&self, step: Step, n_hold_events: &mut usize, jitter: &mut Jitter) {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use provider_vcenter::{Chain, Jitter};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{self, Plan, Writes};
@@ -25,6 +26,9 @@ const MAX_CONFLICTS: u32 = 20;
 /// A node whose machine is known is looked at again at least this often, however often that failed.
 const KNOWN_CAP: Duration = Duration::from_secs(60);
 const UNKNOWN_CAP: Duration = Duration::from_secs(1000);
+/// Changed addresses of one node are written this often in a window at most; a flapping guest waits.
+const MAX_WRITES: u32 = 2;
+const WINDOW: Duration = Duration::from_secs(30);
 /// A promised answer that does not come is asked for again.
 const PENDING_RECHECK: Duration = Duration::from_secs(60);
 
@@ -49,6 +53,8 @@ pub(crate) struct NodeController {
     queue: WorkQueue,
     /// Nodes whose addresses are to be looked at.
     due: Mutex<BTreeSet<String>>,
+    /// Begin of the current window and address writes in it, by node.
+    written: Mutex<BTreeMap<String, (Instant, u32)>>,
 }
 
 impl NodeController {
@@ -69,6 +75,7 @@ impl NodeController {
             settings,
             queue: WorkQueue::new(),
             due: Mutex::new(BTreeSet::new()),
+            written: Mutex::new(BTreeMap::new()),
         })
     }
 
@@ -150,6 +157,7 @@ impl NodeController {
     async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
         let Some(node) = self.store.get(name) else {
             self.take_due(name);
+            self.written.lock().expect("nothing panics under this lock").remove(name);
             return Ok(None);
         };
         if node.is_uninitialized() {
@@ -171,6 +179,11 @@ impl NodeController {
                 Ok(None)
             }
             Plan::Write(writes) => {
+                if let Some(wait) = self.damping(name) {
+                    self.mark_due(std::iter::once(name.to_owned()));
+                    self.queue.add_after(name, wait);
+                    return Ok(None);
+                }
                 let result = self.write(&node, &writes).await;
                 if result.is_err() {
                     self.mark_due(std::iter::once(name.to_owned()));
@@ -178,6 +191,21 @@ impl NodeController {
                 result.map(|_| None)
             }
         }
+    }
+
+    /// Counts an address write; says how long to wait when there were too many of late.
+    fn damping(&self, name: &str) -> Option<Duration> {
+        let now = Instant::now();
+        let mut written = self.written.lock().expect("nothing panics under this lock");
+        let (since, count) = written.entry(name.to_owned()).or_insert((now, 0));
+        if now.duration_since(*since) >= WINDOW {
+            (*since, *count) = (now, 0);
+        }
+        if *count >= MAX_WRITES {
+            return Some((*since + WINDOW).duration_since(now));
+        }
+        *count += 1;
+        None
     }
 
     async fn initialize(

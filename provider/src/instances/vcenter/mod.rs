@@ -274,7 +274,7 @@ impl Instances for VcenterInstances {
     fn observe(&self, node: &NodeIdentity) {
         self.shared.with(|state, effects| {
             if state.track(node, effects) {
-                state.start_attempt(&node.name, effects);
+                state.start_attempt(&node.name, Instant::now(), effects);
             }
         });
     }
@@ -304,7 +304,7 @@ impl Instances for VcenterInstances {
                 !state.vcenters[link.vcenter].machines.contains_key(&link.machine)
             });
             if !awaits_view {
-                state.start_attempt(&node.name, effects);
+                state.start_attempt(&node.name, Instant::now(), effects);
                 let failure = state.nodes.get_mut(&node.name).and_then(|t| t.failure.take());
                 if let Some(failure) = failure {
                     return Lookup::Unknown(failure);

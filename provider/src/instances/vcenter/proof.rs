@@ -5,6 +5,8 @@
 //! apart, in an inventory that can be seen. An empty answer alone proves nothing, because it is also what a login
 //! without privileges gets; an error proves nothing at all.
 
+use std::time::Duration;
+
 use provider_vcenter::{CallError, Chain, FilterSpec};
 use tokio::time::Instant;
 
@@ -13,6 +15,10 @@ use crate::{
     model::{Lookup, MachineId, NodeIdentity, ProviderId, Unknown, parse_uuid, swap_byte_order},
     mutant::mutant,
 };
+
+const NOT_VISIBLE: &str = "its machine is not visible to this login";
+/// Privileges do not come back within seconds; asking at every look would only be noise.
+const HIDDEN_PAUSE: Duration = Duration::from_secs(30);
 
 enum Reference {
     /// Answered as the node's machine.
@@ -38,6 +44,9 @@ pub(super) async fn exists(
             match tracked.gone {
                 Some(proved_at) if proved_at >= proof_after => {
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })
+                }
+                _ if tracked.hidden_until.is_some_and(|until| Instant::now() < until) => {
+                    Err(Lookup::Unknown(Unknown::Unavailable(NOT_VISIBLE.to_owned())))
                 }
                 _ => Ok(tracked.link.clone()),
             }
@@ -82,7 +91,14 @@ async fn prove(
                 again(shared, node);
                 return Ok(Lookup::Found(()));
             }
-            Err(why) => return Ok(Lookup::Unknown(why)),
+            Err(why) => {
+                shared.with(|state, _| {
+                    if let Some(tracked) = state.nodes.get_mut(&node.name) {
+                        tracked.hidden_until = Some(Instant::now() + HIDDEN_PAUSE);
+                    }
+                });
+                return Ok(Lookup::Unknown(why));
+            }
         }
     }
     for backend in &shared.vcenters {
@@ -116,7 +132,7 @@ fn again(shared: &Shared, node: &NodeIdentity) {
             tracked.absent_since = None;
             tracked.gone = None;
         }
-        state.start_attempt(&node.name, effects);
+        state.start_attempt(&node.name, Instant::now(), effects);
     });
 }
 
@@ -132,8 +148,7 @@ async fn by_reference(
         Err(err) => Err(err),
         Ok(objects) => {
             let Some(object) = objects.first() else {
-                let why = "its machine is not visible to this login".to_owned();
-                return Ok(Err(Unknown::Unavailable(why)));
+                return Ok(Err(Unknown::Unavailable(NOT_VISIBLE.to_owned())));
             };
             Ok(match object.text("config.uuid").and_then(parse_uuid) {
                 // References are given out again after a restore from backup.

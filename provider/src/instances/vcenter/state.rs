@@ -10,6 +10,9 @@ use tokio::time::Instant;
 use super::{machine::Machine, zone_reader::ZoneCache};
 use crate::model::{MachineId, NodeIdentity, Unknown};
 
+/// How long "not here" of one vCenter is believed while another one is in trouble.
+const ABSENCE_HOLDS: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// Index of a vCenter in the backend's list.
 pub(super) type VcenterIndex = usize;
 
@@ -50,6 +53,10 @@ pub(super) struct Tracked {
     pub failure: Option<Unknown>,
     /// When all vCenters first said, without error, that they show no such machine.
     pub absent_since: Option<Instant>,
+    /// vCenters that did not show it, and when they said so.
+    pub absent_in: BTreeMap<VcenterIndex, Instant>,
+    /// Until when a machine that this login cannot see is not asked about again.
+    pub hidden_until: Option<Instant>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
 }
@@ -71,6 +78,8 @@ pub(super) struct VcenterState {
     pub desired: BTreeMap<MoRef, String>,
     /// Machines that the view was told of.
     pub in_view: BTreeSet<MoRef>,
+    /// Members that the view does not show although they are there: to be taken out before they are added again.
+    pub lost: BTreeSet<MoRef>,
     pub machines: BTreeMap<MoRef, Machine>,
     /// Whether the view is current: built, delivered whole, and being waited on.
     pub fresh: bool,
@@ -134,6 +143,8 @@ impl State {
                 attempt: None,
                 failure: None,
                 absent_since: None,
+                absent_in: BTreeMap::new(),
+                hidden_until: None,
                 gone: None,
             },
         );
@@ -155,16 +166,19 @@ impl State {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
         vcenter.desired.remove(&link.machine);
-        // A machine that has left needs no call to be taken out of the view.
+        // A machine that has left needs no call to be taken out of the view. Others stay known as long as the view
+        // shows them: a node may be linked to them again before it was told.
         if !vcenter.machines.get(&link.machine).is_some_and(|m| m.present) {
             vcenter.in_view.remove(&link.machine);
+            vcenter.machines.remove(&link.machine);
         }
-        vcenter.machines.remove(&link.machine);
         effects.view.insert(link.vcenter);
     }
 
     /// Begins a round of asking, unless one is under way.
-    pub(super) fn start_attempt(&mut self, name: &str, effects: &mut Effects) {
+    ///
+    /// While one vCenter is in trouble, the others are not asked again and again for a machine that may be in it.
+    pub(super) fn start_attempt(&mut self, name: &str, now: Instant, effects: &mut Effects) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         if tracked.attempt.is_some() {
             return;
@@ -183,14 +197,21 @@ impl State {
             candidates,
         };
         tracked.failure = None;
+        let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;
+        let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.troubled);
+        let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = (0..self.vcenters.len())
+            .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
+        for index in &waiting {
+            self.vcenters[*index].pending.insert(name.to_owned(), request.clone());
+            effects.join.insert(*index);
+        }
         tracked.attempt = Some(Attempt {
             number: self.attempts,
-            waiting: (0..self.vcenters.len()).collect(),
-            answers: BTreeMap::new(),
+            answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
+            waiting,
         });
-        for (index, vcenter) in self.vcenters.iter_mut().enumerate() {
-            vcenter.pending.insert(name.to_owned(), request.clone());
-            effects.join.insert(index);
+        if tracked.attempt.as_ref().is_some_and(|attempt| attempt.waiting.is_empty()) {
+            self.decide(name, now, effects);
         }
     }
 
@@ -221,6 +242,11 @@ impl State {
             return;
         };
         attempt.waiting.remove(&vcenter);
+        if outcome == Outcome::Absent {
+            tracked.absent_in.insert(vcenter, now);
+        } else {
+            tracked.absent_in.remove(&vcenter);
+        }
         attempt.answers.insert(vcenter, outcome);
         if attempt.waiting.is_empty() {
             self.decide(name, now, effects);
@@ -299,9 +325,11 @@ impl State {
                 tracked.matched = true;
                 let vcenter = &mut self.vcenters[link.vcenter];
                 vcenter.desired.insert(link.machine.clone(), name.to_owned());
-                if !vcenter.machines.get(&link.machine).is_some_and(|m| m.present) {
-                    // Found again although the view lost it: tell the view once more.
-                    vcenter.in_view.remove(&link.machine);
+                let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
+                if is_lost && vcenter.in_view.remove(&link.machine) {
+                    // Found although the view lost it. It may still be a member, and adding a member again would
+                    // not make it enter.
+                    vcenter.lost.insert(link.machine.clone());
                 }
                 effects.view.insert(link.vcenter);
                 tracked.link = Some(link);
@@ -324,7 +352,10 @@ impl State {
         effects: &mut Effects,
     ) {
         let state = &mut self.vcenters[vcenter];
-        let Some(name) = state.desired.get(machine).cloned() else { return };
+        let name = state.desired.get(machine).cloned();
+        if name.is_none() && !state.in_view.contains(machine) {
+            return;
+        }
         let before = state.machines.get(machine);
         let Some(after) = change(before) else { return };
         if before == Some(&after) {
@@ -335,12 +366,13 @@ impl State {
         let is_news = after.present;
         let uuid = after.uuid;
         state.machines.insert(machine.clone(), after);
+        let Some(name) = name else { return };
         let linked = self.nodes.get(&name).and_then(|t| t.link.as_ref());
         let is_other = linked.is_some_and(|link| uuid.is_some_and(|uuid| uuid != link.uuid));
         if is_news && is_other {
             tracing::warn!(node = %name, machine = %machine, "the reference stands for another machine now");
             self.unlink(&name, effects);
-            self.start_attempt(&name, effects);
+            self.start_attempt(&name, Instant::now(), effects);
         } else if is_news {
             effects.changed.insert(name);
         }

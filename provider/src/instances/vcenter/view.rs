@@ -80,6 +80,9 @@ async fn build(
     let wanted: Vec<MoRef> = {
         let vcenter = &mut shared.lock().vcenters[index];
         vcenter.in_view = vcenter.desired.keys().cloned().collect();
+        vcenter.lost.clear();
+        let in_view = &vcenter.in_view;
+        vcenter.machines.retain(|machine, _| in_view.contains(machine));
         vcenter.in_view.iter().cloned().collect()
     };
     let first = if wanted.len() <= CHUNK { wanted.as_slice() } else { &[] };
@@ -244,15 +247,22 @@ async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &Call
 async fn adjust(shared: &Shared, index: VcenterIndex, built: &Built) -> Result<(), CallError> {
     // Several changes of one moment become one call.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let (adds, removes) = {
+    let (adds, removes, lost) = {
         let vcenter = &mut shared.lock().vcenters[index];
         let wanted: BTreeSet<MoRef> = vcenter.desired.keys().cloned().collect();
         let adds: Vec<MoRef> = wanted.difference(&vcenter.in_view).cloned().collect();
         let removes: Vec<MoRef> = vcenter.in_view.difference(&wanted).cloned().collect();
+        for machine in &removes {
+            vcenter.machines.remove(machine);
+        }
         vcenter.in_view = wanted;
-        (adds, removes)
+        let lost: Vec<MoRef> = std::mem::take(&mut vcenter.lost).into_iter().collect();
+        (adds, removes, lost)
     };
     let client = &shared.vcenters[index].client;
+    for chunk in lost.chunks(CHUNK) {
+        client.modify_list_view(&built.session, &built.view, &[], chunk).await?;
+    }
     let mut adds = adds.chunks(CHUNK);
     let mut removes = removes.chunks(CHUNK);
     loop {

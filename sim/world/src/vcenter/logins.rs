@@ -2,7 +2,8 @@
 //!
 //! SOAP and vAPI keep sessions apart, as two processes behind one proxy do. Rules and defaults are
 //! those of production servers: 30 minutes of idleness, 2,000 sessions in all (SOAP, anonymous ones
-//! included), 550 per user (vAPI), five bad passwords lock an account for five minutes.
+//! included), 550 per user (vAPI), five bad passwords within three minutes lock an
+//! account for five minutes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -58,8 +59,10 @@ pub struct User {
     pub password: Password,
     /// Objects below which it sees nothing, as after a revoked permission.
     pub denied: Vec<MoRef>,
-    /// Bad attempts in a row.
+    /// Bad attempts in a row within the window.
     pub failures: u32,
+    /// When the first of them was.
+    pub first_failure: Option<Time>,
     /// Until when the account is locked.
     pub locked_until: Option<Time>,
 }
@@ -96,8 +99,11 @@ pub struct LoginRules {
     pub soap_cap: u32,
     /// vAPI sessions per user at most.
     pub vapi_cap_per_user: u32,
-    /// Bad passwords in a row that lock an account.
+    /// Bad passwords in a row within the window that lock an account.
     pub lockout_after: u32,
+    /// After this time a bad password is forgotten.
+    #[serde(with = "crate::duration")]
+    pub lockout_window: Duration,
     /// How long a locked account stays locked.
     #[serde(with = "crate::duration")]
     pub lockout_for: Duration,
@@ -110,6 +116,7 @@ impl Default for LoginRules {
             soap_cap: 2000,
             vapi_cap_per_user: 550,
             lockout_after: 5,
+            lockout_window: Duration::from_secs(180),
             lockout_for: Duration::from_secs(5 * 60),
         }
     }
@@ -224,14 +231,17 @@ impl Logins {
         let set = |user: User| LoginEvent::UserSet { name: name.to_owned(), user: Box::new(user) };
         if user.password.matches(password) {
             let clean = user.failures == 0 && user.locked_until.is_none();
-            return Ok(
-                (!clean).then(|| set(User { failures: 0, locked_until: None, ..user.clone() }))
-            );
+            let forgiven =
+                User { failures: 0, first_failure: None, locked_until: None, ..user.clone() };
+            return Ok((!clean).then(|| set(forgiven)));
         }
-        let failures = user.failures + 1;
+        let recent =
+            user.first_failure.filter(|first| now.since(*first) < self.rules.lockout_window);
+        let failures = if recent.is_some() { user.failures + 1 } else { 1 };
         let locked = failures >= self.rules.lockout_after;
         let user = User {
             failures: if locked { 0 } else { failures },
+            first_failure: (!locked).then(|| recent.unwrap_or(now)),
             locked_until: locked.then(|| now + self.rules.lockout_for),
             ..user.clone()
         };

@@ -1,0 +1,107 @@
+//! The table of every check: what it promises, for whom, why, and where the promise comes from.
+
+use std::sync::OnceLock;
+
+use serde::{Deserialize, Serialize};
+
+/// The committed table.
+const TABLE: &str = include_str!("../catalogue.yaml");
+
+/// How binding a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Requirement {
+    /// A failure is a defect.
+    Must,
+    /// A failure needs a reason.
+    Should,
+    /// For information.
+    Info,
+}
+
+/// One line of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Permanent ID.
+    pub id: String,
+    /// What holds.
+    pub title: String,
+    /// How binding it is.
+    pub requirement: Requirement,
+    /// Rung of the ladder, `L0` to `L5`.
+    pub level: String,
+    /// `safety`, `liveness`, `efficiency`, `isolation`, `hygiene` or `contract`.
+    pub class: String,
+    /// `node`, `zone`, `session`, …
+    pub surface: String,
+    /// Backends it applies to.
+    pub backends: Vec<String>,
+    /// Profiles it belongs to.
+    pub profiles: Vec<String>,
+    /// Features it needs.
+    pub features: Vec<String>,
+    /// Where the promise comes from.
+    pub source: String,
+    /// The scenario that exercises it.
+    pub scenario: Option<String>,
+    /// How it is judged, exactly.
+    pub oracle: String,
+    /// The bound in calls, bytes or time, where there is one.
+    pub budget: Option<String>,
+    /// Why it matters.
+    pub why: String,
+    /// How a provider's author mends it.
+    pub remedy: String,
+    /// The check that says the same.
+    #[serde(rename = "alias-of")]
+    pub alias_of: Option<String>,
+}
+
+/// Every entry, in the table's order.
+pub fn entries() -> &'static [Entry] {
+    static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+    ENTRIES.get_or_init(|| serde_saphyr::from_str(TABLE).expect("a test reads the committed table"))
+}
+
+/// The entry with this ID.
+pub fn entry(id: &str) -> Option<&'static Entry> {
+    entries().iter().find(|entry| entry.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_table_reads_and_its_ids_are_unique() {
+        let ids: BTreeSet<&str> = entries().iter().map(|entry| entry.id.as_str()).collect();
+        assert_eq!(ids.len(), entries().len());
+        assert!(ids.len() > 150);
+    }
+
+    #[test]
+    fn aliases_point_to_checks_that_are_none() {
+        for it in entries() {
+            if let Some(target) = &it.alias_of {
+                let target = entry(target).unwrap_or_else(|| panic!("{}: no {target}", it.id));
+                assert!(target.alias_of.is_none(), "{} points to another alias", it.id);
+            }
+        }
+    }
+
+    #[test]
+    fn every_check_that_runs_stands_in_the_table_once_and_is_no_alias() {
+        let mut seen = BTreeSet::new();
+        for check in crate::checks::all() {
+            let entry =
+                entry(check.id).unwrap_or_else(|| panic!("{} is not in the table", check.id));
+            assert!(entry.alias_of.is_none(), "{} is an alias", check.id);
+            assert!(seen.insert(check.id), "{} is there twice", check.id);
+            assert!(!check.cases.is_empty(), "{} has no cases", check.id);
+        }
+        assert!(seen.len() >= 40, "only {} checks run", seen.len());
+    }
+}

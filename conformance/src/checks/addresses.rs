@@ -1,0 +1,262 @@
+//! NODE-ADDR: which addresses a node shows.
+
+use sim::Face;
+use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::{Command, Topology};
+
+use super::build::{SETTLED, T_INIT, T_STATUS, ips, machine, s, set_address, world};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("NODE-ADDR-001", empty_guests()),
+        Check::new("NODE-ADDR-002", [foreign()]),
+        Check::new("NODE-ADDR-003", [reordered()]),
+        Check::new("NODE-ADDR-004", [changed(), changed_by_reboot()]),
+        Check::new("NODE-ADDR-005", [internal_interfaces()]),
+        Check::new("NODE-ADDR-007", [network_name()]),
+        Check::new("NODE-ADDR-008", [two_families(false), two_families(true)]),
+    ]
+}
+
+/// Addresses of the node never change after it was initialized.
+fn steady(run: &Run, node: &str) -> Verdict {
+    let Some(opened) = run.initialized(node) else {
+        return Verdict::Inconclusive(format!("node {node} was never initialized"));
+    };
+    let shown: Vec<_> = run
+        .versions(node)
+        .into_iter()
+        .filter(|(at, _)| *at >= opened)
+        .filter_map(|(_, node)| node.map(|node| node.addresses))
+        .collect();
+    let changed = shown.windows(2).find(|pair| pair[0] != pair[1]);
+    match changed {
+        None => Verdict::Pass,
+        Some(pair) => {
+            Verdict::Fail(format!("addresses of {node} went from {:?} to {:?}", pair[0], pair[1]))
+        }
+    }
+}
+
+fn empty_guests() -> Vec<Case> {
+    let long = T_STATUS * 2 + s(60);
+    let judge = |run: &Run| steady(run, &name(1)).and(|| run.keeps(&[17, 19]));
+    let mut cases = vec![
+        Case::new(
+            world(3, SETTLED + long + s(300))
+                .at(SETTLED, Command::ClearAddresses(machine(1)))
+                .at(SETTLED + long, Command::StartTools(machine(1))),
+            judge,
+        )
+        .named("guest reports nothing"),
+        Case::new(
+            world(3, SETTLED + long + s(300))
+                .at(SETTLED, Command::StopTools(machine(1)))
+                .at(SETTLED + s(60), Command::ClearAddresses(machine(1)))
+                .at(SETTLED + long, Command::StartTools(machine(1))),
+            judge,
+        )
+        .named("tools stop"),
+        Case::new(
+            world(3, SETTLED + long + s(300))
+                .at(SETTLED, Command::Inaccessible(machine(1)))
+                .at(SETTLED + long, Command::Connect(machine(1))),
+            judge,
+        )
+        .named("storage is lost"),
+    ];
+    for (case, actions) in [
+        (
+            "guest cannot be read",
+            Action::MissingSet(MissingPaths {
+                paths: vec!["guest".into()],
+                fault: "SystemError".into(),
+            }),
+        ),
+        ("nothing can be read", Action::SoapFault { class: "SystemError".into(), message: None }),
+    ] {
+        // The provider starts again meanwhile, so that it reads the machines anew.
+        let rule = Rule::new("unreadable", [actions])
+            .on(Face::Soap)
+            .op(["RetrieveProperties*", "WaitForUpdatesEx"]);
+        cases.push(
+            Case::new(
+                world(3, SETTLED + long + s(300))
+                    .at(SETTLED, rule)
+                    .at(SETTLED + s(1), Act::Crash(0))
+                    .at(SETTLED + s(2), Act::Start(0))
+                    .at(SETTLED + long, Act::Heal),
+                judge,
+            )
+            .named(case),
+        );
+    }
+    cases
+}
+
+fn foreign() -> Case {
+    // Two machines swap their addresses; each has the other's old one.
+    let scenario = world(3, s(800))
+        .at(s(60), set_address(1, &["10.0.0.2"]))
+        .at(s(60), set_address(2, &["10.0.0.1"]))
+        .at(s(300), set_address(3, &["10.9.0.3"]));
+    Case::new(scenario, |run| {
+        run.keeps(&[18, 20]).and(|| {
+            let shown = |n| {
+                run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>())
+            };
+            let ok = shown(1).is_some_and(|it| it.contains(&"10.0.0.2".to_owned()))
+                && shown(2).is_some_and(|it| it.contains(&"10.0.0.1".to_owned()));
+            Verdict::of(ok, || format!("nodes show {:?} and {:?}", shown(1), shown(2)))
+        })
+    })
+}
+
+fn reordered() -> Case {
+    let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
+    let mut scenario = Scenario::new("", topology, s(900)).with(|it| {
+        it.families = vec!["ipv4".into(), "ipv6".into()];
+    });
+    for minute in 1..12 {
+        scenario = scenario.at(s(60 * minute), Command::ReorderAddresses(machine(1)));
+    }
+    Case::new(scenario, |run| {
+        steady(run, &name(1)).and(|| {
+            let opened = run.initialized(&name(1)).map(|at| at.since_start()).unwrap_or_default();
+            let node = name(1);
+            let late =
+                run.writes_on(&node).filter(|call| call.t.since_start() > opened + s(5)).count();
+            Verdict::of(late == 0, || {
+                format!("{late} writes reached the node after it was initialized")
+            })
+        })
+    })
+}
+
+fn changed() -> Case {
+    let scenario = world(4, s(800)).at(s(100), set_address(2, &["10.8.0.2"]));
+    Case::new(scenario, |run| {
+        let since = s(100);
+        let shown = run.when_after(&name(2), since, |node| node.ips().any(|ip| ip == "10.8.0.2"));
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
+            format!("the new address was shown at {shown:?}, the machine has it since {since:?}")
+        })
+        .and(|| {
+            let mixed =
+                run.versions(&name(2)).into_iter().filter_map(|(_, node)| node).find(|node| {
+                    node.ips().any(|ip| ip == "10.8.0.2") && node.ips().any(|ip| ip == "10.0.0.2")
+                });
+            Verdict::of(mixed.is_none(), || {
+                "one version shows the old and the new address".to_owned()
+            })
+        })
+        .and(|| run.keeps(&[17, 18]))
+    })
+    .named("new lease")
+}
+
+fn changed_by_reboot() -> Case {
+    let command = Command::Reset(machine(2));
+    let plan = set_address(2, &["10.8.0.9"]);
+    // Off, then another address, then on: the guest comes up with the new one.
+    let scenario = world(4, s(1000))
+        .at(s(100), Command::PowerOff(machine(2)))
+        .at(s(110), plan)
+        .at(s(120), Command::PowerOn(machine(2)))
+        .at(s(300), command);
+    Case::new(scenario, |run| {
+        let shown = run.when_after(&name(2), s(100), |node| node.ips().any(|ip| ip == "10.8.0.9"));
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
+            format!("the new address was shown at {shown:?}; the guest has it since 140 s")
+        })
+        .and(|| run.keeps(&[1, 17, 18]))
+    })
+    .named("reboot")
+}
+
+fn internal_interfaces() -> Case {
+    let scenario = world(2, s(700))
+        .at(
+            s(0),
+            Command::AddInternalInterface { machine: machine(1), addresses: ips(&["172.17.0.1"]) },
+        )
+        .at(s(0), set_address(2, &["169.254.7.7", "127.0.0.1", "10.0.0.2"]))
+        .at(
+            s(100),
+            Command::AddInternalInterface { machine: machine(2), addresses: ips(&["10.244.0.1"]) },
+        );
+    Case::new(scenario, |run| {
+        for name in names(2) {
+            for (at, node) in run.versions(&name) {
+                let Some(node) = node else { continue };
+                let bad: Vec<&str> = node
+                    .ips()
+                    .filter(|ip| {
+                        ip.starts_with("169.254.")
+                            || ip.starts_with("127.")
+                            || ip.starts_with("fe80")
+                            || matches!(*ip, "172.17.0.1" | "10.244.0.1")
+                    })
+                    .collect();
+                if !bad.is_empty() {
+                    return Verdict::Fail(format!("node {name} shows {bad:?} at {at}"));
+                }
+            }
+        }
+        run.initializes(&names(2), s(0), T_INIT)
+    })
+}
+
+fn network_name() -> Case {
+    let scenario = world(3, s(1500))
+        .with(|it| {
+            it.nodes = vec![
+                ("internalVmNetworkName".into(), "VM Network".into()),
+                ("externalVmNetworkName".into(), "VM Network".into()),
+            ];
+        })
+        .at(s(100), Command::StopVCenter { vcenter: None })
+        .at(
+            s(101),
+            Command::SetNetworkName {
+                machine: machine(1),
+                name: Some("50 2f 6e 0a 54 1c 72 4b-9d 8a 77 13 d0 f1 20 6c".into()),
+            },
+        )
+        .at(s(120), Command::StartVCenter { vcenter: None })
+        .at(
+            s(900),
+            Command::SetNetworkName { machine: machine(1), name: Some("VM Network".into()) },
+        );
+    Case::new(scenario, |run| steady(run, &name(1)).and(|| run.keeps(&[17, 19])))
+}
+
+fn two_families(ipv6_first: bool) -> Case {
+    let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
+    let order: [&str; 2] = if ipv6_first { ["ipv6", "ipv4"] } else { ["ipv4", "ipv6"] };
+    let scenario = Scenario::new("", topology, s(120))
+        .with(|it| it.families = order.iter().map(|it| (*it).to_owned()).collect())
+        .at(s(0), Command::ReorderAddresses(machine(2)));
+    Case::new(scenario, move |run| {
+        for name in names(3) {
+            let node = run.node(&name);
+            let ips: Vec<String> = node
+                .iter()
+                .flat_map(|node| node.of_type("InternalIP"))
+                .map(str::to_owned)
+                .collect();
+            let families: Vec<&str> =
+                ips.iter().map(|ip| if ip.contains(':') { "ipv6" } else { "ipv4" }).collect();
+            if families != order {
+                return Verdict::Fail(format!("node {name} shows {ips:?}"));
+            }
+        }
+        Verdict::Pass
+    })
+    .named(order.join(", "))
+}

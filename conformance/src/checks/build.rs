@@ -1,0 +1,136 @@
+//! What cases are made of.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::{Command, Named, Nodes, Topology};
+
+use super::observe::name;
+use crate::scenario::Scenario;
+
+/// Seconds.
+pub(super) const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The bound for one initialization without injected latency.
+pub(super) const T_INIT: Duration = s(10);
+/// `--node-status-update-frequency`.
+pub(super) const T_STATUS: Duration = s(300);
+/// `--node-monitor-period`.
+pub(super) const T_MONITOR: Duration = s(5);
+/// Bound for judging a NotReady node: two monitor periods and five seconds.
+pub(super) const T_LIFE: Duration = s(15);
+/// Silence after which a node is NotReady.
+pub(super) const GRACE: Duration = s(50);
+/// When nodes of a fresh world have long been initialized.
+pub(super) const SETTLED: Duration = s(60);
+
+/// A world of so many nodes in three zones, all joining at zero.
+pub(super) fn world(nodes: u32, horizon: Duration) -> Scenario {
+    Scenario::new("", Topology::zones(3).machines(nodes), horizon)
+}
+
+/// A world whose machines run, and whose first so many run kubelets.
+pub(super) fn world_with(nodes: u32, machines: u32, horizon: Duration) -> Scenario {
+    let topology = Topology::zones(3).machines(machines).nodes(Nodes::Count(nodes));
+    Scenario::new("", topology, horizon)
+}
+
+/// The `n`-th machine.
+pub(super) fn machine(n: u32) -> Named {
+    Named::from(name(n))
+}
+
+/// New addresses for the `n`-th machine.
+pub(super) fn set_address(n: u32, addresses: &[&str]) -> Command {
+    Command::SetAddresses { machine: machine(n), addresses: vec![ips(addresses)] }
+}
+
+/// Addresses.
+pub(super) fn ips(texts: &[&str]) -> Vec<IpAddr> {
+    texts.iter().map(|text| text.parse().expect("checks write valid addresses")).collect()
+}
+
+/// A way in which a call can fail.
+#[derive(Clone, Debug)]
+pub struct FaultKind {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// What happens.
+    pub actions: Vec<Action>,
+    /// Whether it also makes sense when the operation is carried out.
+    pub loses_answer: bool,
+}
+
+/// Every kind of failure that a call on this face can meet.
+pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
+    let one = |name, action, loses_answer| FaultKind { name, actions: vec![action], loses_answer };
+    let soap = |name, class: &str| {
+        one(name, Action::SoapFault { class: class.to_owned(), message: None }, false)
+    };
+    let status = |name, code, retry_after, lost| {
+        one(name, Action::Status { code, retry_after, message: None }, lost)
+    };
+    let mut kinds = vec![
+        one("reset", Action::Reset, true),
+        one("black hole", Action::Blackhole, true),
+        one("truncated", Action::Truncate { bytes: 40 }, false),
+        one("slow", Action::Delay(s(12)), false),
+        status("503", 503, None, true),
+    ];
+    match face {
+        Face::Soap => kinds.extend([
+            soap("SystemError", "SystemError"),
+            soap("NotAuthenticated", "NotAuthenticated"),
+            soap("NoPermission", "NoPermission"),
+            soap("HostNotConnected", "HostNotConnected"),
+            soap("InvalidLogin", "InvalidLogin"),
+            soap("RequestCanceled", "RequestCanceled"),
+            soap("InvalidCollectorVersion", "InvalidCollectorVersion"),
+            one("empty result", Action::EmptyResult, false),
+            one(
+                "missing properties",
+                Action::MissingSet(MissingPaths {
+                    paths: vec![
+                        "config".into(),
+                        "guest".into(),
+                        "runtime".into(),
+                        "summary".into(),
+                    ],
+                    fault: "SystemError".into(),
+                }),
+                false,
+            ),
+        ]),
+        Face::Vapi => kinds.extend([
+            status("401", 401, None, false),
+            status("429", 429, Some(2), false),
+            status("500", 500, None, true),
+            one("empty result", Action::EmptyResult, false),
+        ]),
+        Face::Cluster => kinds.extend([
+            status("429", 429, Some(2), false),
+            status("500", 500, None, true),
+            status("504", 504, None, true),
+            status("409", 409, None, false),
+        ]),
+    }
+    kinds
+}
+
+/// A rule for calls to vCenters that are about machines: searches and property reads.
+pub(super) fn about_machines(id: &str, actions: impl IntoIterator<Item = Action>) -> Rule {
+    Rule::new(id, actions).on(Face::Soap).op([
+        "Find*",
+        "RetrieveProperties*",
+        "ContinueRetrievePropertiesEx",
+        "WaitForUpdatesEx",
+        "CreateFilter",
+        "CreateListView",
+        "ModifyListView",
+        "CreateContainerView",
+    ])
+}

@@ -1,0 +1,418 @@
+//! NODE-…: the contract of the cloud-node controller.
+
+use serde_json::json;
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::Command;
+use sim::world::objects::{self, Key, PatchKind};
+use sim::world::vcenter::MachineSpec;
+
+use super::build::{GRACE, SETTLED, T_INIT, T_STATUS, machine, s, set_address, world, world_with};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new(
+            "NODE-001",
+            [Case::new(world(5, SETTLED), |run| {
+                run.initializes(&names(5), s(0), T_INIT).and(|| run.keeps(&[9]))
+            })],
+        ),
+        Check::new("NODE-002", [Case::new(world(5, SETTLED), atomic)]),
+        Check::new("NODE-003", [foreign_taints()]),
+        Check::new("NODE-004", [Case::new(world(5, SETTLED), provider_ids)]),
+        Check::new("NODE-005", [preset_provider_id()]),
+        Check::new("NODE-007", [Case::new(world(5, SETTLED), twins)]),
+        Check::new("NODE-008", [prelabelled()]),
+        Check::new("NODE-011", [beta_only()]),
+        Check::new("NODE-012", [ga_changed()]),
+        Check::new(
+            "NODE-015",
+            [Case::new(world(5, SETTLED), |run| {
+                for name in names(5) {
+                    let shown = run.when(&name, |node| node.of_type("InternalIP").next().is_some());
+                    if shown.is_none_or(|at| at.since_start() > T_INIT) {
+                        return Verdict::Fail(format!(
+                            "addresses of {name} were shown at {shown:?}"
+                        ));
+                    }
+                }
+                Verdict::Pass
+            })],
+        ),
+        Check::new(
+            "NODE-016",
+            [Case::new(world(3, s(700)).at(s(100), set_address(1, &["10.5.0.1"])), |run| {
+                let shown = run.when_after(&name(1), s(100), |node| {
+                    node.ips().all(|ip| ip == "10.5.0.1") && node.ips().next().is_some()
+                });
+                Verdict::of(
+                    shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS + T_INIT),
+                    || format!("the new address was shown at {shown:?}"),
+                )
+                .and(|| run.keeps(&[17, 18]))
+            })],
+        ),
+        Check::new(
+            "NODE-018",
+            [Case::new(
+                world(3, SETTLED + T_STATUS * 2 + s(30))
+                    .at(SETTLED, Command::ClearAddresses(machine(1))),
+                |run| {
+                    run.keeps(&[17]).and(|| {
+                        let left = run.node(&name(1)).map(|node| node.ips().count()).unwrap_or(0);
+                        Verdict::of(left > 0, || "the addresses were wiped".to_owned())
+                    })
+                },
+            )],
+        ),
+        Check::new("NODE-026", [silent(false)]),
+        Check::new("NODE-027", [silent(true)]),
+        Check::new("NODE-028", [absent_machine()]),
+        Check::new(
+            "NODE-031",
+            [Case::new(
+                world(3, SETTLED + T_STATUS * 2)
+                    .at(SETTLED, Command::SetHeartbeats { every: None })
+                    .at(SETTLED, hide_machine()),
+                |run| {
+                    let before = run.versions(&name(1));
+                    let settled =
+                        before.iter().filter(|(at, _)| at.since_start() > SETTLED).count();
+                    run.keeps(&[1, 17, 25]).and(|| {
+                        Verdict::of(settled == 0, || {
+                            format!("the node was written {settled} times")
+                        })
+                    })
+                },
+            )],
+        ),
+        Check::new("NODE-032", [conflicts()]),
+        Check::new(
+            "NODE-033",
+            [Case::new(world(4, SETTLED), |run| {
+                let events = run.events();
+                for name in names(4) {
+                    let n = events
+                        .iter()
+                        .filter(|it| it.reason == "Synced" && it.object == name)
+                        .count();
+                    if n != 1 {
+                        return Verdict::Fail(format!("{n} Synced events about {name}"));
+                    }
+                }
+                Verdict::Pass
+            })],
+        ),
+        Check::new(
+            "NODE-034",
+            [Case::new(
+                world(4, s(200))
+                    .at(SETTLED, Act::Crash(0))
+                    .at(s(61), Act::Phase("again".into()))
+                    .at(s(61), Act::Start(0)),
+                |run| {
+                    let writes: Vec<String> = run
+                        .calls_in("again")
+                        .filter(|call| {
+                            call.is_cluster_call() && call.class == Some(sim::Class::Write)
+                        })
+                        .map(ToString::to_string)
+                        .collect();
+                    Verdict::of(writes.is_empty(), || writes.join("; "))
+                },
+            )],
+        ),
+        Check::new("NODE-035", [deleted_meanwhile()]),
+        Check::new("NODE-036", [crash_between()]),
+    ]
+}
+
+fn patch(node: &str, patch: serde_json::Value) -> Command {
+    Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
+}
+
+fn hide_machine() -> Act {
+    Act::Fault(Rule::new("hidden", [Action::Hide(name(1))]).on(Face::Soap))
+}
+
+fn atomic(run: &Run) -> Verdict {
+    for name in names(5) {
+        let first =
+            run.versions(&name).into_iter().filter_map(|(_, it)| it).find(|it| !it.uninitialized);
+        match first {
+            None => return Verdict::Fail(format!("node {name} was never initialized")),
+            Some(node) if node.provider_id.is_none() || node.labels.contains(&None) => {
+                return Verdict::Fail(format!("the first open version of {name} is {node:?}"));
+            }
+            Some(_) => {}
+        }
+    }
+    run.keeps(&[9, 26])
+}
+
+fn foreign_taints() -> Case {
+    let taint = |key: &str| json!({"key": key, "value": "yes", "effect": "NoSchedule"});
+    let ours = json!({
+        "key": "node.cloudprovider.kubernetes.io/uninitialized",
+        "value": "something-else",
+        "effect": "NoExecute",
+    });
+    let taints =
+        json!({"spec": {"taints": [taint("example.com/a"), ours, taint("example.com/b")]}});
+    Case::new(world(2, SETTLED).at(s(0), patch(&name(1), taints)), |run| {
+        run.initializes(&names(2), s(0), T_INIT).and(|| {
+            let left = run.node(&name(1)).map(|node| node.taints).unwrap_or_default();
+            Verdict::of(left == ["example.com/a", "example.com/b"], || {
+                format!("taints left: {left:?}")
+            })
+        })
+    })
+}
+
+fn provider_ids(run: &Run) -> Verdict {
+    run.initializes(&names(5), s(0), T_INIT).and(|| run.keeps(&[10, 11]))
+}
+
+fn preset_provider_id() -> Case {
+    let probe = sim::world::Topology::zones(3).machines(2);
+    let uuid = |seed| {
+        let world = probe.build(sim::VIRTUAL_EPOCH, seed);
+        let vc = world.vcenter("vc0")?;
+        let id = vc.inventory.by_machine_name(&name(1)).next()?;
+        vc.inventory.machine(id)?.config.uuid
+    };
+    let preset = format!("vsphere://{}", uuid(0).unwrap_or_default());
+    let scenario = world(2, T_STATUS + SETTLED)
+        .at(s(0), patch(&name(1), json!({"spec": {"providerID": preset.clone()}})));
+    Case::new(scenario, move |run| {
+        let ids: Vec<_> =
+            run.versions(&name(1)).into_iter().filter_map(|(_, node)| node?.provider_id).collect();
+        let kept = ids.iter().all(|id| *id == preset) && !ids.is_empty();
+        let other = run.writes_on(&name(1)).any(|call| {
+            call.req.detail.contains("providerID") && !call.req.detail.contains(&preset)
+        });
+        Verdict::of(kept, || format!("provider IDs: {ids:?}"))
+            .and(|| Verdict::of(!other, || "a request carried another provider ID".to_owned()))
+            .and(|| match run.stage.seed {
+                0 => run.initializes(&names(2), s(0), T_INIT),
+                // Under another seed the preset ID is nobody's; all that counts is that it stays.
+                _ => Verdict::Pass,
+            })
+    })
+}
+
+fn twins(run: &Run) -> Verdict {
+    for name in names(5) {
+        let Some(node) = run.node_object(&name) else {
+            return Verdict::Fail(format!("node {name} is gone"));
+        };
+        let labels = &node["metadata"]["labels"];
+        for (ga, beta) in PAIRS {
+            if labels[ga].is_null() || labels[ga] != labels[beta] {
+                return Verdict::Fail(format!(
+                    "{name}: {ga} is {}, {beta} is {}",
+                    labels[ga], labels[beta]
+                ));
+            }
+        }
+    }
+    Verdict::Pass
+}
+
+const PAIRS: [(&str, &str); 3] = [
+    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+    ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+];
+
+fn prelabelled() -> Case {
+    let mut labels = serde_json::Map::new();
+    for (ga, beta) in PAIRS {
+        labels.insert(ga.into(), json!("kubelet"));
+        labels.insert(beta.into(), json!("kubelet"));
+    }
+    let scenario =
+        world(5, SETTLED).at(s(0), patch(&name(1), json!({"metadata": {"labels": labels}})));
+    Case::new(scenario, |run| {
+        twins(run).and(|| {
+            let node = run.node(&name(1)).unwrap_or_default();
+            Verdict::of(!node.labels.contains(&Some("kubelet".to_owned())), || {
+                format!("labels are {:?}", node.labels)
+            })
+        })
+    })
+}
+
+/// A change by hand to labels of a node that is initialized.
+fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
+    world(2, s(300)).at(s(at), patch(&name(1), json!({"metadata": {"labels": changes}})))
+}
+
+fn beta_only() -> Case {
+    let scenario = relabel(
+        100,
+        json!({
+            "topology.kubernetes.io/zone": null,
+            "failure-domain.beta.kubernetes.io/zone": "by-hand",
+        }),
+    );
+    Case::new(scenario, |run| {
+        let shown =
+            run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
+            format!("the GA label followed the beta label at {shown:?}")
+        })
+    })
+}
+
+fn ga_changed() -> Case {
+    let scenario = relabel(100, json!({"topology.kubernetes.io/zone": "by-hand"}));
+    Case::new(scenario, |run| {
+        let back =
+            run.when_after(&name(1), s(101), |node| node.labels[0].as_deref() == Some("zone-a"));
+        let now = run.node(&name(1)).and_then(|node| node.labels[0].clone());
+        let beta = run.node_object(&name(1)).map(|node| {
+            node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
+        });
+        Verdict::of(now.as_deref() == Some("zone-a"), || {
+            format!("the GA label is {now:?}, {back:?}")
+        })
+        .and(|| {
+            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
+        })
+    })
+}
+
+fn silent(dual_stack: bool) -> Case {
+    let topology =
+        sim::world::Topology { dual_stack, ..sim::world::Topology::zones(3).machines(4) };
+    let scenario = crate::scenario::Scenario::new("", topology, SETTLED + T_STATUS * 3)
+        .with(|it| {
+            if dual_stack {
+                it.families = vec!["ipv4".into(), "ipv6".into()];
+            }
+        })
+        .at(SETTLED, Act::Phase("settled".into()));
+    Case::new(scenario, |run| {
+        let writes: Vec<String> = run
+            .calls_in("settled")
+            .filter(|call| {
+                call.op.starts_with("patch nodes") || call.op.starts_with("update nodes")
+            })
+            .map(ToString::to_string)
+            .collect();
+        run.initializes(&names(4), s(0), T_INIT)
+            .and(|| Verdict::of(writes.is_empty(), || writes.join("; ")))
+    })
+}
+
+fn absent_machine() -> Case {
+    // The Node registers under a UUID that no machine has until later.
+    let uuid = uuid::Uuid::from_u128(0x4242_1111_2222_4333_8444_0000_0000_0077);
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "early"},
+        "spec": {"taints": [{
+            "key": "node.cloudprovider.kubernetes.io/uninitialized",
+            "value": "true",
+            "effect": "NoSchedule",
+        }]},
+        "status": {
+            "nodeInfo": {"systemUUID": uuid.to_string()},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    });
+    let create = objects::Command::create(objects::GroupResource::core("nodes"), "", node);
+    let scenario = world_with(1, 2, s(900)).at(s(10), Command::Cluster(create)).at(
+        s(200),
+        Command::CreateMachine {
+            vcenter: None,
+            spec: MachineSpec {
+                name: Some("early".into()),
+                uuid: Some(uuid),
+                ..MachineSpec::default()
+            },
+            cluster: None,
+            power_on: true,
+            kubelet: false,
+        },
+    );
+    Case::new(scenario, |run| {
+        let before: Vec<_> = run
+            .writes_on("early")
+            .filter(|call| call.t.since_start() < s(200))
+            .map(ToString::to_string)
+            .collect();
+        Verdict::of(before.is_empty(), || {
+            format!("written before its machine existed: {}", before.join("; "))
+        })
+        .and(|| run.initializes(&["early".to_owned()], s(222), s(600)))
+    })
+}
+
+fn conflicts() -> Case {
+    let rule =
+        Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
+            .on(Face::Cluster)
+            .op(["patch nodes", "update nodes"])
+            .named(name(1))
+            .first(5);
+    let label = json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
+    let scenario = world(2, s(120)).fault(rule).at(s(1), patch(&name(1), label));
+    Case::new(scenario, |run| {
+        run.initializes(&names(2), s(0), T_INIT + s(5)).and(|| {
+            let kept = run
+                .node_object(&name(1))
+                .is_some_and(|node| node["metadata"]["labels"]["example.com/added"] == "meanwhile");
+            Verdict::of(kept, || "a label that was added meanwhile is lost".to_owned())
+        })
+    })
+}
+
+fn deleted_meanwhile() -> Case {
+    let slow = Rule::new("slow", [Action::Delay(s(8))]).on(Face::Soap).first(20);
+    let delete = Command::Cluster(objects::Command::delete(Key::node(name(1))));
+    let scenario = world(2, s(300)).fault(slow).at(s(4), delete);
+    Case::new(scenario, |run| {
+        Verdict::of(run.node(&name(1)).is_none(), || "the Node was created again".to_owned())
+            .and(|| run.keeps(&[62]))
+            .and(|| {
+                let late = run
+                    .calls()
+                    .filter(|call| call.target.name.as_deref() == Some(name(1).as_str()))
+                    .filter(|call| call.t.since_start() > s(4) + s(90))
+                    .count();
+                Verdict::of(late == 0, || format!("{late} late calls about the deleted node"))
+            })
+            .and(|| {
+                Verdict::of(run.initialized(&name(2)).is_some(), || {
+                    "the other node was not initialized".into()
+                })
+            })
+    })
+}
+
+fn crash_between() -> Case {
+    let rule = Rule::new("hang", [Action::Blackhole])
+        .on(Face::Cluster)
+        .op(["patch nodes"])
+        .applied()
+        .first(1);
+    let scenario = world(1, T_STATUS + s(120))
+        .fault(rule)
+        .at(s(5), Act::Crash(0))
+        .at(s(5), Act::Heal)
+        .at(s(6), Act::Start(0));
+    Case::new(scenario, |run| {
+        let shown = run.when(&name(1), |node| !node.uninitialized && node.ips().next().is_some());
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= T_STATUS + T_INIT + GRACE), || {
+            format!("the open node shows addresses since {shown:?}")
+        })
+    })
+}

@@ -1,0 +1,367 @@
+//! NODE-DEL: when a node may be deleted, and when it must not.
+
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::objects::{self, GroupResource};
+use sim::world::{Command, Grant, Named, PROVIDER_USER};
+
+use super::build::{
+    GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, fault_kinds, machine, s, world,
+};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+/// The invariants about deletion.
+const SAFE: &[u8] = &[1, 4, 5, 6];
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("NODE-DEL-001", errors()),
+        Check::new("NODE-DEL-002", partial()),
+        Check::new("NODE-DEL-003", [heartbeats(), heartbeats_and_a_miss()]),
+        Check::new("NODE-DEL-004", states()),
+        Check::new("NODE-DEL-005", [young()]),
+        Check::new("NODE-DEL-006", [vmotion(), host_failure()]),
+        Check::new("NODE-DEL-007", [privilege_lost(false), privilege_lost(true)]),
+        Check::new("NODE-DEL-008", [mass_vanish(), mass_hidden()]),
+        Check::new("NODE-DEL-009", [another_identity()]),
+        Check::new("NODE-DEL-010", [really_gone()]),
+        Check::new("NODE-DEL-012", [event()]),
+    ]
+}
+
+/// All nodes survive, and the judge was not idle: the node was NotReady.
+fn survives(run: &Run, n: u32) -> Verdict {
+    let alive = run.nodes();
+    let lost: Vec<String> = names(n).into_iter().filter(|name| !alive.contains(name)).collect();
+    Verdict::of(lost.is_empty(), || format!("deleted: {}", lost.join(", ")))
+        .and(|| run.keeps(SAFE))
+        .and(|| run.was_not_ready(&name(1)))
+}
+
+/// A NotReady node whose machine exists, and failures on every call about machines.
+fn errors() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for kind in fault_kinds(Face::Soap) {
+        for restarted in [false, true] {
+            let rule = about_machines("errors", kind.actions.clone());
+            let mut scenario =
+                world(3, s(400)).at(SETTLED, Command::StopKubelet(machine(1))).at(s(100), rule);
+            if restarted {
+                scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
+            }
+            // The long poll ends by itself, so that a warm view meets the failures too.
+            scenario = scenario.at(s(130), Command::ExpireSessions { vcenter: None, family: None });
+            let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
+            cases.push(Case::new(scenario, |run| survives(run, 3)).named(name));
+        }
+    }
+    cases
+}
+
+/// One kind of call answers, the next fails.
+fn partial() -> Vec<Case> {
+    let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
+    let mut cases = Vec::new();
+    for (case, ops) in [
+        ("search answers, reads and updates fail", vec!["RetrieveProperties*", "WaitForUpdatesEx"]),
+        ("read answers, search fails", vec!["Find*"]),
+        ("search is empty, read fails", vec![]),
+    ] {
+        for cold in [false, true] {
+            let mut scenario = world(3, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
+            if ops.is_empty() {
+                scenario = scenario
+                    .at(
+                        s(100),
+                        Rule::new("empty", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]),
+                    )
+                    .at(
+                        s(100),
+                        Rule::new("faults", [fail()])
+                            .on(Face::Soap)
+                            .op(["RetrieveProperties*", "WaitForUpdatesEx"]),
+                    );
+            } else {
+                let rule = Rule::new("faults", [fail()]).on(Face::Soap).op(ops.iter().copied());
+                scenario = scenario.at(s(100), rule);
+            }
+            if cold {
+                scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
+            }
+            let rebuild = Command::ExpireSessions { vcenter: None, family: None };
+            let scenario = scenario.at(s(130), rebuild);
+            let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
+            // A view that is there needs no search: what such a rule would break is not done at all.
+            let judge = |run: &Run| survives(run, 3);
+            let case = Case::new(scenario, judge).named(name);
+            cases.push(case);
+        }
+    }
+    // With a warm view nobody searches: rules about searches cannot fire there.
+    cases.retain(|case| {
+        !matches!(case.name.as_str(), "read answers, search fails" | "search is empty, read fails")
+    });
+    cases
+}
+
+fn heartbeats() -> Case {
+    let mut scenario = world(6, s(600));
+    for n in 1..=6 {
+        scenario = scenario.at(SETTLED, Command::StopKubelet(machine(n)));
+    }
+    Case::new(scenario, |run| {
+        survives(run, 6).and(|| run.keeps(&[13])).and(|| {
+            let marked =
+                names(6).into_iter().find(|name| run.node(name).is_some_and(|it| it.shutdown));
+            Verdict::of(marked.is_none(), || format!("{marked:?} is marked shut down; it runs"))
+        })
+    })
+    .named("machines run")
+}
+
+fn heartbeats_and_a_miss() -> Case {
+    // One negative lookup among good ones.
+    let scenario = world(3, s(400))
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(s(115), Act::Crash(0))
+        .at(s(115), Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2))
+        .at(s(116), Act::Start(0));
+    Case::new(scenario, |run| survives(run, 3)).named("one lookup misses")
+}
+
+fn states() -> Vec<Case> {
+    let host = |run: &str| Named::from(run);
+    let cases: [(&str, Command, Command); 3] = [
+        ("inaccessible", Command::Inaccessible(machine(1)), Command::Connect(machine(1))),
+        ("orphaned", Command::Orphan(machine(1)), Command::Connect(machine(1))),
+        (
+            "host disconnected",
+            Command::DisconnectHost(host("DC0_C0_H0")),
+            Command::ReconnectHost(host("DC0_C0_H0")),
+        ),
+    ];
+    let mut all = Vec::new();
+    for (state, begin, end) in cases {
+        for cold in [false, true] {
+            let mut scenario = world(3, s(700))
+                .at(SETTLED, begin.clone())
+                .at(SETTLED, Command::StopKubelet(machine(1)));
+            if cold {
+                scenario = scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0));
+            }
+            let scenario =
+                scenario.at(s(400), end.clone()).at(s(410), Command::StartKubelet(machine(1)));
+            let name = format!("{state}{}", if cold { ", cold cache" } else { "" });
+            let judge = |run: &Run| {
+                survives(run, 3).and(|| run.keeps(&[13, 17])).and(|| {
+                    let back = run.node(&super::observe::name(1));
+                    Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
+                        "the node did not return to normal".to_owned()
+                    })
+                })
+            };
+            all.push(Case::new(scenario, judge).named(name));
+        }
+    }
+    all
+}
+
+fn young() -> Case {
+    // A Node that no machine stands behind yet, NotReady from the start.
+    let node = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "young"},
+        "spec": {"taints": [{
+            "key": "node.cloudprovider.kubernetes.io/uninitialized",
+            "value": "true",
+            "effect": "NoSchedule",
+        }]},
+        "status": {
+            "nodeInfo": {"systemUUID": "00000000-aaaa-4bbb-8ccc-000000000001"},
+            "conditions": [{"type": "Ready", "status": "False"}],
+        },
+    });
+    let create = objects::Command::create(GroupResource::core("nodes"), "", node);
+    let born = s(100);
+    let scenario = world(2, s(400)).at(born, Command::Cluster(create));
+    Case::new(scenario, move |run| {
+        let versions = run.versions("young");
+        if versions.is_empty() {
+            return Verdict::Inconclusive("the young node was never there".to_owned());
+        }
+        let deleted = run.deleted("young");
+        Verdict::of(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
+            format!("the node was deleted at {deleted:?}; it registered at {born:?}")
+        })
+        .and(|| run.keeps(&[6]))
+    })
+}
+
+fn vmotion() -> Case {
+    let mut scenario = world(3, s(500)).at(SETTLED, Command::StopKubelet(machine(1)));
+    for (at, host) in
+        [(70, "DC0_C0_H1"), (150, "DC0_C1_H0"), (200, "DC0_C2_H2"), (280, "DC0_C0_H0")]
+    {
+        scenario = scenario.at(s(at), Command::VMotion { machine: machine(1), host: host.into() });
+    }
+    Case::new(scenario, |run| survives(run, 3).and(|| run.keeps(&[17, 25]))).named("vMotion")
+}
+
+fn host_failure() -> Case {
+    let scenario = world(3, s(700)).at(SETTLED, Command::FailHost(Named::from("DC0_C0_H0")));
+    Case::new(scenario, |run| {
+        survives(run, 3).and(|| run.keeps(&[10, 17])).and(|| {
+            let node = run.node(&name(1));
+            Verdict::of(node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()), || {
+                "the node did not come back with addresses".to_owned()
+            })
+        })
+    })
+    .named("host fails, HA restarts")
+}
+
+fn privilege_lost(cold: bool) -> Case {
+    let grant = || Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(1) };
+    let mut scenario = world(3, s(600))
+        .at(SETTLED, Command::RevokePrivilege(grant()))
+        .at(s(70), Command::StopKubelet(machine(1)));
+    if cold {
+        scenario = scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0));
+    }
+    Case::new(scenario, |run| survives(run, 3)).named(if cold {
+        "cold cache"
+    } else {
+        "warm cache"
+    })
+}
+
+fn mass_vanish() -> Case {
+    let n = 20;
+    let mut scenario = world(n, s(900));
+    for gone in 1..=12 {
+        scenario = scenario.at(SETTLED, Command::DeleteMachine(machine(gone)));
+    }
+    Case::new(scenario, move |run| {
+        let times: Vec<Duration> = names(12)
+            .iter()
+            .filter_map(|name| run.deleted(name))
+            .map(|at| at.since_start())
+            .collect();
+        let not_ready = SETTLED + GRACE;
+        let first = times.iter().min().copied();
+        let held = run.events().iter().any(|event| event.kind == "Warning");
+        run.keeps(&[1, 5])
+            .and(|| {
+                Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
+                    format!("the first node was deleted at {first:?}, NotReady since {not_ready:?}")
+                })
+            })
+            .and(|| Verdict::of(held, || "no Warning event tells of the held nodes".to_owned()))
+            .and(|| {
+                let left = run.nodes().len();
+                Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
+            })
+    })
+    .named("machines really deleted")
+}
+
+fn mass_hidden() -> Case {
+    let n = 20;
+    let object = "DC0".to_owned();
+    let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object };
+    let mut scenario = world(n, s(600)).at(SETTLED, Command::RevokePrivilege(grant));
+    for silent in 1..=12 {
+        scenario = scenario.at(s(65), Command::StopKubelet(machine(silent)));
+    }
+    Case::new(scenario, move |run| survives(run, n)).named("inventory hidden")
+}
+
+fn another_identity() -> Case {
+    let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0001);
+    let mut scenario =
+        world(4, s(600)).at(SETTLED, Command::SetInstanceUuid { vcenter: None, uuid });
+    for n in 1..=2 {
+        // The other server does not know these machines; the truth is that they run elsewhere.
+        scenario = scenario.at(s(65), Command::StopKubelet(machine(n)));
+    }
+    let hide = Rule::new(
+        "other inventory",
+        [
+            Action::Hide(name(1)),
+            Action::Hide(name(2)),
+            Action::Hide(name(3)),
+            Action::Hide(name(4)),
+        ],
+    )
+    .on(Face::Soap);
+    let scenario = scenario.at(SETTLED, hide);
+    Case::new(scenario, |run| survives(run, 4))
+}
+
+fn really_gone() -> Case {
+    let scenario = world(20, s(400)).at(SETTLED, Command::DeleteMachine(machine(7)));
+    Case::new(scenario, |run| {
+        let gone = name(7);
+        let deleted = run.deleted(&gone);
+        let since = SETTLED + GRACE;
+        let calls = run.vcenter_calls().filter(|call| {
+            let at = call.t.since_start();
+            at >= SETTLED && at <= since + T_LIFE && call.op != "WaitForUpdatesEx"
+        });
+        let n_calls = calls.count();
+        run.was_not_ready(&gone)
+            .and(|| {
+                Verdict::of(
+                    deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2),
+                    || format!("the node was deleted at {deleted:?}, NotReady since {since:?}"),
+                )
+            })
+            .and(|| {
+                Verdict::of(n_calls <= 4, || format!("{n_calls} calls for one deleted machine"))
+            })
+            .and(|| run.keeps(SAFE))
+            .and(|| {
+                Verdict::of(run.nodes().len() == 19, || {
+                    format!("{} nodes are left", run.nodes().len())
+                })
+            })
+    })
+}
+
+fn event() -> Case {
+    let scenario = world(5, s(300)).at(SETTLED, Command::DeleteMachine(machine(2)));
+    Case::new(scenario, |run| {
+        let gone = name(2);
+        let Some(deleted) = run.deleted(&gone) else {
+            return Verdict::Inconclusive("no node was deleted".to_owned());
+        };
+        let events: Vec<_> = run
+            .events()
+            .into_iter()
+            .filter(|event| event.reason == "DeletingNode" && event.object == gone)
+            .collect();
+        let call = run
+            .calls()
+            .find(|call| call.op == "create events" && call.req.detail.contains("DeletingNode"));
+        Verdict::of(events.len() == 1 && events[0].kind == "Normal", || {
+            format!("events: {events:?}")
+        })
+        .and(|| {
+            Verdict::of(events[0].message.contains(&gone), || {
+                format!("message: {}", events[0].message)
+            })
+        })
+        .and(|| {
+            Verdict::of(call.is_some_and(|call| call.t <= deleted), || {
+                "the event came after the deletion".to_owned()
+            })
+        })
+    })
+}

@@ -1,0 +1,152 @@
+//! NODE-ID: which machine a node is.
+
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Topology};
+
+use super::build::{SETTLED, T_INIT, machine, s, world, world_with};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::scenario::{Act, Scenario};
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("NODE-ID-001", [stable_form()]),
+        Check::new("NODE-ID-002", [empty_uuid()]),
+        Check::new("NODE-ID-003", [byte_order(true), byte_order(false)]),
+        Check::new("NODE-ID-004", [same_name_new_uuid()]),
+        Check::new("NODE-ID-005", [duplicate_here(), duplicate_elsewhere()]),
+    ]
+}
+
+fn stable_form() -> Case {
+    let scenario = world(3, s(400))
+        .at(s(60), Act::Crash(0))
+        .at(s(65), Act::Start(0))
+        .at(s(100), Command::Reset(machine(1)))
+        .at(s(200), Command::StopVCenter { vcenter: None })
+        .at(s(220), Command::StartVCenter { vcenter: None });
+    Case::new(scenario, |run| {
+        run.initializes(&names(3), s(0), T_INIT).and(|| run.keeps(&[10, 11])).and(|| {
+            for name in names(3) {
+                let ids: Vec<String> = run
+                    .versions(&name)
+                    .into_iter()
+                    .filter_map(|(_, node)| node?.provider_id)
+                    .collect();
+                let lower =
+                    ids.iter().all(|id| *id == id.to_lowercase() && id.starts_with("vsphere://"));
+                if !lower || ids.windows(2).any(|pair| pair[0] != pair[1]) {
+                    return Verdict::Fail(format!("node {name} had provider IDs {ids:?}"));
+                }
+            }
+            Verdict::Pass
+        })
+    })
+}
+
+fn empty_uuid() -> Case {
+    // The machine's own UUID comes back later; until then vCenter shows none.
+    let probe = Topology::zones(3).machines(2).build(sim::VIRTUAL_EPOCH, 0);
+    let uuid = probe.vcenter("vc0").and_then(|vc| {
+        let id = vc.inventory.by_machine_name(&name(1)).next()?;
+        vc.inventory.machine(id)?.config.uuid
+    });
+    let scenario = world(2, s(500))
+        .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
+        .at(s(120), Command::SetUuid { machine: machine(1), uuid });
+    Case::new(scenario, |run| {
+        let early = run.initialized(&name(1));
+        Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
+            format!("the node was opened at {early:?}, while its machine had no UUID")
+        })
+        .and(|| run.keeps(&[9, 10]))
+        .and(|| match run.node(&name(1)) {
+            // The UUID that is put back is that of seed 0; under another seed no node carries it.
+            Some(node) if run.stage.seed == 0 && node.uninitialized => {
+                Verdict::Fail("the node was never initialized after the UUID was back".to_owned())
+            }
+            Some(_) => Verdict::Pass,
+            None => Verdict::Fail("the node was deleted".to_owned()),
+        })
+    })
+}
+
+fn byte_order(swapped: bool) -> Case {
+    let topology = Topology { swapped_uuids: swapped, ..Topology::zones(3).machines(4) };
+    Case::new(Scenario::new("", topology, SETTLED), |run| {
+        let searches = run.calls().filter(|call| call.op.starts_with("FindAllByUuid")).count();
+        run.initializes(&names(4), s(0), T_INIT)
+            .and(|| run.keeps(&[10, 11]))
+            .and(|| Verdict::of(searches <= 8, || format!("{searches} searches for 4 nodes")))
+    })
+    .named(if swapped { "guests show swapped bytes" } else { "guests show plain bytes" })
+}
+
+fn same_name_new_uuid() -> Case {
+    let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
+    let scenario = world(3, s(500)).at(s(100), Command::Replace { machine: machine(1), uuid });
+    Case::new(scenario, move |run| {
+        let deleted = run.deleted(&name(1));
+        Verdict::of(deleted.is_some(), || {
+            "the Node of the machine that is gone was never deleted".to_owned()
+        })
+        .and(|| run.keeps(&[1, 10, 11, 18]))
+        .and(|| {
+            Verdict::of(run.node(&name(2)).is_some() && run.node(&name(3)).is_some(), || {
+                "a Node of another machine was deleted".to_owned()
+            })
+        })
+    })
+}
+
+fn twin(uuid_of: u32, topology: &Topology, vcenter: &str) -> Option<uuid::Uuid> {
+    let probe = topology.build(sim::VIRTUAL_EPOCH, 0);
+    let vc = probe.vcenter(vcenter)?;
+    let id = vc.inventory.by_machine_name(&name(uuid_of)).next()?;
+    vc.inventory.machine(id)?.config.uuid
+}
+
+/// The clone has the UUID of the machine whose kubelet registers.
+fn duplicate_here() -> Case {
+    let base = world_with(2, 3, s(180));
+    // Machine 3 runs no kubelet; it gets the UUID of machine 1, whatever the seed is.
+    let uuid = twin(1, &base.topology, "vc0");
+    let scenario = base
+        .at(s(0), Command::SetUuid { machine: machine(1), uuid })
+        .at(s(0), Command::SetUuid { machine: machine(3), uuid });
+    Case::new(scenario, ambiguous).named("in one vCenter")
+}
+
+fn duplicate_elsewhere() -> Case {
+    let topology = Topology::zones(3).machines(2).vcenters(2);
+    let uuid = twin(1, &topology, "vc0");
+    let scenario = Scenario::new("", topology, s(180))
+        .at(s(0), Command::SetUuid { machine: machine(1), uuid })
+        .at(
+            s(0),
+            Command::CreateMachine {
+                vcenter: Some("vc1".into()),
+                spec: MachineSpec { name: Some("clone".into()), uuid, ..MachineSpec::default() },
+                cluster: None,
+                power_on: true,
+                kubelet: false,
+            },
+        );
+    Case::new(scenario, ambiguous).named("in two vCenters")
+}
+
+fn ambiguous(run: &crate::lab::Run) -> Verdict {
+    let node = run.node(&name(1));
+    Verdict::of(node.is_some(), || "the node was deleted".to_owned())
+        .and(|| {
+            let open =
+                node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
+            // Under a seed for which the kubelet's UUID is another one there is nothing to confuse.
+            Verdict::of(!open || run.stage.seed != 0, || {
+                "the node was initialized though two machines have its UUID".to_owned()
+            })
+        })
+        .and(|| run.keeps(&[12]))
+        .and(|| run.initializes(&[name(2)], s(0), T_INIT))
+}

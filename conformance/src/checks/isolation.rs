@@ -1,0 +1,129 @@
+//! ISO: trouble stays where it is.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Named, Topology};
+
+use super::build::{GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, s, set_address, world, world_with};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::scenario::{Act, Scenario};
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("ISO-001", one_of_two_down()),
+        Check::new("ISO-002", [one_machine_hangs()]),
+        Check::new("ISO-003", [tags_down()]),
+    ]
+}
+
+fn other(n: u32) -> String {
+    format!("node-1-{n:04}")
+}
+
+fn one_of_two_down() -> Vec<Case> {
+    let down: [(&str, Option<Action>); 4] = [
+        ("stopped", None),
+        ("resets", Some(Action::Reset)),
+        ("black hole", Some(Action::Blackhole)),
+        ("503", Some(Action::Status { code: 503, retry_after: None, message: None })),
+    ];
+    let mut cases = Vec::new();
+    for (case, action) in down {
+        for from_the_start in [false, true] {
+            let topology = Topology::zones(3).machines(4).vcenters(2);
+            let begin = if from_the_start { s(0) } else { SETTLED };
+            let mut scenario = Scenario::new("", topology, s(900));
+            scenario = match &action {
+                None => scenario.at(begin, Command::StopVCenter { vcenter: Some("vc0".into()) }),
+                Some(action) => scenario.at(begin, Rule::new("down", [action.clone()]).at("vc0")),
+            };
+            let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
+            let scenario = scenario
+                .at(
+                    s(100),
+                    Command::SetAddresses {
+                        machine: there(1),
+                        addresses: vec![super::build::ips(&["10.40.0.1"])],
+                    },
+                )
+                .at(s(110), Command::PowerOff(there(2)))
+                // Nodes of the vCenter that cannot be asked.
+                .at(
+                    s(120),
+                    Command::StopKubelet(Named { vcenter: Some("vc0".into()), name: name(1) }),
+                )
+                .at(s(600), Act::Heal)
+                .at(s(600), Command::StartVCenter { vcenter: Some("vc0".into()) });
+            let label = format!("{case}{}", if from_the_start { " from the start" } else { "" });
+            let judge = move |run: &crate::lab::Run| {
+                let shown =
+                    run.when_after(&other(1), s(100), |it| it.ips().any(|ip| ip == "10.40.0.1"));
+                let marked = run.when_after(&other(2), s(110), |it| it.shutdown);
+                run.initializes(&(1..=4).map(other).collect::<Vec<_>>(), s(0), T_INIT * 2)
+                    .and(|| {
+                        Verdict::of(
+                            shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS),
+                            || format!("the other vCenter's new address was shown at {shown:?}"),
+                        )
+                    })
+                    .and(|| {
+                        let bound = s(110) + GRACE + T_LIFE * 2;
+                        Verdict::of(marked.is_some_and(|at| at.since_start() < bound), || {
+                            format!("the other vCenter's node was marked shut down at {marked:?}")
+                        })
+                    })
+                    .and(|| {
+                        Verdict::of(run.nodes().len() == 8, || {
+                            format!("nodes left: {:?}", run.nodes())
+                        })
+                    })
+                    .and(|| run.keeps(&[1, 4]))
+                    .and(|| run.initializes(&names(4), s(660), s(200)))
+            };
+            cases.push(Case::new(scenario, judge).named(label));
+        }
+    }
+    cases
+}
+
+fn one_machine_hangs() -> Case {
+    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
+    // In a large inventory a few nodes are searched for one by one.
+    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
+    Case::new(scenario, |run| {
+        let others: Vec<String> = names(3).into_iter().skip(1).collect();
+        // One period of the monitor, and the deadline of the call that hangs.
+        run.initializes(&others, s(0), T_INIT + s(35)).and(|| run.keeps(&[1, 9]))
+    })
+}
+
+fn tags_down() -> Case {
+    let down = Rule::new("tags down", [Action::Blackhole]).on(Face::Vapi);
+    let scenario = world(4, s(1500))
+        .at(SETTLED, down)
+        .at(s(70), Command::VMotion { machine: super::build::machine(2), host: "DC0_C0_H1".into() })
+        .at(s(100), Act::Crash(0))
+        .at(s(101), Act::Start(0))
+        // A new node asks for tags, whatever the others do.
+        .at(
+            s(110),
+            Command::CreateMachine {
+                vcenter: None,
+                spec: MachineSpec { name: Some("newcomer".into()), ..MachineSpec::default() },
+                cluster: None,
+                power_on: true,
+                kubelet: true,
+            },
+        )
+        .at(s(150), set_address(1, &["10.6.0.1"]));
+    Case::new(scenario, |run| {
+        let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS * 2), || {
+            format!("the new address was shown at {shown:?}")
+        })
+        .and(|| run.keeps(&[9, 17, 25]))
+    })
+}

@@ -1,0 +1,115 @@
+//! The checks: for each ID the cases that exercise it and the judge of each case.
+//!
+//! What an ID promises stands once, in `catalogue.yaml`; here stands how it is put to the test.
+
+mod addresses;
+mod build;
+mod contract;
+mod deletion;
+mod efficiency;
+mod identity;
+mod initialization;
+mod isolation;
+mod lifecycle;
+mod observe;
+mod recovery;
+mod sessions;
+mod zones;
+
+use crate::lab::{Run, Stage, run};
+use crate::scenario::Scenario;
+use crate::verdict::Verdict;
+
+pub use build::{FaultKind, fault_kinds};
+
+/// A check that can be run.
+pub struct Check {
+    /// Its permanent ID.
+    pub id: &'static str,
+    /// The cases; all must pass.
+    pub cases: Vec<Case>,
+}
+
+/// One way to put a promise to the test.
+pub struct Case {
+    /// What this case varies; empty if it is the only one.
+    pub name: String,
+    /// What happens.
+    pub scenario: Scenario,
+    judge: Box<dyn Fn(&Run) -> Verdict + Send + Sync>,
+}
+
+/// How a case ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The case.
+    pub case: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What happened.
+    pub run: Run,
+}
+
+impl Case {
+    /// The only case of a check.
+    pub(crate) fn new(
+        scenario: Scenario,
+        judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: String::new(), scenario, judge: Box::new(judge) }
+    }
+
+    /// One of several cases.
+    #[must_use]
+    pub(crate) fn named(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// Runs the case and judges it.
+    pub fn run(&self, stage: &Stage) -> Outcome {
+        let run = run(&self.scenario, stage);
+        let verdict = self.judge(&run);
+        Outcome { case: self.name.clone(), verdict, run }
+    }
+
+    /// Judges a run of this case. A rule that never fired makes a pass vacuous.
+    pub fn judge(&self, run: &Run) -> Verdict {
+        if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
+            return Verdict::Inconclusive(format!("a step did not happen: {}", refused.op));
+        }
+        let verdict = (self.judge)(run);
+        let idle: Vec<&str> = self.scenario.rules().filter(|rule| run.fired(rule) == 0).collect();
+        match verdict {
+            Verdict::Pass if !idle.is_empty() => {
+                Verdict::Inconclusive(format!("rule {} never fired", idle.join(", ")))
+            }
+            verdict => verdict,
+        }
+    }
+}
+
+impl Check {
+    fn new(id: &'static str, cases: impl IntoIterator<Item = Case>) -> Self {
+        Self { id, cases: cases.into_iter().collect() }
+    }
+}
+
+/// Every check that can be run, in the order of the catalogue's surfaces.
+pub fn all() -> Vec<Check> {
+    [
+        initialization::checks(),
+        identity::checks(),
+        addresses::checks(),
+        deletion::checks(),
+        zones::checks(),
+        sessions::checks(),
+        isolation::checks(),
+        recovery::checks(),
+        efficiency::checks(),
+        contract::checks(),
+        lifecycle::checks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,179 @@
+//! What judges ask of a run.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use sim::Class;
+use sim::ledger::Record;
+use sim::world::objects::{GroupResource, Key, Op};
+use sim::world::{Event, Time};
+
+use crate::judge::{NodeFacts, Violation, facts, safety};
+use crate::lab::Run;
+use crate::verdict::Verdict;
+
+/// A Kubernetes Event.
+#[derive(Clone, Debug)]
+pub(super) struct Reported {
+    pub(super) kind: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) object: String,
+    pub(super) uid: String,
+}
+
+impl Run {
+    /// A Node at the end.
+    pub(super) fn node(&self, name: &str) -> Option<NodeFacts> {
+        self.end.cluster.get(&Key::node(name)).map(|node| facts(node))
+    }
+
+    /// A Node at the end, as it is.
+    pub(super) fn node_object(&self, name: &str) -> Option<&Value> {
+        self.end.cluster.get(&Key::node(name)).map(|node| &**node)
+    }
+
+    /// Every stored version of a Node, the first included; `None` marks its deletion.
+    pub(super) fn versions(&self, name: &str) -> Vec<(Time, Option<NodeFacts>)> {
+        let key = Key::node(name);
+        let mut versions = Vec::new();
+        if let Some(node) = self.log.base().and_then(|base| base.cluster.get(&key)) {
+            versions.push((Time::ZERO, Some(facts(node))));
+        }
+        for (at, event) in self.log.entries() {
+            if let Event::Cluster(event) = event
+                && event.key == key
+            {
+                let gone = event.op == Op::Deleted;
+                versions.push((*at, (!gone).then(|| facts(&event.object))));
+            }
+        }
+        versions
+    }
+
+    /// When a Node was first as `wanted`.
+    pub(super) fn when(&self, name: &str, wanted: impl Fn(&NodeFacts) -> bool) -> Option<Time> {
+        self.versions(name)
+            .into_iter()
+            .find(|(_, node)| node.as_ref().is_some_and(&wanted))
+            .map(|(at, _)| at)
+    }
+
+    /// When a Node was first as `wanted` after `since`.
+    pub(super) fn when_after(
+        &self,
+        name: &str,
+        since: Duration,
+        wanted: impl Fn(&NodeFacts) -> bool,
+    ) -> Option<Time> {
+        self.versions(name)
+            .into_iter()
+            .filter(|(at, _)| at.since_start() >= since)
+            .find(|(_, node)| node.as_ref().is_some_and(&wanted))
+            .map(|(at, _)| at)
+    }
+
+    /// When a Node was deleted.
+    pub(super) fn deleted(&self, name: &str) -> Option<Time> {
+        self.versions(name).into_iter().find(|(_, node)| node.is_none()).map(|(at, _)| at)
+    }
+
+    /// When a Node lost its uninitialized taint.
+    pub(super) fn initialized(&self, name: &str) -> Option<Time> {
+        self.when(name, |node| !node.uninitialized)
+    }
+
+    /// Names of all Nodes at the end.
+    pub(super) fn nodes(&self) -> Vec<String> {
+        let nodes = GroupResource::core("nodes");
+        self.end
+            .cluster
+            .all(&nodes)
+            .filter_map(|node| node["metadata"]["name"].as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// Events in the cluster at the end.
+    pub(super) fn events(&self) -> Vec<Reported> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.end
+            .cluster
+            .all(&GroupResource::core("events"))
+            .map(|event| Reported {
+                kind: text(&event["type"]),
+                reason: text(&event["reason"]),
+                message: text(&event["message"]),
+                object: text(&event["involvedObject"]["name"]),
+                uid: text(&event["involvedObject"]["uid"]),
+            })
+            .collect()
+    }
+
+    /// The provider's writes of a Node, answered or not.
+    pub(super) fn writes_on<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Record> {
+        self.calls().filter(move |call| {
+            call.is_cluster_call()
+                && call.class == Some(Class::Write)
+                && call.op.contains("nodes")
+                && call.target.name.as_deref() == Some(name)
+        })
+    }
+
+    /// Calls to vCenters.
+    pub(super) fn vcenter_calls(&self) -> impl Iterator<Item = &Record> {
+        self.calls().filter(|call| call.is_vcenter_call())
+    }
+
+    /// Broken safety invariants of these numbers.
+    pub(super) fn broken(&self, invariants: &[u8]) -> Vec<Violation> {
+        safety(self).into_iter().filter(|it| invariants.contains(&it.invariant)).collect()
+    }
+
+    /// Fails if one of these safety invariants was broken.
+    pub(super) fn keeps(&self, invariants: &[u8]) -> Verdict {
+        match self.broken(invariants).first() {
+            None => Verdict::Pass,
+            Some(violation) => Verdict::Fail(violation.to_string()),
+        }
+    }
+
+    /// Fails unless every one of these nodes is initialized within `bound` after `since`.
+    pub(super) fn initializes(
+        &self,
+        names: &[String],
+        since: Duration,
+        bound: Duration,
+    ) -> Verdict {
+        for name in names {
+            match self.initialized(name) {
+                None => return Verdict::Fail(format!("node {name} was never initialized")),
+                Some(at) if at.since_start() > since + bound => {
+                    return Verdict::Fail(format!(
+                        "node {name} was initialized at {at}, later than {:?} after {since:?}",
+                        bound
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        Verdict::Pass
+    }
+
+    /// Inconclusive unless a Node was NotReady at some time.
+    pub(super) fn was_not_ready(&self, name: &str) -> Verdict {
+        match self.when(name, |node| node.ready != "True") {
+            Some(_) => Verdict::Pass,
+            None => Verdict::Inconclusive(format!("node {name} was never NotReady")),
+        }
+    }
+}
+
+/// Nodes `node-0001` to `node-<n>`.
+pub(super) fn names(n: u32) -> Vec<String> {
+    (1..=n).map(name).collect()
+}
+
+/// The name of the `n`-th machine and node.
+pub(super) fn name(n: u32) -> String {
+    format!("node-{n:04}")
+}

@@ -1,0 +1,251 @@
+//! LIVE: after every fault the provider gets back to work by itself.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::Command;
+
+use super::build::{
+    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, s, set_address,
+    world, world_with,
+};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::judge::liveness;
+use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("LIVE-001", every_fault()),
+        Check::new("LIVE-002", restarts_of_vcenter()),
+        Check::new("LIVE-003", outage_at_start()),
+        Check::new("LIVE-004", watches()),
+        Check::new("LIVE-005", unanswered()),
+        Check::new("LIVE-008", long_polls()),
+    ]
+}
+
+/// Alive and right at the end, and nothing broken on the way.
+fn right(run: &Run) -> Verdict {
+    run.keeps(&[1, 4, 5, 6, 9, 10, 11, 13, 17, 18, 25, 50, 51, 62]).and(|| {
+        match liveness(run).first() {
+            None => Verdict::Pass,
+            Some(violation) => Verdict::Fail(violation.to_string()),
+        }
+    })
+}
+
+/// Machines change and stop while one face fails in one way for five minutes.
+fn every_fault() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for face in [Face::Soap, Face::Vapi, Face::Cluster] {
+        for FaultKind { name: kind, actions, .. } in fault_kinds(face) {
+            let rule = Rule::new("outage", actions).on(face);
+            let scenario = world(4, s(1500))
+                .at(s(2), rule)
+                .at(s(100), set_address(1, &["10.6.0.1"]))
+                .at(s(110), Command::PowerOff(machine(2)))
+                .at(s(120), Command::DeleteMachine(machine(3)))
+                .at(s(125), Command::ExpireSessions { vcenter: None, family: None })
+                .at(s(130), Command::StartKubelet(machine(4)))
+                .at(s(300), Act::Heal);
+            let label = format!("{} {kind}", face.as_str());
+            // After the start the tags are known; who asks again is a new node.
+            let scenario = if face == Face::Vapi { joining(scenario) } else { scenario };
+            cases.push(Case::new(scenario, right).named(label));
+        }
+    }
+    cases
+}
+
+fn joining(scenario: Scenario) -> Scenario {
+    scenario.at(s(10), Act::Crash(0)).at(s(11), Act::Start(0)).at(
+        s(12),
+        Command::CreateMachine {
+            vcenter: None,
+            spec: sim::world::vcenter::MachineSpec {
+                name: Some("newcomer".into()),
+                ..Default::default()
+            },
+            cluster: None,
+            power_on: true,
+            kubelet: true,
+        },
+    )
+}
+
+fn restarts_of_vcenter() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (case, down) in [("two minutes", 120), ("a moment", 1), ("half an hour", 1800)] {
+        let scenario = world(6, s(3600))
+            .at(SETTLED, Command::StopVCenter { vcenter: None })
+            .at(SETTLED + s(5), set_address(1, &["10.6.0.1"]))
+            .at(SETTLED + s(5), Command::PowerOff(machine(2)))
+            .at(SETTLED + s(5), Command::StopKubelet(machine(4)))
+            .at(SETTLED + s(down), Command::StartVCenter { vcenter: None })
+            .at(SETTLED + s(down + 900), Command::StartKubelet(machine(4)));
+        cases.push(
+            Case::new(scenario, move |run| {
+                let back = SETTLED + s(down + 60);
+                let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+                right(run)
+                    .and(|| {
+                        Verdict::of(
+                            shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
+                            || format!("the new address was shown at {shown:?}; vCenter is back since {back:?}"),
+                        )
+                    })
+                    .and(|| {
+                        let starts = run.exits.len();
+                        Verdict::of(starts <= 1, || format!("the provider was started {starts} times"))
+                    })
+            })
+            .named(format!("vCenter gone for {case}")),
+        );
+    }
+    cases
+}
+
+fn outage_at_start() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let vcenter = world(5, s(900))
+        .at(s(0), Command::StopVCenter { vcenter: None })
+        .at(s(300), Command::StartVCenter { vcenter: None });
+    cases.push(
+        Case::new(vcenter, |run| {
+            run.initializes(&names(5), s(360), T_INIT + s(180)).and(|| right(run))
+        })
+        .named("vCenter down"),
+    );
+    let known = world(5, s(1200))
+        .at(SETTLED, Act::Crash(0))
+        .at(SETTLED, Command::StopVCenter { vcenter: None })
+        .at(s(65), Command::StopKubelet(machine(1)))
+        .at(s(65), set_address(2, &["10.6.0.2"]))
+        .at(s(70), Act::Start(0))
+        .at(s(400), Command::StartVCenter { vcenter: None })
+        .at(s(900), Command::StartKubelet(machine(1)));
+    cases.push(Case::new(known, right).named("vCenter down, nodes known"));
+    let down = Rule::new("down", [Action::Status { code: 503, retry_after: None, message: None }])
+        .on(Face::Cluster);
+    let cluster = world(5, s(900)).fault(down).at(s(200), Act::Heal);
+    cases.push(
+        Case::new(cluster, |run| {
+            run.initializes(&names(5), s(200), T_INIT + s(60)).and(|| right(run))
+        })
+        .named("cluster down"),
+    );
+    cases
+}
+
+fn watches() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (case, action) in [
+        ("410", Action::WatchGone),
+        ("silent", Action::WatchSilent),
+        ("no bookmarks", Action::WatchNoBookmark),
+        ("closed after each event", Action::WatchCloseAfter(1)),
+        ("reset", Action::Reset),
+        ("black hole", Action::Blackhole),
+    ] {
+        let rule = Rule::new("watch", [action]).on(Face::Cluster).op(["watch nodes"]).first(3);
+        let scenario = world(3, s(1800))
+            .fault(rule)
+            // A node that joins and one that stops while the watch is broken.
+            .at(
+                s(20),
+                Command::CreateMachine {
+                    vcenter: None,
+                    spec: sim::world::vcenter::MachineSpec {
+                        name: Some("newcomer".into()),
+                        ..Default::default()
+                    },
+                    cluster: None,
+                    power_on: true,
+                    kubelet: true,
+                },
+            )
+            .at(s(60), Command::PowerOff(machine(1)));
+        cases.push(
+            Case::new(scenario, |run| {
+                // One watch timeout, or the guard of a silent one.
+                run.initializes(&["newcomer".to_owned()], s(50), s(900))
+                    .and(|| {
+                        let marked = run.when_after(&name(1), s(60), |node| node.shutdown);
+                        Verdict::of(
+                            marked.is_some_and(|at| {
+                                at.since_start() < s(60) + GRACE + T_LIFE + s(900)
+                            }),
+                            || {
+                                format!(
+                                    "the machine that is off since 60 s was marked at {marked:?}"
+                                )
+                            },
+                        )
+                    })
+                    .and(|| right(run))
+            })
+            .named(case),
+        );
+    }
+    cases
+}
+
+fn unanswered() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (face, ops) in [
+        (Face::Soap, vec!["Login", "RetrieveServiceContent", "Find*", "RetrieveProperties*"]),
+        (Face::Soap, vec!["CreateListView", "CreateFilter", "WaitForUpdatesEx"]),
+        (Face::Vapi, vec!["cis.session.create", "tagging.*"]),
+        (Face::Cluster, vec!["list nodes", "patch nodes", "patch nodes/status", "create events"]),
+    ] {
+        for op in ops {
+            let rule = Rule::new("unanswered", [Action::Blackhole]).on(face).op([op]).first(2);
+            // Few nodes among many machines are searched for; many nodes are read page by page.
+            let scenario = match op {
+                "Find*" => world_with(3, 400, s(900)),
+                _ => world(8, s(900)),
+            };
+            let scenario = scenario.fault(rule);
+            cases.push(
+                Case::new(scenario, move |run| {
+                    // The deadline of a call is 30 s; of a long poll its wait and that.
+                    let hung = run.calls().filter(|call| call.was_faulted()).find(|call| {
+                        let ended = call.ended.as_ref().map(|ended| ended.at.since(call.t));
+                        ended.is_none_or(|took| took > s(150))
+                    });
+                    Verdict::of(hung.is_none(), || {
+                        format!(
+                            "a call was not given up: {}",
+                            hung.map(ToString::to_string).unwrap_or_default()
+                        )
+                    })
+                    .and(|| right(run))
+                })
+                .named(format!("{} {op}", face.as_str())),
+            );
+        }
+    }
+    cases
+}
+
+fn long_polls() -> Vec<Case> {
+    [
+        ("version reset", Action::VersionReset),
+        ("reset", Action::Reset),
+        ("black hole", Action::Blackhole),
+        ("truncated", Action::Truncate { bytes: 200 }),
+        ("canceled", Action::SoapFault { class: "RequestCanceled".into(), message: None }),
+    ]
+    .into_iter()
+    .map(|(case, action)| {
+        let rule = Rule::new("poll", [action]).on(Face::Soap).op(["WaitForUpdatesEx"]).first(4);
+        let mut scenario = world(4, s(1500)).at(SETTLED, rule);
+        for n in 0..10_u64 {
+            scenario = scenario.at(s(60 + 7 * n), set_address(1, &[&format!("10.6.0.{}", n + 1)]));
+        }
+        Case::new(scenario, right).named(case)
+    })
+    .collect()
+}

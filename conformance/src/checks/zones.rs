@@ -1,0 +1,214 @@
+//! ZONE: which zone and region a node is in.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY};
+
+use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, s, set_address, world};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("ZONE-001", nearest()),
+        Check::new("ZONE-002", [half_a_pair()]),
+        Check::new("ZONE-003", [two_of_one_category()]),
+        Check::new("ZONE-004", [moved_tag()]),
+        Check::new("ZONE-005", [vmotion()]),
+        Check::new("ZONE-006", [off()]),
+        Check::new("ZONE-007", [outage()]),
+        Check::new("ZONE-009", unreadable()),
+    ]
+}
+
+fn tag(category: &str, tag: &str, object: &str) -> TagName {
+    TagName {
+        vcenter: None,
+        category: category.to_owned(),
+        tag: tag.to_owned(),
+        object: object.to_owned(),
+    }
+}
+
+fn labels(run: &Run, node: &str) -> (Option<String>, Option<String>) {
+    let node = run.node(node);
+    node.map(|node| (node.labels[0].clone(), node.labels[1].clone())).unwrap_or_default()
+}
+
+fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
+    let seen = labels(run, node);
+    Verdict::of(seen == (Some(zone.to_owned()), Some(region.to_owned())), || {
+        format!("node {node} is in {seen:?}, not in {zone} and {region}")
+    })
+}
+
+/// A new machine in the first zone, with a kubelet.
+fn newcomer(name: &str) -> Command {
+    Command::CreateMachine {
+        vcenter: None,
+        spec: MachineSpec { name: Some(name.into()), ..MachineSpec::default() },
+        cluster: Some("DC0_C0".into()),
+        power_on: true,
+        kubelet: true,
+    }
+}
+
+/// The host's path decides before the machine's own; the nearest tag on it wins.
+fn nearest() -> Vec<Case> {
+    let plain = || Scenario::new("", Topology::zones(3).machines(3), s(120));
+    let case = |name: &str, tags: Vec<TagName>, zone: &'static str, region: &'static str| {
+        let mut scenario = plain();
+        for tag in tags {
+            scenario = scenario.at(s(0), Command::AttachTag(tag));
+        }
+        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
+            .named(name)
+    };
+    vec![
+        case("cluster and datacenter", vec![], "zone-a", "region-a"),
+        case(
+            "host before cluster",
+            vec![tag(ZONE_CATEGORY, "rack-7", "DC0_C0_H0")],
+            "rack-7",
+            "region-a",
+        ),
+        case(
+            "region on the cluster before the datacenter",
+            vec![tag(REGION_CATEGORY, "north", "DC0_C0")],
+            "zone-a",
+            "north",
+        ),
+        case(
+            "host, cluster and datacenter each with a zone",
+            vec![
+                tag(ZONE_CATEGORY, "rack-7", "DC0_C0_H0"),
+                tag(ZONE_CATEGORY, "everywhere", "DC0"),
+            ],
+            "rack-7",
+            "region-a",
+        ),
+    ]
+}
+
+fn half_a_pair() -> Case {
+    // The zone is taken off its cluster before the provider starts, and put back later.
+    let scenario = world(3, s(400))
+        .at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
+        .at(s(120), Command::AttachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
+    Case::new(scenario, |run| {
+        let early = run.initialized(&name(1));
+        Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
+            format!("the node was opened at {early:?}, with half of the pair")
+        })
+        .and(|| run.keeps(&[9, 26]))
+        .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
+        .and(|| run.initializes(&[name(1)], s(120), s(270)))
+        .and(|| shows(run, &name(1), "zone-a", "region-a"))
+    })
+}
+
+fn two_of_one_category() -> Case {
+    let scenario =
+        world(3, s(200)).at(s(0), Command::AttachTag(tag(ZONE_CATEGORY, "other", "DC0_C0")));
+    Case::new(scenario, |run| {
+        let (zone, _) = labels(run, &name(1));
+        Verdict::of(zone.is_none(), || format!("one of two zones was picked: {zone:?}"))
+            .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
+            .and(|| run.keeps(&[9]))
+    })
+}
+
+fn moved_tag() -> Case {
+    let scenario = world(3, s(2400))
+        .at(s(60), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
+        .at(s(60), Command::AttachTag(tag(ZONE_CATEGORY, "zone-z", "DC0_C0")))
+        // The tag refresh time has passed.
+        .at(s(2000), newcomer("newcomer"));
+    Case::new(scenario, |run| {
+        shows(run, &name(1), "zone-a", "region-a")
+            .and(|| shows(run, "newcomer", "zone-z", "region-a"))
+            .and(|| run.keeps(&[25, 26]))
+    })
+}
+
+fn vmotion() -> Case {
+    let scenario = world(3, s(1000))
+        .at(s(60), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
+        .at(s(400), Act::Crash(0))
+        .at(s(401), Act::Start(0));
+    Case::new(scenario, |run| {
+        shows(run, &name(1), "zone-a", "region-a").and(|| run.keeps(&[25, 26]))
+    })
+}
+
+fn off() -> Case {
+    let scenario =
+        world(4, s(700)).with(|it| it.zones = false).at(s(300), set_address(1, &["10.7.0.1"]));
+    Case::new(scenario, |run| {
+        let calls = run.calls().filter(|call| call.face == Some(Face::Vapi)).count();
+        Verdict::of(calls == 0, || format!("{calls} vAPI calls though zones are off"))
+            .and(|| run.initializes(&names(4), s(0), T_INIT))
+            .and(|| {
+                let seen = labels(run, &name(1));
+                Verdict::of(seen == (None, None), || {
+                    format!("labels {seen:?} though zones are off")
+                })
+            })
+    })
+}
+
+fn outage() -> Case {
+    let down =
+        Rule::new("tags down", [Action::Status { code: 503, retry_after: None, message: None }])
+            .on(Face::Vapi);
+    let scenario = world(3, s(1500))
+        .at(s(60), down)
+        .at(s(70), set_address(1, &["10.7.0.1"]))
+        .at(s(80), Command::PowerOff(machine(2)))
+        // A host that is new to the provider: its tags must be read.
+        .at(s(90), Command::VMotion { machine: machine(3), host: "DC0_C1_H2".into() })
+        .at(s(100), Command::AttachTag(tag(ZONE_CATEGORY, "rack-1", "DC0_C0_H0")))
+        .at(s(110), Act::Crash(0))
+        .at(s(111), Act::Start(0))
+        .at(s(120), newcomer("newcomer"))
+        .at(s(900), Act::Heal);
+    Case::new(scenario, |run| {
+        let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.7.0.1"));
+        let marked = run.when_after(&name(2), s(80), |node| node.shutdown);
+        Verdict::of(shown.is_some_and(|at| at.since_start() < s(70) + T_STATUS * 2), || {
+            format!("the new address was shown at {shown:?}")
+        })
+        .and(|| {
+            Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
+                format!("the shutdown taint came at {marked:?}")
+            })
+        })
+        .and(|| run.keeps(&[9, 25, 26]))
+        .and(|| run.initializes(&["newcomer".to_owned()], s(900), s(300)))
+    })
+}
+
+fn unreadable() -> Vec<Case> {
+    fault_kinds(Face::Vapi)
+        .into_iter()
+        .map(|kind| {
+            let rule = Rule::new("unreadable", kind.actions.clone()).on(Face::Vapi);
+            let scenario = world(3, s(2400))
+                .at(s(60), rule)
+                .at(s(61), Act::Crash(0))
+                .at(s(62), Act::Start(0))
+                .at(s(100), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
+                // Somebody has to ask for tags: a node that joins.
+                .at(s(120), newcomer("newcomer"))
+                .at(s(2100), Act::Heal);
+            Case::new(scenario, |run| {
+                shows(run, &name(1), "zone-a", "region-a").and(|| run.keeps(&[9, 25, 26]))
+            })
+            .named(kind.name)
+        })
+        .collect()
+}

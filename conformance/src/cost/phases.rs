@@ -1,0 +1,150 @@
+//! The phases that are counted. Windows begin and end between two periods, so counts are exact.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim::world::{Command, Topology};
+
+use super::{Fit, Row};
+use crate::scenario::{Act, Scenario};
+
+/// A phase of a provider's life.
+pub struct Phase {
+    /// Its name, which the ledger carries.
+    pub name: &'static str,
+    /// What is counted.
+    pub what: &'static str,
+    /// The scenario for a fleet of `n`.
+    pub scenario: fn(u32) -> Scenario,
+    /// What upstream needs: formula, then number. One vCenter, one datacenter, zones on.
+    pub formula: &'static str,
+    /// The number for a fleet of `n`.
+    pub upstream: fn(u32) -> u64,
+    /// What ours may need at most.
+    pub allowed: fn(u32) -> u64,
+}
+
+impl Phase {
+    pub(super) fn empty_row(&self) -> Row {
+        Row {
+            phase: self.name,
+            what: self.what,
+            calls: BTreeMap::new(),
+            operations: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            fit: Fit { a: 0.0, b: 0.0, r2: 0.0 },
+            upstream: (self.formula, BTreeMap::new()),
+            allowed: BTreeMap::new(),
+        }
+    }
+}
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// When a fleet of `n` has long been initialized: three writes per node at 20 requests a second.
+fn settled(n: u32) -> Duration {
+    s(120 + u64::from(n) * 3 / 20)
+}
+
+fn world(n: u32, horizon: Duration) -> Scenario {
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(n), horizon);
+    // Kubelets that report nothing keep the counts those of the provider alone.
+    scenario = scenario.at(s(0), Command::SetHeartbeats { every: None });
+    scenario
+}
+
+/// The `k`-th machine.
+fn machine(k: u32) -> sim::world::Named {
+    format!("node-{k:04}").as_str().into()
+}
+
+/// K nodes of the fleet are NotReady in the phase that counts those.
+const NOT_READY: u32 = 5;
+
+/// Every phase.
+pub const PHASES: &[Phase] = &[
+    Phase {
+        name: "join",
+        what: "N nodes register at once, until all are initialized and a minute longer",
+        scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
+        formula: "16·N SOAP + 10·N REST",
+        upstream: |n| 26 * u64::from(n),
+        allowed: |n| 20 + u64::from(n) / 50 + settled(n).as_secs() / 30,
+    },
+    Phase {
+        name: "steady",
+        what: "one address sync period of 5 min, nothing changed",
+        scenario: |n| {
+            let begin = settled(n);
+            world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
+        },
+        formula: "10·N SOAP + 10·N REST",
+        upstream: |n| 20 * u64::from(n),
+        allowed: |_| 10,
+    },
+    Phase {
+        name: "not-ready",
+        what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
+        scenario: |n| {
+            let begin = settled(n);
+            let mut scenario = world(n, begin + s(140));
+            for k in 1..=NOT_READY {
+                scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
+            }
+            scenario.at(begin + s(80), Act::Phase("not-ready".into()))
+        },
+        formula: "7·K per tick, K = 5",
+        upstream: |_| 12 * 7 * u64::from(NOT_READY),
+        allowed: |_| 2,
+    },
+    Phase {
+        name: "delete",
+        what: "one machine deleted, until its node is and half a minute longer",
+        scenario: |n| {
+            let begin = settled(n);
+            world(n, begin + s(90))
+                .at(begin, Act::Phase("delete".into()))
+                .at(begin, Command::DeleteMachine(machine(7)))
+        },
+        formula: "9 per tick until deleted, 1 tick",
+        upstream: |_| 9,
+        allowed: |_| 4 + 3,
+    },
+    Phase {
+        name: "change",
+        what: "1 % of the machines change address at once",
+        scenario: |n| {
+            let begin = settled(n);
+            let mut scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
+            for k in 1..=(n / 100).max(1) {
+                let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
+                scenario = scenario.at(
+                    begin + s(1),
+                    Command::SetAddresses {
+                        machine: machine(k),
+                        addresses: vec![vec![address.into()]],
+                    },
+                );
+            }
+            scenario
+        },
+        formula: "none: seen at the next sync",
+        upstream: |_| 0,
+        allowed: |_| 3,
+    },
+    Phase {
+        name: "session-lost",
+        what: "every session ends at once, until the view is back and a minute longer",
+        scenario: |n| {
+            let begin = settled(n);
+            world(n, begin + s(60))
+                .at(begin, Act::Phase("session-lost".into()))
+                .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })
+        },
+        formula: "2·N logins at the next sync",
+        upstream: |n| 2 * u64::from(n),
+        allowed: |n| 11 + u64::from(n) / 50,
+    },
+];

@@ -1,0 +1,107 @@
+//! What a Node object says, and what is true of its machine.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+use sim::world::State;
+use sim::world::vcenter::{Machine, MoRef};
+
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// What a Node says, as far as a cloud provider has to do with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// `spec.providerID`.
+    pub provider_id: Option<String>,
+    /// Whether it waits for its cloud provider.
+    pub uninitialized: bool,
+    /// Whether it is marked as shut down.
+    pub shutdown: bool,
+    /// Keys of all taints, in order.
+    pub taints: Vec<String>,
+    /// Type and address, in order.
+    pub addresses: Vec<(String, String)>,
+    /// Status of the condition `Ready`.
+    pub ready: String,
+    /// Labels that a cloud provider writes: zone, region, instance type.
+    pub labels: [Option<String>; 3],
+    /// `metadata.creationTimestamp`.
+    pub created: String,
+    /// `metadata.uid`.
+    pub uid: String,
+}
+
+impl NodeFacts {
+    /// Addresses that are no host names.
+    pub fn ips(&self) -> impl Iterator<Item = &str> {
+        self.addresses
+            .iter()
+            .filter(|(kind, _)| kind.ends_with("IP"))
+            .map(|(_, address)| address.as_str())
+    }
+
+    /// The addresses of one type.
+    pub fn of_type<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a str> {
+        self.addresses.iter().filter(move |(it, _)| it == kind).map(|(_, a)| a.as_str())
+    }
+
+    /// Whether the control plane counts on it.
+    pub fn is_ready(&self) -> bool {
+        self.ready == "True"
+    }
+}
+
+/// Reads a Node.
+pub fn facts(node: &Value) -> NodeFacts {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let taints: Vec<String> =
+        list(&node["spec"]["taints"]).iter().filter_map(|taint| text(&taint["key"])).collect();
+    let addresses = list(&node["status"]["addresses"])
+        .iter()
+        .filter_map(|it| Some((text(&it["type"])?, it["address"].as_str()?.to_owned())))
+        .collect();
+    let conditions = list(&node["status"]["conditions"]);
+    let ready = conditions.iter().find(|it| it["type"] == "Ready");
+    let label = |key: &str| text(&node["metadata"]["labels"][key]);
+    NodeFacts {
+        provider_id: text(&node["spec"]["providerID"]),
+        uninitialized: taints.iter().any(|key| key == UNINITIALIZED),
+        shutdown: taints.iter().any(|key| key == SHUTDOWN),
+        taints,
+        addresses,
+        ready: ready.and_then(|it| text(&it["status"])).unwrap_or_else(|| "Unknown".to_owned()),
+        labels: [
+            label("topology.kubernetes.io/zone"),
+            label("topology.kubernetes.io/region"),
+            label("node.kubernetes.io/instance-type"),
+        ],
+        created: text(&node["metadata"]["creationTimestamp"]).unwrap_or_default(),
+        uid: text(&node["metadata"]["uid"]).unwrap_or_default(),
+    }
+}
+
+/// The machine on which a node's kubelet runs, if it exists.
+pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &'a Machine)> {
+    let kubelet = state.kubelets.get(node)?;
+    let (name, vcenter) = state.vcenters.get_key_value(&kubelet.vcenter)?;
+    let machine = vcenter.inventory.machine(kubelet.machine)?;
+    Some((name, kubelet.machine, machine))
+}
+
+/// Addresses that a machine's guest reports on its own cards and that nodes may show.
+pub fn reported(machine: &Machine) -> Vec<IpAddr> {
+    let usable = |address: &IpAddr| match address {
+        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_loopback() && !v4.is_unspecified(),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local() && !v6.is_loopback() && !v6.is_unspecified(),
+    };
+    machine
+        .guest
+        .nics
+        .iter()
+        .filter(|nic| nic.device >= 0)
+        .flat_map(|nic| nic.addresses.iter().copied())
+        .filter(usable)
+        .collect()
+}

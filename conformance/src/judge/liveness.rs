@@ -1,0 +1,79 @@
+//! Liveness: what must have come about once all faults are healed and time has passed.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use sim::ledger::Record;
+use sim::world::objects::GroupResource;
+use sim::world::vcenter::{Power, Tools};
+
+use super::Violation;
+use super::facts::{facts, machine_of, reported};
+use crate::lab::Run;
+
+/// In the last stretch of a healed run nothing is written any more.
+const QUIET: Duration = Duration::from_secs(30);
+
+pub(super) fn violations(run: &Run) -> Vec<Violation> {
+    let at = run.end_time();
+    let mut found = Vec::new();
+    let mut broken = |invariant, text| found.push(Violation { invariant, at, text });
+    for node in run.end.cluster.all(&GroupResource::core("nodes")) {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let node = facts(node);
+        let Some((_, id, machine)) = machine_of(&run.end, name) else {
+            if run.end.kubelets.contains_key(name) && !node.is_ready() {
+                broken(14, format!("node {name} is still there; its machine is gone"));
+            }
+            continue;
+        };
+        let same = node.provider_id.as_deref().is_none_or(|provider_id| {
+            machine.config.uuid.is_some_and(|uuid| provider_id == format!("vsphere://{uuid}"))
+        });
+        if !same {
+            broken(14, format!("node {name} is still there; {id} is another machine"));
+            continue;
+        }
+        let on = machine.power == Power::PoweredOn && machine.connection.has_config();
+        let addresses: Vec<IpAddr> =
+            if machine.guest.tools == Tools::Running { reported(machine) } else { Vec::new() };
+        if on && !addresses.is_empty() && (node.uninitialized || node.provider_id.is_none()) {
+            broken(15, format!("node {name} is still not initialized"));
+        }
+        if on && node.is_ready() && node.shutdown {
+            broken(16, format!("node {name} is still marked shut down; {id} runs"));
+        }
+        if machine.power != Power::PoweredOn
+            && !node.is_ready()
+            && !node.shutdown
+            && !node.uninitialized
+        {
+            broken(16, format!("node {name} is not marked shut down; {id} does not run"));
+        }
+        if on && !node.uninitialized && !addresses.is_empty() {
+            let stale: Vec<&str> = node
+                .ips()
+                .filter(|ip| ip.parse::<IpAddr>().is_ok_and(|ip| !addresses.contains(&ip)))
+                .collect();
+            if !stale.is_empty() || node.ips().next().is_none() {
+                broken(
+                    23,
+                    format!("node {name} shows {:?}, {id} reports {addresses:?}", node.addresses),
+                );
+            }
+        }
+    }
+    let late = |call: &&Record| {
+        call.is_cluster_call()
+            && call.class == Some(sim::Class::Write)
+            && !call.op.contains("leases")
+            && !call.op.contains("events")
+            && at.since(call.t) < QUIET
+            && call.phase.as_deref() != Some("stop")
+    };
+    let mut writes = run.calls().filter(late);
+    if let Some(write) = writes.next() {
+        broken(64, format!("still writing at the end: {write}"));
+    }
+    found
+}

@@ -1,0 +1,307 @@
+//! Safety: what must not happen to a Node at any moment, faults or not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sim::world::objects::{GroupResource, Op};
+use sim::world::vcenter::{Change, Power, Service, VcEvent};
+use sim::world::{Event, State, Time};
+
+use super::Violation;
+use super::facts::{NodeFacts, facts, machine_of, reported};
+use crate::lab::Run;
+
+/// The provider's `--node-monitor-period`.
+const MONITOR: Duration = Duration::from_secs(5);
+/// A power state that has lasted this long is known to whoever looks.
+const NOTICED: Duration = Duration::from_secs(30);
+/// A Node younger than this was perhaps never matched.
+const YOUNG: Duration = Duration::from_secs(60);
+
+pub(super) fn violations(run: &Run) -> Vec<Violation> {
+    let mut judge = Judge {
+        zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
+        ..Judge::default()
+    };
+    if let Some(base) = run.log.base() {
+        judge.begin(base);
+    }
+    run.log.play(|at, event, before, after| judge.see(at, event, before, after));
+    judge.found
+}
+
+#[derive(Default)]
+struct Judge {
+    found: Vec<Violation>,
+    zones: bool,
+    /// Addresses that each node's machine has ever reported.
+    ever_reported: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// When the power of each node's machine last changed.
+    power_changed: BTreeMap<String, Time>,
+    /// When nodes were deleted, and how many there were.
+    deletions: Vec<(Time, usize)>,
+    /// Nodes by uid whose taint has been removed.
+    opened: BTreeSet<String>,
+    /// Uids of nodes that were seen with a provider ID.
+    matched: BTreeSet<String>,
+}
+
+impl Judge {
+    fn begin(&mut self, base: &State) {
+        for node in base.kubelets.keys() {
+            self.note_addresses(base, node);
+        }
+    }
+
+    fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
+        match event {
+            Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
+                let owner = after
+                    .kubelets
+                    .iter()
+                    .find(|(_, kubelet)| kubelet.vcenter == *vcenter && kubelet.machine == *id);
+                let Some((node, _)) = owner else { return };
+                let node = node.clone();
+                match change {
+                    Change::Guest(_) | Change::Created(_) => self.note_addresses(after, &node),
+                    Change::Power { .. } => {
+                        self.power_changed.insert(node, at);
+                    }
+                    _ => {}
+                }
+            }
+            Event::KubeletSet { node, .. } => self.note_addresses(after, node),
+            Event::Cluster(event) if event.key.resource == GroupResource::core("nodes") => {
+                let name = &event.key.name;
+                let old = before.cluster.get(&event.key).map(|node| facts(node));
+                match (event.op, old) {
+                    (Op::Deleted, Some(old)) => self.deleted(at, name, &old, after),
+                    (Op::Modified, Some(old)) => {
+                        let new = facts(&event.object);
+                        self.modified(at, name, &old, &new, &event.object, after);
+                    }
+                    (Op::Added, _) => {
+                        let new = facts(&event.object);
+                        if new.provider_id.is_some() {
+                            self.matched.insert(new.uid);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn note_addresses(&mut self, state: &State, node: &str) {
+        if let Some((_, _, machine)) = machine_of(state, node) {
+            self.ever_reported.entry(node.to_owned()).or_default().extend(reported(machine));
+        }
+    }
+
+    fn broken(&mut self, invariant: u8, at: Time, text: String) {
+        self.found.push(Violation { invariant, at, text });
+    }
+
+    fn deleted(&mut self, at: Time, name: &str, old: &NodeFacts, after: &State) {
+        if let Some((vcenter, id, machine)) = machine_of(after, name) {
+            let same = old.provider_id.as_deref().is_none_or(|provider_id| {
+                machine.config.uuid.is_none_or(|uuid| {
+                    provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}"))
+                })
+            });
+            if same {
+                let state = machine.connection.as_str();
+                let text =
+                    format!("node {name} was deleted while {id} of {vcenter} exists ({state})");
+                self.broken(1, at, text);
+            }
+        }
+        for (vcenter, it) in &after.vcenters {
+            if it.service != Service::Running {
+                let text = format!("node {name} was deleted while {vcenter} could not be asked");
+                self.broken(4, at, text);
+            }
+        }
+        let n_nodes = after.cluster.count(&GroupResource::core("nodes")) + 1;
+        self.deletions.push((at, n_nodes));
+        let recent: Vec<&(Time, usize)> =
+            self.deletions.iter().filter(|(then, _)| at.since(*then) < MONITOR).collect();
+        let most = recent.iter().map(|(_, n)| *n).max().unwrap_or(0);
+        let allowed = (most / 10).max(1);
+        let n_recent = recent.len();
+        if n_recent > allowed {
+            let text = format!("{n_recent} of {most} nodes were deleted within one monitor period");
+            self.broken(5, at, text);
+        }
+        let created: Option<Timestamp> = old.created.parse().ok();
+        let age = created.map(|created| {
+            let now = at.timestamp(after.epoch());
+            Duration::try_from(now.duration_since(created)).unwrap_or_default()
+        });
+        if age.is_some_and(|age| age < YOUNG) && !self.matched.contains(&old.uid) {
+            let text =
+                format!("node {name} was deleted {age:?} after it registered, never matched");
+            self.broken(6, at, text);
+        }
+    }
+
+    fn modified(
+        &mut self,
+        at: Time,
+        name: &str,
+        old: &NodeFacts,
+        new: &NodeFacts,
+        node: &Value,
+        after: &State,
+    ) {
+        self.identity(at, name, old, new, after);
+        if old.uninitialized && !new.uninitialized {
+            self.opened(at, name, new, after);
+        }
+        if !old.shutdown && new.shutdown {
+            self.marked_shut_down(at, name, after);
+        }
+        if old.addresses != new.addresses {
+            self.addresses(at, name, old, new, after);
+        }
+        let zone = |facts: &NodeFacts| (facts.labels[0].clone(), facts.labels[1].clone());
+        if !old.uninitialized && zone(old) != (None, None) && zone(old) != zone(new) {
+            let text =
+                format!("labels of node {name} went from {:?} to {:?}", zone(old), zone(new));
+            self.broken(25, at, text);
+        }
+        let twins = [
+            ("failure-domain.beta.kubernetes.io/zone", 0),
+            ("failure-domain.beta.kubernetes.io/region", 1),
+            ("beta.kubernetes.io/instance-type", 2),
+        ];
+        for (beta, index) in twins {
+            let beta_value = node["metadata"]["labels"][beta].as_str();
+            if old.uninitialized && !new.uninitialized && beta_value != new.labels[index].as_deref()
+            {
+                let text = format!(
+                    "node {name}: {beta} is {beta_value:?}, its twin {:?}",
+                    new.labels[index]
+                );
+                self.broken(26, at, text);
+            }
+        }
+    }
+
+    fn identity(&mut self, at: Time, name: &str, old: &NodeFacts, new: &NodeFacts, after: &State) {
+        if old.provider_id == new.provider_id {
+            return;
+        }
+        let Some(provider_id) = &new.provider_id else {
+            return self.broken(10, at, format!("node {name} lost its provider ID"));
+        };
+        self.matched.insert(new.uid.clone());
+        if let Some(before) = &old.provider_id {
+            let text = format!("provider ID of node {name} went from {before} to {provider_id}");
+            self.broken(10, at, text);
+        }
+        let uuid =
+            provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<uuid::Uuid>().ok());
+        let Some(uuid) = uuid else {
+            return self.broken(10, at, format!("node {name} has provider ID {provider_id:?}"));
+        };
+        let shared = after
+            .cluster
+            .all(&GroupResource::core("nodes"))
+            .filter(|other| other["spec"]["providerID"] == provider_id.as_str())
+            .count();
+        if shared > 1 {
+            self.broken(10, at, format!("{shared} nodes have provider ID {provider_id}"));
+        }
+        match machine_of(after, name) {
+            Some((_, _, machine)) if machine.config.uuid == Some(uuid) => {}
+            Some((vcenter, id, machine)) => {
+                let text = format!(
+                    "node {name} got {provider_id}, but {id} of {vcenter} has {:?}",
+                    machine.config.uuid
+                );
+                self.broken(11, at, text);
+            }
+            None => {
+                self.broken(11, at, format!("node {name} got {provider_id}, but has no machine"));
+            }
+        }
+        let holders: usize =
+            after.vcenters.values().map(|vc| vc.inventory.by_bios_uuid(uuid).count()).sum();
+        if holders > 1 {
+            let text = format!("node {name} got {provider_id}, which {holders} machines have");
+            self.broken(12, at, text);
+        }
+    }
+
+    fn opened(&mut self, at: Time, name: &str, new: &NodeFacts, after: &State) {
+        if !self.opened.insert(new.uid.clone()) {
+            self.broken(9, at, format!("node {name} lost its taint for the second time"));
+        }
+        if new.provider_id.is_none() {
+            self.broken(9, at, format!("node {name} lost its taint without a provider ID"));
+        }
+        let Some((_, _, machine)) = machine_of(after, name) else { return };
+        if !reported(machine).is_empty() && new.ips().next().is_none() {
+            let text = format!("node {name} lost its taint without the addresses of its machine");
+            self.broken(9, at, text);
+        }
+        if self.zones && (new.labels[0].is_none() || new.labels[1].is_none()) {
+            let text =
+                format!("node {name} lost its taint with zone and region {:?}", &new.labels[..2]);
+            self.broken(9, at, text);
+        }
+    }
+
+    fn marked_shut_down(&mut self, at: Time, name: &str, after: &State) {
+        let Some((_, id, machine)) = machine_of(after, name) else {
+            return self.broken(
+                13,
+                at,
+                format!("node {name} is marked shut down without a machine"),
+            );
+        };
+        let since = self.power_changed.get(name).copied().unwrap_or(Time::ZERO);
+        if machine.power == Power::PoweredOn && at.since(since) > NOTICED {
+            let text = format!("node {name} is marked shut down while {id} runs");
+            self.broken(13, at, text);
+        }
+    }
+
+    fn addresses(&mut self, at: Time, name: &str, old: &NodeFacts, new: &NodeFacts, after: &State) {
+        let Some((_, _, machine)) = machine_of(after, name) else { return };
+        let now = reported(machine);
+        let ever = self.ever_reported.get(name).cloned().unwrap_or_default();
+        let kept: BTreeSet<&str> = new.ips().collect();
+        for gone in old.ips().filter(|address| !kept.contains(address)) {
+            let still = gone.parse::<IpAddr>().is_ok_and(|address| now.contains(&address));
+            if now.is_empty() || (still && new.ips().next().is_none()) {
+                let text = format!("node {name} lost {gone}; its machine reports {now:?}");
+                self.broken(17, at, text);
+            }
+        }
+        for address in new.ips() {
+            match address.parse::<IpAddr>() {
+                Ok(address) if ever.contains(&address) => {}
+                Ok(address) => {
+                    let local = match address {
+                        IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
+                        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
+                    };
+                    let number = if local { 20 } else { 18 };
+                    let text =
+                        format!("node {name} shows {address}, which its machine never reported");
+                    self.broken(number, at, text);
+                }
+                Err(_) => self.broken(18, at, format!("node {name} shows {address:?}")),
+            }
+        }
+        if old.of_type("Hostname").next().is_some() && new.of_type("Hostname").next().is_none() {
+            self.broken(19, at, format!("node {name} lost its host name"));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The stage in process: a sim and our provider in one runtime, in virtual time.
+
+mod provider;
+
+use std::time::Duration;
+
+use sim::ledger::{Kind, Ledger, Record};
+use sim::world::{Log, Retain, State, World};
+use sim::{Sim, WorldHandle};
+
+use crate::scenario::{Act, Scenario};
+pub use provider::{Exit, Mutants, Replica};
+
+/// How a scenario is run.
+#[derive(Clone, Debug, Default)]
+pub struct Stage {
+    /// Where every draw comes from.
+    pub seed: u64,
+    /// A deliberate defect of our provider.
+    pub mutant: Option<::provider::Mutant>,
+    /// How much of the world's log is kept for judges; everything otherwise.
+    pub light: bool,
+}
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub struct Run {
+    /// The scenario as it was run.
+    pub scenario: Scenario,
+    /// How it was run.
+    pub stage: Stage,
+    /// Every call, in order.
+    pub ledger: Vec<Record>,
+    /// Everything that happened in the world.
+    pub log: Log,
+    /// The world at the end, with the provider still running.
+    pub end: State,
+    /// The world after the provider was told to stop.
+    pub after: State,
+    /// How often each rule fired.
+    pub fired: Vec<(String, u64)>,
+    /// How each replica ended, in order of starts.
+    pub exits: Vec<Exit>,
+    /// What the provider logged.
+    pub logs: String,
+}
+
+impl Run {
+    /// How often the rule fired.
+    pub fn fired(&self, rule: &str) -> u64 {
+        self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
+    }
+
+    /// Calls in a phase.
+    pub fn calls_in<'a>(&'a self, phase: &'a str) -> impl Iterator<Item = &'a Record> {
+        self.calls().filter(move |record| record.phase.as_deref() == Some(phase))
+    }
+
+    /// Every call.
+    pub fn calls(&self) -> impl Iterator<Item = &Record> {
+        self.ledger.iter().filter(|record| record.kind == Kind::Call)
+    }
+}
+
+/// Runs a scenario from beginning to end in virtual time, in a runtime of its own.
+pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing from the system");
+    let captured = crate::capture::Captured::default();
+    let run = captured.during(|| runtime.block_on(Lab::play(scenario, stage)));
+    Run { logs: captured.text(), ..run }
+}
+
+/// A sim with providers in it.
+#[derive(Debug)]
+pub struct Lab {
+    sim: Sim,
+    replicas: Vec<Replica>,
+    exits: Vec<Exit>,
+    scenario: Scenario,
+    stage: Stage,
+}
+
+impl Lab {
+    /// The world of a scenario, nothing started yet.
+    pub fn new(scenario: &Scenario, stage: &Stage) -> Self {
+        let retain = if stage.light { Retain::Nothing } else { Retain::Everything };
+        let sim = Sim::builder()
+            .topology(scenario.topology.clone())
+            .seed(stage.seed)
+            .retain(retain)
+            .start();
+        Self {
+            sim,
+            replicas: Vec::new(),
+            exits: Vec::new(),
+            scenario: scenario.clone(),
+            stage: stage.clone(),
+        }
+    }
+
+    /// The sim.
+    pub fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// The world.
+    pub fn world(&self) -> &WorldHandle {
+        self.sim.world()
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> &Ledger {
+        self.sim.ledger()
+    }
+
+    /// Makes something happen now.
+    ///
+    /// An act that the world refuses is noted in the ledger: a timeline may have been shrunk.
+    pub async fn act(&mut self, act: &Act) {
+        match act {
+            Act::World(command) => {
+                if let Err(fault) = self.sim.apply(command.clone()) {
+                    self.note(format!("refused: {fault}"));
+                }
+            }
+            Act::Fault(rule) => {
+                if let Err(error) = self.sim.fault(rule.clone()) {
+                    self.note(format!("refused: {error}"));
+                }
+            }
+            Act::Heal => self.sim.heal(),
+            Act::Phase(phase) => self.sim.ledger().set_phase(Some(phase)),
+            Act::Start(replica) => self.start(*replica),
+            Act::Stop(replica) => self.stop(*replica).await,
+            Act::Crash(replica) => self.crash(*replica).await,
+            Act::Secret { name, password } => {
+                let secret = provider::secret(&self.sim, name, Some(password));
+                if let Err(fault) = self.world().apply(secret) {
+                    self.note(format!("refused: {fault}"));
+                } else {
+                    self.note(format!("secret {name} is changed"));
+                }
+            }
+        }
+    }
+
+    /// Starts a replica, unless it runs.
+    pub fn start(&mut self, index: usize) {
+        if self.replicas.iter().all(|replica| replica.index() != index) {
+            self.note(format!("replica {index} starts"));
+            self.replicas.push(Replica::start(&self.sim, &self.scenario, &self.stage, index));
+        }
+    }
+
+    /// Tells a replica to stop and waits until it has.
+    pub async fn stop(&mut self, index: usize) {
+        if let Some(replica) = self.take(index) {
+            self.note(format!("replica {index} is told to stop"));
+            let exit = replica.stop().await;
+            self.note(format!("replica {index} has ended: {exit}"));
+            self.exits.push(exit);
+        }
+    }
+
+    /// Kills a replica.
+    pub async fn crash(&mut self, index: usize) {
+        if let Some(replica) = self.take(index) {
+            self.note(format!("replica {index} is killed"));
+            replica.kill().await;
+            self.exits.push(Exit::Killed);
+        }
+    }
+
+    /// Lets virtual time pass.
+    pub async fn advance(&mut self, by: Duration) {
+        tokio::time::sleep(by).await;
+        self.bury();
+    }
+
+    /// The world as it is now.
+    pub fn state(&self) -> State {
+        self.world().read(|world| World::state(world).clone())
+    }
+
+    fn take(&mut self, index: usize) -> Option<Replica> {
+        let at = self.replicas.iter().position(|replica| replica.index() == index)?;
+        Some(self.replicas.remove(at))
+    }
+
+    /// Notes replicas that ended by themselves. A lost lease ends a replica; its supervisor starts it again.
+    fn bury(&mut self) {
+        let mut ended = Vec::new();
+        for replica in &mut self.replicas {
+            if let Some(exit) = replica.ended() {
+                ended.push((replica.index(), exit));
+            }
+        }
+        for (index, exit) in ended {
+            self.note(format!("replica {index} has ended by itself: {exit}"));
+            self.exits.push(exit);
+            self.replicas.retain(|replica| replica.index() != index);
+            self.start(index);
+        }
+    }
+
+    fn note(&self, text: impl Into<String>) {
+        self.sim.ledger().note(self.world().now(), Kind::Note, text);
+    }
+
+    async fn play(scenario: &Scenario, stage: &Stage) -> Run {
+        let mut lab = Self::new(scenario, stage);
+        if let Some(name) = &scenario.provider.secret {
+            let secret = provider::secret(&lab.sim, name, None);
+            lab.world().apply(secret).expect("a fresh cluster takes a Secret");
+        }
+        let begin = tokio::time::Instant::now();
+        if scenario.provider.start {
+            // What the timeline puts at zero is there before the provider is.
+            lab.play_until(begin, Duration::ZERO, 0).await;
+            for index in 0..scenario.provider.replicas {
+                lab.start(index);
+            }
+        }
+        let done = if scenario.provider.start {
+            scenario.timeline.iter().take_while(|step| step.at == Duration::ZERO).count()
+        } else {
+            0
+        };
+        lab.play_until(begin, scenario.horizon, done).await;
+        lab.finish().await
+    }
+
+    async fn play_until(&mut self, begin: tokio::time::Instant, until: Duration, skip: usize) {
+        let steps: Vec<_> = self.scenario.timeline.iter().skip(skip).cloned().collect();
+        for step in steps.iter().take_while(|step| step.at <= until) {
+            let wait = (begin + step.at).saturating_duration_since(tokio::time::Instant::now());
+            if !wait.is_zero() {
+                self.advance(wait).await;
+            }
+            self.act(&step.act).await;
+        }
+        let rest = (begin + until).saturating_duration_since(tokio::time::Instant::now());
+        if !rest.is_zero() {
+            self.advance(rest).await;
+        }
+    }
+
+    /// Stops everything and hands over what happened.
+    pub async fn finish(mut self) -> Run {
+        let end = self.state();
+        self.sim.ledger().set_phase(Some("stop"));
+        while let Some(replica) = self.replicas.first() {
+            let index = replica.index();
+            self.stop(index).await;
+        }
+        let after = self.state();
+        let fired = self.sim.fired().into_iter().collect();
+        let log = self.world().read(|world| world.log().clone());
+        let ledger = self.sim.ledger().records();
+        let Self { sim, exits, scenario, stage, .. } = self;
+        sim.shutdown().await;
+        Run { scenario, stage, ledger, log, end, after, fired, exits, logs: String::new() }
+    }
+}

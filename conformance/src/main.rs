@@ -1,0 +1,284 @@
+//! `conformance`: judges a vSphere cloud provider, and says why.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+use conformance::catalogue::{self, Requirement};
+use conformance::cost::{self, Table};
+use conformance::lab::{Mutants, Stage};
+use conformance::suite::{Conclusion, Filter};
+use conformance::verdict::Verdict;
+use conformance::{report, sweep};
+
+/// Judges a vSphere cloud provider for Kubernetes against everything it promises.
+///
+/// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 6 a budget was
+/// exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
+#[derive(Parser)]
+#[command(name = "conformance", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Boot the world, run our provider against it in virtual time, judge it, count its calls.
+    Run(RunArguments),
+    /// List the checks, with what is run and what is planned.
+    List {
+        /// Only these IDs, or beginnings of IDs.
+        ids: Vec<String>,
+        /// Only this surface: node, zone, session, …
+        #[arg(long)]
+        surface: Vec<String>,
+        /// Also those that no scenario exercises yet.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Say what a check promises, why, how it is judged and how to mend a failure.
+    Explain {
+        /// The ID, like NODE-DEL-002.
+        id: String,
+    },
+    /// Let every call of a run fail in every way, one run each.
+    Sweep {
+        /// Only so many runs, spread evenly.
+        #[arg(long)]
+        sample: Option<usize>,
+        /// Where every draw comes from.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// Count calls by phase, compare with budgets.yaml.
+    Cost {
+        /// Print budgets.yaml as measured.
+        #[arg(long)]
+        write: bool,
+    },
+}
+
+#[derive(Parser)]
+struct RunArguments {
+    /// Only these IDs, or beginnings of IDs.
+    ids: Vec<String>,
+    /// Only this surface: node, zone, session, …
+    #[arg(long)]
+    surface: Vec<String>,
+    /// Where every draw and identifier comes from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Write results.json, junit.xml, summary.md and ledger.jsonl here.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Give our provider this deliberate defect.
+    #[arg(long, value_parser = mutant)]
+    mutant: Option<Mutants>,
+    /// Leave the table of calls per node and sync out.
+    #[arg(long)]
+    no_cost: bool,
+}
+
+fn mutant(text: &str) -> Result<Mutants, String> {
+    Mutants::ALL.into_iter().find(|it| format!("{it:?}") == text).ok_or_else(|| {
+        let names: Vec<String> = Mutants::ALL.iter().map(|it| format!("{it:?}")).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut out = std::io::stdout().lock();
+    let result = match arguments.command {
+        What::Run(arguments) => run(&mut out, &arguments),
+        What::List { ids, surface, all } => list(&mut out, Filter { ids, surfaces: surface }, all),
+        What::Explain { id } => explain(&mut out, &id),
+        What::Sweep { sample, seed } => run_sweep(&mut out, sample, seed),
+        What::Cost { write } => run_cost(&mut out, write),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Time since the program began; for people only.
+fn elapsed() -> impl FnMut() -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, shown to people")]
+    let begin = Instant::now();
+    move || begin.elapsed()
+}
+
+fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
+    let checks = filter.checks();
+    if checks.is_empty() {
+        return usage(out, "no check matches; `conformance list` names them");
+    }
+    let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, light: false };
+    let mut clock = elapsed();
+    let mut conclusions = Vec::new();
+    for check in &checks {
+        let conclusion = Conclusion::reach(check, &stage, &mut clock);
+        write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+        out.flush()?;
+        conclusions.push(conclusion);
+    }
+    for conclusion in &conclusions {
+        if let Some(evidence) = conclusion.evidence(&stage) {
+            writeln!(out, "\n{evidence}")?;
+        }
+    }
+    let whole = arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
+    let table = whole.then(|| cost::measure(&stage));
+    if let Some(table) = &table {
+        writeln!(out, "\nvCenter calls by phase and number of nodes, ours and upstream's\n")?;
+        writeln!(out, "{}", table.text())?;
+    }
+    if let Some(dir) = &arguments.out {
+        report::write(dir, &stage, &conclusions, table.as_ref())?;
+    }
+    let (passed, failed, inconclusive) = report::tally(&conclusions);
+    let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();
+    writeln!(
+        out,
+        "{passed} passed, {failed} failed, {inconclusive} inconclusive; {cases} cases, seed {}, {} of wall time",
+        stage.seed,
+        report::seconds(clock())
+    )?;
+    let must = |it: &&Conclusion| {
+        it.entry.requirement == Requirement::Must && matches!(it.verdict, Verdict::Fail(_))
+    };
+    if conclusions.iter().any(|it| must(&it)) || failed > 0 {
+        return Ok(ExitCode::from(1));
+    }
+    if let Some(table) = &table {
+        let deviations = table.deviations();
+        for deviation in &deviations {
+            writeln!(out, "{deviation}")?;
+        }
+        if !deviations.is_empty() {
+            return Ok(ExitCode::from(6));
+        }
+    }
+    Ok(if inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
+}
+
+fn usage(out: &mut impl Write, text: &str) -> anyhow::Result<ExitCode> {
+    out.flush()?;
+    writeln!(std::io::stderr(), "error: {text}")?;
+    Ok(ExitCode::from(2))
+}
+
+fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitCode> {
+    let checks = conformance::checks::all();
+    let (mut run, mut planned) = (0, 0);
+    for entry in catalogue::entries().iter().filter(|entry| filter.wants(&entry.id)) {
+        let cases = checks.iter().find(|check| check.id == entry.id).map(|it| it.cases.len());
+        let state = match (cases, &entry.alias_of) {
+            (Some(cases), _) => format!("{cases} cases"),
+            (None, Some(target)) => format!("→ {target}"),
+            (None, None) => "planned".to_owned(),
+        };
+        run += usize::from(cases.is_some());
+        planned += usize::from(cases.is_none() && entry.alias_of.is_none());
+        if cases.is_some() || all {
+            let requirement = format!("{:?}", entry.requirement).to_uppercase();
+            writeln!(out, "{:<14} {requirement:<6} {state:<16} {}", entry.id, entry.title)?;
+        }
+    }
+    writeln!(out, "{run} checks run, {planned} are planned")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
+    let Some(entry) = catalogue::entry(id) else {
+        let near: Vec<&str> = catalogue::entries()
+            .iter()
+            .map(|entry| entry.id.as_str())
+            .filter(|known| known.starts_with(id.split_at(id.len().min(5)).0))
+            .take(6)
+            .collect();
+        let hint =
+            if near.is_empty() { String::new() } else { format!("; is it {}?", near.join(", ")) };
+        return usage(out, &format!("no check is called {id}{hint}"));
+    };
+    writeln!(out, "{}  {}\n", entry.id, entry.title)?;
+    if let Some(target) = &entry.alias_of {
+        writeln!(out, "Says the same as {target}.\n")?;
+    }
+    writeln!(out, "why          {}", entry.why)?;
+    writeln!(out, "judged       {}", entry.oracle)?;
+    if let Some(budget) = &entry.budget {
+        writeln!(out, "budget       {budget}")?;
+    }
+    writeln!(out, "remedy       {}", entry.remedy)?;
+    writeln!(out, "source       {}", entry.source)?;
+    writeln!(
+        out,
+        "requirement  {:?}, level {}, class {}, surface {}",
+        entry.requirement, entry.level, entry.class, entry.surface
+    )?;
+    match conformance::checks::all().into_iter().find(|check| check.id == entry.id) {
+        Some(check) => {
+            writeln!(out, "cases        {}", check.cases.len())?;
+            for case in check.cases.iter().filter(|case| !case.name.is_empty()) {
+                writeln!(out, "             - {}", case.name)?;
+            }
+            writeln!(out, "run          cargo run --release -p conformance -- run {}", entry.id)?;
+        }
+        None => writeln!(out, "cases        none yet: planned")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_sweep(out: &mut impl Write, sample: Option<usize>, seed: u64) -> anyhow::Result<ExitCode> {
+    let stage = Stage { seed, ..Stage::default() };
+    let mut clock = elapsed();
+    let mut trials = sweep::trials(&stage);
+    let all = trials.len();
+    if let Some(n) = sample {
+        trials = sweep::sample(&trials, n);
+    }
+    let result = sweep::sweep(&stage, &trials, |_, _| {});
+    for finding in &result.findings {
+        writeln!(out, "{}", finding.trial)?;
+        for violation in finding.violations.iter().take(3) {
+            writeln!(out, "    {violation}")?;
+        }
+    }
+    for idle in &result.idle {
+        writeln!(out, "never fired: {idle}")?;
+    }
+    writeln!(
+        out,
+        "{} of {all} single faults on {} calls: {} runs, {} whose fault fired, {} with violations, {}",
+        trials.len(),
+        result.points,
+        result.runs,
+        result.fired,
+        result.findings.len(),
+        report::seconds(clock())
+    )?;
+    Ok(if result.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn run_cost(out: &mut impl Write, write: bool) -> anyhow::Result<ExitCode> {
+    let table: Table = cost::measure(&Stage::default());
+    if write {
+        write!(out, "{}", table.budgets())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{}", table.text())?;
+    let deviations = table.deviations();
+    for deviation in &deviations {
+        writeln!(out, "{deviation}")?;
+    }
+    Ok(if deviations.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(6) })
+}

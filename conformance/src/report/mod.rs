@@ -1,0 +1,191 @@
+//! What a run leaves in its output folder, and what a person reads of it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use serde::Serialize;
+
+use crate::cost::Table;
+use crate::judge::{facts, machine_of, reported};
+use crate::lab::{Run, Stage};
+use crate::suite::{Conclusion, Summary};
+use crate::verdict::Verdict;
+
+/// `results.json`.
+#[derive(Debug, Serialize)]
+struct Results<'a> {
+    suite: &'a str,
+    seed: u64,
+    stage: &'a str,
+    passed: usize,
+    failed: usize,
+    inconclusive: usize,
+    checks: Vec<Summary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<&'a Table>,
+}
+
+/// How many passed, failed and were inconclusive.
+pub fn tally(conclusions: &[Conclusion]) -> (usize, usize, usize) {
+    let count = |word: &str| conclusions.iter().filter(|it| it.verdict.word() == word).count();
+    (count("pass"), count("FAIL"), count("inconclusive"))
+}
+
+/// Writes every file of a run below `dir`.
+///
+/// # Errors
+/// A folder or file that cannot be written, by name.
+pub fn write(
+    dir: &Path,
+    stage: &Stage,
+    conclusions: &[Conclusion],
+    cost: Option<&Table>,
+) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let save = |name: &str, text: String| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let (passed, failed, inconclusive) = tally(conclusions);
+    let results = Results {
+        suite: env!("CARGO_PKG_VERSION"),
+        seed: stage.seed,
+        stage: "in process, virtual time",
+        passed,
+        failed,
+        inconclusive,
+        checks: conclusions.iter().map(Conclusion::summary).collect(),
+        cost,
+    };
+    save("results.json", serde_json::to_string_pretty(&results)? + "\n")?;
+    save("junit.xml", junit(conclusions)?)?;
+    save("summary.md", markdown(stage, conclusions, cost))?;
+    save("ledger.jsonl", ledger(conclusions))
+}
+
+/// The ledgers of all cases, one after the other, each behind a line that names it.
+fn ledger(conclusions: &[Conclusion]) -> String {
+    let mut out = String::new();
+    for conclusion in conclusions {
+        for outcome in &conclusion.outcomes {
+            let head = serde_json::json!({ "check": conclusion.entry.id, "case": outcome.case });
+            let _ = writeln!(out, "{head}");
+            for record in &outcome.run.ledger {
+                let _ = writeln!(out, "{}", record.to_line());
+            }
+        }
+    }
+    out
+}
+
+fn junit(conclusions: &[Conclusion]) -> anyhow::Result<String> {
+    let mut report = Report::new("conformance");
+    let mut suite = TestSuite::new("catalogue");
+    for conclusion in conclusions {
+        let status = match &conclusion.verdict {
+            Verdict::Pass => TestCaseStatus::success(),
+            Verdict::Fail(why) => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                status.set_message(why.as_str());
+                status
+            }
+            Verdict::Inconclusive(why) => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(why.as_str());
+                status
+            }
+        };
+        let mut case = TestCase::new(conclusion.entry.id.as_str(), status);
+        case.set_classname(conclusion.entry.surface.as_str());
+        suite.add_test_case(case);
+    }
+    report.add_test_suite(suite);
+    report.to_string().context("the JUnit report cannot be written")
+}
+
+fn markdown(stage: &Stage, conclusions: &[Conclusion], cost: Option<&Table>) -> String {
+    let (passed, failed, inconclusive) = tally(conclusions);
+    let mut out = format!(
+        "# Conformance\n\n{passed} passed, {failed} failed, {inconclusive} inconclusive; seed {}, in process, virtual time.\n\n",
+        stage.seed
+    );
+    out.push_str("| check | verdict | cases | title |\n| --- | --- | --- | --- |\n");
+    for conclusion in conclusions {
+        let entry = conclusion.entry;
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            entry.id,
+            conclusion.verdict.word(),
+            conclusion.outcomes.len(),
+            entry.title
+        );
+    }
+    if let Some(cost) = cost {
+        let _ = write!(out, "\n## Calls per node and sync\n\n{}", cost.markdown());
+    }
+    let bad: Vec<&Conclusion> =
+        conclusions.iter().filter(|it| it.verdict.reason().is_some()).collect();
+    if !bad.is_empty() {
+        out.push_str("\n## What did not pass\n\n");
+        for conclusion in bad {
+            let _ = writeln!(out, "- **{}** {}", conclusion.entry.id, conclusion.verdict);
+        }
+    }
+    out
+}
+
+/// The table that a terminal shows.
+pub fn table(conclusions: &[Conclusion], times: bool) -> String {
+    let mut out = String::new();
+    for conclusion in conclusions {
+        let entry = conclusion.entry;
+        let took =
+            if times { format!("{:>6} ms  ", conclusion.took.as_millis()) } else { String::new() };
+        let _ = writeln!(
+            out,
+            "{:<14} {:<12} {:>3} cases  {took}{}",
+            entry.id,
+            conclusion.verdict.word(),
+            conclusion.outcomes.len(),
+            entry.title
+        );
+    }
+    out
+}
+
+/// One line per node: what its machine is, beside what the node says.
+pub fn truth(run: &Run) -> Vec<String> {
+    let nodes = sim::world::objects::GroupResource::core("nodes");
+    let mut lines = Vec::new();
+    for node in run.end.cluster.all(&nodes) {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default();
+        let seen = facts(node);
+        let truth = match machine_of(&run.end, name) {
+            None => "no machine".to_owned(),
+            Some((vcenter, id, machine)) => {
+                let state = machine.connection.as_str();
+                let addresses = reported(machine);
+                format!("{vcenter}/{id} {} {state} {addresses:?}", machine.power.as_str())
+            }
+        };
+        let ips: Vec<&str> = seen.ips().collect();
+        lines.push(format!(
+            "{name}: truth {truth}; seen Ready={} taints={:?} addresses={ips:?}",
+            seen.ready, seen.taints
+        ));
+        if lines.len() == 12 {
+            lines.push("…".to_owned());
+            break;
+        }
+    }
+    lines
+}
+
+/// Seconds with one digit.
+pub fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

@@ -1,0 +1,163 @@
+//! A scenario: a world to begin with, what happens in it and when, and how long it lasts.
+//!
+//! Scenarios are values. Checks build them in Rust, files hold them as YAML, sweeps and property
+//! tests change them and shrink them; all run the same.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sim::faults::Rule;
+use sim::world::{Command, Topology};
+
+/// A scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// The world it begins with.
+    #[serde(default)]
+    pub topology: Topology,
+    /// How the provider is set up.
+    #[serde(default)]
+    pub provider: ProviderSetup,
+    /// What happens, in order of time. The provider starts at zero unless a step says otherwise.
+    #[serde(default)]
+    pub timeline: Vec<Step>,
+    /// How long it lasts.
+    #[serde(with = "sim::world::duration")]
+    pub horizon: Duration,
+}
+
+/// Something that happens at a point in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// When, after the beginning.
+    #[serde(with = "sim::world::duration")]
+    pub at: Duration,
+    /// What.
+    #[serde(rename = "do")]
+    pub act: Act,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Act {
+    /// Something in the world.
+    World(Command),
+    /// A fault rule is added.
+    Fault(Rule),
+    /// Every fault rule is removed.
+    Heal,
+    /// A new phase begins; the ledger carries its name.
+    Phase(String),
+    /// A replica starts.
+    Start(usize),
+    /// A replica is told to stop, as by SIGTERM.
+    Stop(usize),
+    /// A replica dies, as by SIGKILL.
+    Crash(usize),
+    /// The Secret with the provider's credentials gets another password.
+    Secret {
+        /// The Secret, in `kube-system`.
+        name: String,
+        /// The password, the same for every vCenter.
+        password: String,
+    },
+}
+
+/// How the provider is set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct ProviderSetup {
+    /// Replicas, each a process of its own. More than one elect a leader.
+    pub replicas: usize,
+    /// Whether replica 0 and its fellows start by themselves at time zero.
+    pub start: bool,
+    /// Whether zones are configured.
+    pub zones: bool,
+    /// Whether a leader is elected; always, with several replicas.
+    pub leader_election: bool,
+    /// Workers of the node controller.
+    pub workers: usize,
+    /// Requests per second to the cluster, per controller.
+    pub kube_qps: u32,
+    /// Lines added to the `nodes:` section of the configuration.
+    pub nodes: Vec<(String, String)>,
+    /// IP families, in order of priority; `ipv4` if empty.
+    pub families: Vec<String>,
+    /// A Secret in `kube-system` that holds the credentials; they stand in the configuration otherwise.
+    pub secret: Option<String>,
+}
+
+impl Default for ProviderSetup {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            start: true,
+            zones: true,
+            leader_election: false,
+            workers: 1,
+            kube_qps: 20,
+            nodes: Vec::new(),
+            families: Vec::new(),
+            secret: None,
+        }
+    }
+}
+
+impl Scenario {
+    /// A scenario in which nothing happens but what the provider does.
+    pub fn new(name: impl Into<String>, topology: Topology, horizon: Duration) -> Self {
+        Self {
+            name: name.into(),
+            topology,
+            provider: ProviderSetup::default(),
+            timeline: Vec::new(),
+            horizon,
+        }
+    }
+
+    /// With something that happens at `at`.
+    #[must_use]
+    pub fn at(mut self, at: Duration, act: impl Into<Act>) -> Self {
+        self.timeline.push(Step { at, act: act.into() });
+        self.timeline.sort_by_key(|step| step.at);
+        self
+    }
+
+    /// With a rule in force from the beginning.
+    #[must_use]
+    pub fn fault(self, rule: Rule) -> Self {
+        self.at(Duration::ZERO, Act::Fault(rule))
+    }
+
+    /// With another set-up of the provider.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut ProviderSetup)) -> Self {
+        change(&mut self.provider);
+        self
+    }
+
+    /// The ids of all rules that the timeline adds.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.timeline.iter().filter_map(|step| match &step.act {
+            Act::Fault(rule) => Some(rule.id.as_str()),
+            _ => None,
+        })
+    }
+}
+
+impl From<Command> for Act {
+    fn from(command: Command) -> Self {
+        Self::World(command)
+    }
+}
+
+impl From<Rule> for Act {
+    fn from(rule: Rule) -> Self {
+        Self::Fault(rule)
+    }
+}

@@ -1,0 +1,363 @@
+//! The client against a scripted service: bytes out, meaning in, and what happens when calls fail.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::future::join_all;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+
+use crate::{
+    Backoff, CallErrorKind, Chain, Credential, Endpoint, FaultKind, FilterSpec, FixedCredential,
+    MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter, from_service,
+};
+
+/// What the script answers to one request.
+#[derive(Clone)]
+enum Answer {
+    /// Content of the response element.
+    Soap(&'static str),
+    /// A fault by class.
+    Fault(&'static str),
+    /// Status and body as they are.
+    Raw(u16, &'static str),
+    /// Nothing, ever.
+    Silence,
+}
+
+const CONTENT: &str = "<returnval><rootFolder type=\"Folder\">group-d1</rootFolder>\
+    <propertyCollector type=\"PropertyCollector\">propertyCollector</propertyCollector>\
+    <viewManager type=\"ViewManager\">ViewManager</viewManager>\
+    <about><version>8.0.3</version><instanceUuid>I-1</instanceUuid></about>\
+    <sessionManager type=\"SessionManager\">SessionManager</sessionManager>\
+    <searchIndex type=\"SearchIndex\">SearchIndex</searchIndex></returnval>";
+
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let script = Self::default();
+        script.then(answers);
+        script
+    }
+
+    fn then(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.answers.lock().unwrap().extend(answers);
+    }
+
+    /// A script that begins with a login.
+    fn logged_in(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let script = Self::new([Answer::Soap(CONTENT), Answer::Soap("<returnval/>")]);
+        script.then(answers);
+        script
+    }
+
+    fn transport(&self) -> Transport {
+        let script = self.clone();
+        from_service(tower::service_fn(move |request: Request<Full<Bytes>>| {
+            let script = script.clone();
+            async move { Ok::<_, Infallible>(script.serve(request).await) }
+        }))
+    }
+
+    async fn serve(&self, request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        let mut seen = format!("{} {}\n", parts.method, parts.uri);
+        for (name, value) in &parts.headers {
+            seen.push_str(&format!("{name}: {}\n", value.to_str().unwrap()));
+        }
+        let inner = body
+            .split("<soapenv:Body>")
+            .nth(1)
+            .map(|b| b.trim_end_matches("</soapenv:Body></soapenv:Envelope>"));
+        seen.push_str(inner.unwrap_or(&body));
+        self.requests.lock().unwrap().push(seen);
+        let operation =
+            inner.and_then(|b| b[1..].split([' ', '>']).next()).unwrap_or_default().to_owned();
+        // Requests of one moment arrive before the first of them is answered.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let next = self.answers.lock().unwrap().pop_front();
+        let (status, text) = match next {
+            None => panic!("nothing scripted for {operation} {}", parts.uri),
+            Some(Answer::Silence) => std::future::pending().await,
+            Some(Answer::Raw(status, text)) => (status, text.to_owned()),
+            Some(Answer::Soap(content)) => (
+                200,
+                format!(
+                    "<e:Envelope xmlns:e=\"urn:e\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"><e:Body>\
+                 <{operation}Response xmlns=\"urn:vim25\">{content}</{operation}Response></e:Body></e:Envelope>"
+                ),
+            ),
+            Some(Answer::Fault(class)) => (
+                500,
+                format!(
+                    "<e:Envelope xmlns:e=\"urn:e\" xmlns:i=\"http://www.w3.org/2001/XMLSchema-instance\"><e:Body><e:Fault>\
+                 <faultcode>ServerFaultCode</faultcode><faultstring>said so</faultstring><detail>\
+                 <RuntimeFaultFault i:type=\"{class}\"><name>a.b</name></RuntimeFaultFault></detail></e:Fault></e:Body></e:Envelope>"
+                ),
+            ),
+        };
+        let cookie = "vmware_soap_session=\"abc\"; Path=/; HttpOnly; Secure;";
+        Response::builder()
+            .status(status)
+            .header("set-cookie", cookie)
+            .body(Full::new(Bytes::from(text)))
+            .unwrap()
+    }
+
+    fn client(&self) -> Vcenter {
+        let endpoint = Endpoint { name: "vc".into(), host: "fd00::1".into(), port: 443 };
+        let credential = Credential::new("ccm@vsphere.local", "hunter2&<");
+        let source = Arc::new(FixedCredential(credential));
+        Vcenter::new(&endpoint, self.transport(), source, Settings::default())
+    }
+
+    /// First words of the requests so far.
+    fn operations(&self) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        let first = |seen: &String| {
+            let last = seen.lines().last().unwrap_or_default().to_owned();
+            match last.strip_prefix('<') {
+                Some(rest) => rest.split([' ', '>']).next().unwrap_or_default().to_owned(),
+                None => seen.lines().next().unwrap_or_default().to_owned(),
+            }
+        };
+        requests.iter().map(first).collect()
+    }
+}
+
+fn vm(id: &str) -> MoRef {
+    MoRef::new("VirtualMachine", id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_these_bytes() {
+    let reference = "<returnval type=\"ListView\">view-1</returnval>";
+    let script = Script::logged_in([
+        Answer::Soap(""),
+        Answer::Soap(""),
+        Answer::Soap("<returnval><token>t&amp;1</token></returnval>"),
+        Answer::Soap(""),
+        Answer::Soap(""),
+        Answer::Soap(reference),
+        Answer::Soap(""),
+        Answer::Soap(reference),
+        Answer::Soap(""),
+        Answer::Raw(200, "{\"value\":\"rest-1\"}"),
+        Answer::Raw(200, "{\"value\":null}"),
+        Answer::Raw(200, "{\"value\":{\"name\":\"a\",\"category_id\":\"c\"}}"),
+        Answer::Raw(200, "{\"value\":{\"name\":\"k8s-zone\"}}"),
+        Answer::Soap(""),
+        Answer::Raw(200, ""),
+    ]);
+    let client = script.client();
+    let session = client.session().await.unwrap();
+    client.find_all_by_uuid("42301ab2-c3d4-e5f6-0000-000000000001").await.unwrap();
+    client.find_all_by_dns_name("node-1").await.unwrap();
+    client
+        .retrieve(&FilterSpec::ancestors(vec![MoRef::new("HostSystem", "host-1")]))
+        .await
+        .unwrap();
+    client.current_time().await.unwrap();
+    let view = client.create_list_view(&session, &[vm("vm-1"), vm("vm-2")]).await.unwrap();
+    client.modify_list_view(&session, &view, &[vm("vm-3")], &[vm("vm-1")]).await.unwrap();
+    let paths = ["config.uuid", "config.extraConfig[\"guestinfo.metadata\"]"];
+    client
+        .create_filter(&session, &FilterSpec::of_view(&view, "VirtualMachine", &paths))
+        .await
+        .unwrap();
+    client.wait_for_updates(&session, "v1", Duration::from_secs(60)).await.unwrap();
+    client.tags_on_objects(&[vm("vm-1")]).await.unwrap();
+    let tag = client.tag(&TagId("urn:tag".into())).await.unwrap();
+    client.category(&tag.category).await.unwrap();
+    client.close().await;
+    insta::assert_snapshot!(script.requests.lock().unwrap().join("\n\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_are_read_whole() {
+    let script = Script::logged_in([Answer::Soap(
+        "<returnval><version>v2</version><truncated>true</truncated>\
+         <filterSet><filter type=\"PropertyFilter\">f</filter>\
+         <objectSet><kind>enter</kind><obj type=\"VirtualMachine\">vm-1</obj>\
+         <changeSet><name>runtime.powerState</name><op>assign</op><val xsi:type=\"VirtualMachinePowerState\">poweredOn</val></changeSet>\
+         <changeSet><name>guest.net</name><op>assign</op></changeSet>\
+         <missingSet><path>config.uuid</path><fault><fault xsi:type=\"NoPermission\"/><localizedMessage>no</localizedMessage></fault></missingSet>\
+         </objectSet><objectSet><kind>leave</kind><obj type=\"VirtualMachine\">vm-2</obj></objectSet></filterSet></returnval>",
+    )]);
+    let client = script.client();
+    let session = client.session().await.unwrap();
+    let set = client.wait_for_updates(&session, "", Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!((set.version.as_str(), set.truncated), ("v2", true));
+    assert_eq!(set.updates[0].kind, UpdateKind::Enter);
+    assert_eq!(set.updates[0].changes[0].value.as_ref().unwrap().text, "poweredOn");
+    assert_eq!(set.updates[0].changes[1].value, None, "became unset");
+    assert_eq!(set.updates[0].missing[0].1.kind, FaultKind::NoPermission);
+    assert_eq!((set.updates[1].kind, &set.updates[1].object), (UpdateKind::Leave, &vm("vm-2")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_apart() {
+    for (name, answer, want, retry) in [
+        (
+            "fault by type",
+            Answer::Fault("ManagedObjectNotFound"),
+            "fault ManagedObjectNotFound: said so",
+            Retry::Never,
+        ),
+        (
+            "unknown property",
+            Answer::Fault("InvalidProperty"),
+            "fault InvalidProperty for \"a.b\": said so",
+            Retry::Never,
+        ),
+        ("unknown fault", Answer::Fault("Strange"), "fault Strange: said so", Retry::WithBackoff),
+        ("proxy", Answer::Raw(503, "no healthy upstream"), "HTTP status 503", Retry::WithBackoff),
+        (
+            "proxy with 500",
+            Answer::Raw(500, "<html><body>oops"),
+            "HTTP status 500",
+            Retry::WithBackoff,
+        ),
+        (
+            "cut",
+            Answer::Raw(200, "<e:Envelope xmlns:e='e'><e:Body>"),
+            "malformed answer: the document ends before its root element does",
+            Retry::WithBackoff,
+        ),
+        (
+            "bomb",
+            Answer::Raw(200, "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>"),
+            "malformed answer: document type declarations are not allowed in SOAP",
+            Retry::WithBackoff,
+        ),
+        (
+            "another answer",
+            Answer::Raw(200, "<E><Body><LoginResponse/></Body></E>"),
+            "malformed answer: LoginResponse in answer to FindAllByUuid",
+            Retry::WithBackoff,
+        ),
+        ("silence", Answer::Silence, "no complete answer within 30s", Retry::WithBackoff),
+    ] {
+        let script = Script::logged_in([answer]);
+        let err = script.client().find_all_by_uuid("x").await.unwrap_err();
+        let shown = Chain(&err).to_string();
+        assert_eq!(shown, format!("FindAllByUuid at vc failed: {want}"), "{name}");
+        assert_eq!(err.retry(), retry, "{name}");
+        assert!(!format!("{err:?}").contains("hunter2"), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_session_is_replaced_once_for_all_who_notice() {
+    let script = Script::logged_in([Answer::Soap("")]);
+    let client = script.client();
+    client.find_all_by_uuid("x").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    script.then([
+        Answer::Fault("NotAuthenticated"),
+        Answer::Fault("NotAuthenticated"),
+        Answer::Fault("NotAuthenticated"),
+        Answer::Soap(CONTENT),
+        Answer::Soap("<returnval/>"),
+        Answer::Soap(""),
+        Answer::Soap(""),
+        Answer::Soap(""),
+    ]);
+    let results = join_all((0..3).map(|_| client.find_all_by_uuid("x"))).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let n_logins = script.operations().iter().filter(|o| *o == "Login").count();
+    assert_eq!(n_logins, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_logs_in_again_only_once() {
+    let script = Script::logged_in([Answer::Soap("")]);
+    let client = script.client();
+    client.find_all_by_uuid("x").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    script.then([
+        Answer::Fault("NotAuthenticated"),
+        Answer::Soap(CONTENT),
+        Answer::Soap("<returnval/>"),
+        Answer::Fault("NotAuthenticated"),
+    ]);
+    let err = client.find_all_by_uuid("x").await.unwrap_err();
+    assert_eq!(err.fault(), Some(&FaultKind::NotAuthenticated));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_credential_is_left_alone_for_a_while() {
+    let script = Script::new([Answer::Soap(CONTENT), Answer::Fault("InvalidLogin")]);
+    let client = script.client();
+    let err = client.session().await.unwrap_err();
+    assert_eq!(err.fault(), Some(&FaultKind::InvalidLogin));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let err = client.session().await.unwrap_err();
+    assert!(matches!(err.kind, CallErrorKind::Locked(_)), "{err:?}");
+    assert_eq!(script.operations(), ["RetrieveServiceContent", "Login"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_vcenter_gets_no_credential() {
+    let script = Script::logged_in([Answer::Soap("")]);
+    let client = script.client();
+    client.current_time().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let other: &str = Box::leak(CONTENT.replace("I-1", "I-2").into_boxed_str());
+    script.then([Answer::Fault("NotAuthenticated"), Answer::Soap(other)]);
+    let err = client.current_time().await.unwrap_err();
+    assert!(matches!(err.kind, CallErrorKind::OtherInstance(_)), "{err:?}");
+    assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vapi_session_is_replaced_once() {
+    let denied = "{\"type\":\"com.vmware.vapi.std.errors.unauthenticated\",\"value\":{\"messages\":[{\"id\":\"x\"}]}}";
+    let script =
+        Script::new([Answer::Raw(200, "{\"value\":\"one\"}"), Answer::Raw(200, "{\"value\":[]}")]);
+    let client = script.client();
+    client.tags_on_objects(&[vm("vm-1")]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    script.then([
+        Answer::Raw(401, denied),
+        Answer::Raw(200, "{\"value\":\"two\"}"),
+        Answer::Raw(200, "{\"value\":[{\"object_id\":{\"type\":\"VirtualMachine\",\"id\":\"vm-1\"},\"tag_ids\":[\"t\"]}]}"),
+    ]);
+    let tags = client.tags_on_objects(&[vm("vm-1")]).await.unwrap();
+    assert_eq!(tags[&vm("vm-1")], [TagId("t".into())]);
+}
+
+#[test]
+fn credentials_are_not_shown() {
+    let credential = Credential::new("secret-user", "hunter2");
+    let shown = format!("{credential:?} {:?}", FixedCredential(credential.clone()));
+    assert!(!shown.contains("hunter2") && !shown.contains("secret-user"), "{shown}");
+    let _ = Backoff::new(Duration::ZERO, Duration::ZERO, crate::Jitter::new(0, ""));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_answer_makes_the_client_panic(status in 100u16..600, body in ".{0,120}", tags in "[<>/a-zA-Z:=\" ]{0,80}") {
+        let leaked: &'static str = Box::leak(format!("{body}{tags}").into_boxed_str());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let script = Script::logged_in([Answer::Raw(status.max(200), leaked)]);
+            let _ = script.client().find_all_by_uuid("x").await;
+            let script = Script::new([Answer::Raw(200, "{\"value\":\"one\"}"), Answer::Raw(status.max(200), leaked)]);
+            script.then([Answer::Raw(500, ""), Answer::Raw(500, "")]);
+            let _ = script.client().tags_on_objects(&[vm("vm-1")]).await;
+        });
+    }
+}
