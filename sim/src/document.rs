@@ -91,7 +91,9 @@ pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
     serde_path_to_error::deserialize(value.clone()).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
-        wrong(&value, if path == "." { "" } else { &path }, &message)
+        // A key of a map that is not known has no name yet.
+        let path = path.trim_end_matches('?').trim_end_matches('.');
+        wrong(&value, path, &message)
     })
 }
 
