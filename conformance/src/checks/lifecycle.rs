@@ -4,7 +4,9 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 
-use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, world, world_with};
+use super::build::{
+    GRACE, SETTLED, T_LIFE, T_MONITOR, forget_reference, machine, s, world, world_with,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::lab::Run;
@@ -318,6 +320,7 @@ fn hung_query() -> Case {
         .at(SETTLED, Command::StopKubelet(machine(1)))
         .at(s(100), hang)
         .at(s(100), Act::Crash(0))
+        .at(s(100), forget_reference(1))
         .at(s(101), Act::Start(0));
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));

@@ -48,6 +48,10 @@ fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / 20)
 }
 
+/// Where windows begin, whatever the fleet: after it has settled, and shortly after an address pass,
+/// so that the next one does not fall into windows shorter than a period.
+const BEGIN: Duration = s(310);
+
 fn world(n: u32, horizon: Duration) -> Scenario {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(n), horizon);
     // Kubelets that report nothing keep the counts those of the provider alone.
@@ -77,7 +81,7 @@ pub const PHASES: &[Phase] = &[
         name: "steady",
         what: "one address sync period of 5 min, nothing changed",
         scenario: |n| {
-            let begin = settled(n);
+            let begin = BEGIN;
             world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
         },
         formula: "10·N SOAP + 10·N REST",
@@ -88,7 +92,7 @@ pub const PHASES: &[Phase] = &[
         name: "not-ready",
         what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
         scenario: |n| {
-            let begin = settled(n);
+            let begin = BEGIN;
             let mut scenario = world(n, begin + s(140));
             for k in 1..=NOT_READY {
                 scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
@@ -103,7 +107,7 @@ pub const PHASES: &[Phase] = &[
         name: "delete",
         what: "one machine deleted, until its node is and half a minute longer",
         scenario: |n| {
-            let begin = settled(n);
+            let begin = BEGIN;
             world(n, begin + s(90))
                 .at(begin, Act::Phase("delete".into()))
                 .at(begin, Command::DeleteMachine(machine(7)))
@@ -116,7 +120,7 @@ pub const PHASES: &[Phase] = &[
         name: "change",
         what: "1 % of the machines change address at once",
         scenario: |n| {
-            let begin = settled(n);
+            let begin = BEGIN;
             let mut scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
             for k in 1..=(n / 100).max(1) {
                 let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
@@ -138,7 +142,7 @@ pub const PHASES: &[Phase] = &[
         name: "session-lost",
         what: "every session ends at once, until the view is back and a minute longer",
         scenario: |n| {
-            let begin = settled(n);
+            let begin = BEGIN;
             world(n, begin + s(60))
                 .at(begin, Act::Phase("session-lost".into()))
                 .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })

@@ -44,8 +44,7 @@ fn a_run_leaves_its_files_and_two_processes_agree() {
     let dir = tempfile::tempdir().unwrap();
     let ledger = |name: &str| {
         let out = dir.path().join(name);
-        let output =
-            conformance(&["run", "NODE-0", "--seed", "7", "--out", out.to_str().unwrap()]);
+        let output = conformance(&["run", "NODE-0", "--seed", "7", "--out", out.to_str().unwrap()]);
         assert!(output.status.success(), "{}", text(&output.stdout));
         for file in ["results.json", "junit.xml", "summary.md"] {
             assert!(out.join(file).exists(), "{file}");

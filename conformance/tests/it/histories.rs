@@ -104,7 +104,8 @@ fn steps(n: usize, happening: &Happening) -> Vec<Act> {
 
 /// Churn, then calm: faults healed, the vCenter up, machines connected and reporting.
 fn scenario(history: &[(u8, Happening)]) -> Scenario {
-    let mut scenario = Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO);
+    let mut scenario =
+        Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO);
     let mut at = Duration::from_secs(20);
     for (n, (pause, happening)) in history.iter().enumerate() {
         at += Duration::from_secs(u64::from(*pause));
@@ -113,9 +114,7 @@ fn scenario(history: &[(u8, Happening)]) -> Scenario {
         }
     }
     let calm = at + Duration::from_secs(30);
-    scenario = scenario
-        .at(calm, Act::Heal)
-        .at(calm, Command::StartVCenter { vcenter: None });
+    scenario = scenario.at(calm, Act::Heal).at(calm, Command::StartVCenter { vcenter: None });
     for machine in 1..=MACHINES {
         scenario = scenario.at(calm, Command::Connect(named(machine)));
         // A guest that was silenced reports again; one that is off does not mind.

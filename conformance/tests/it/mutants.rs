@@ -14,10 +14,8 @@ fn every_mutant_is_killed_by_its_check() {
     for (mutant, id) in KILLS {
         let check = all.iter().find(|check| check.id == *id).expect("the check exists");
         let stage = Stage { mutant: Some(*mutant), ..Stage::default() };
-        let killed = check
-            .cases
-            .iter()
-            .any(|case| matches!(case.run(&stage).verdict, Verdict::Fail(_)));
+        let killed =
+            check.cases.iter().any(|case| matches!(case.run(&stage).verdict, Verdict::Fail(_)));
         if !killed {
             survivors.push(format!("{mutant:?} survives {id}"));
         }

@@ -14,7 +14,8 @@ fn normalised(record: &Record) -> String {
     let target = record.target.name.as_deref().unwrap_or_default();
     let status = record.ended.as_ref().and_then(|ended| ended.status);
     let status = status.map_or("open".to_owned(), |status| status.to_string());
-    let name = if record.op == "create events" { target.split('.').next().unwrap_or("") } else { target };
+    let name =
+        if record.op == "create events" { target.split('.').next().unwrap_or("") } else { target };
     format!("{phase:<9} {:<8} {:<50} {name:<10} {status}", record.server, record.op)
 }
 

@@ -103,9 +103,39 @@ async fn resolve(shared: &Shared, index: VcenterIndex, batch: &Batch) -> Result<
     if by_pages {
         by_inventory(shared, index, batch, &mut left).await?;
     }
+    search_each(shared, index, batch, &left).await
+}
+
+/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody;
+/// two failures in a row, or nothing but failures, are the vCenter's.
+async fn search_each(
+    shared: &Shared,
+    index: VcenterIndex,
+    batch: &Batch,
+    left: &BTreeSet<&String>,
+) -> Result<(), CallError> {
+    let mut failed: Vec<(&String, CallError)> = Vec::new();
+    let mut any_found = false;
+    let mut before_failed = false;
     for name in left {
-        let outcome = by_search(shared, index, &batch[name]).await?;
-        answer(shared, index, name, &batch[name], outcome);
+        match by_search(shared, index, &batch[*name]).await {
+            Ok(outcome) => {
+                answer(shared, index, name, &batch[*name], outcome);
+                (any_found, before_failed) = (true, false);
+            }
+            Err(err) if before_failed => return Err(err),
+            Err(err) => {
+                failed.push((name, err));
+                before_failed = true;
+            }
+        }
+    }
+    if !any_found && let Some((_, err)) = failed.pop() {
+        return Err(err);
+    }
+    for (name, err) in failed {
+        tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+        answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
     }
     Ok(())
 }
