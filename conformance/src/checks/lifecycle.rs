@@ -140,6 +140,7 @@ pub(super) fn checks() -> Vec<Check> {
                 })
             })],
         ),
+        Check::new("LIFE-015", [replaced_meanwhile()]),
         Check::new("LIFE-016", [hung_query()]),
     ]
 }
@@ -309,6 +310,43 @@ fn deletion_fails() -> Case {
             format!("the node was deleted at {deleted:?}; two deletions were refused")
         })
         .and(|| Verdict::of(told, || "no Warning DeletingNodeFailed event".to_owned()))
+    })
+}
+
+/// The deletion is on its way while the Node is deleted by hand and registers anew.
+fn replaced_meanwhile() -> Case {
+    let slow = Rule::new("slow", [Action::Delay(s(10))])
+        .on(Face::Cluster)
+        .op(["delete nodes"])
+        .named(name(1))
+        .first(1);
+    let successor = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name(1), "labels": {"example.com/generation": "second"}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let nodes = || sim::world::objects::GroupResource::core("nodes");
+    let delete = sim::world::objects::Command::delete(sim::world::objects::Key::node(name(1)));
+    let create = sim::world::objects::Command::create(nodes(), "", successor);
+    // NotReady at 110 s; the deletion is under way a moment later.
+    let scenario = world(12, s(300))
+        .at(s(0), slow)
+        .at(SETTLED, Command::DeleteMachine(machine(1)))
+        .at(s(119), Command::Cluster(delete))
+        .at(s(119), Command::Cluster(create));
+    Case::new(scenario, |run| {
+        let deletion = run.calls().find(|call| call.op == "delete nodes");
+        match deletion.map(|call| (call.t, call.ended.as_ref().map(|ended| ended.at))) {
+            Some((from, Some(to))) if from.since_start() < s(119) && to.since_start() > s(119) => {}
+            other => {
+                return Verdict::Inconclusive(format!("the deletion was not under way: {other:?}"));
+            }
+        }
+        let survives = run
+            .node_object(&name(1))
+            .is_some_and(|node| node["metadata"]["labels"]["example.com/generation"] == "second");
+        Verdict::of(survives, || "the new Node was deleted for its predecessor".to_owned())
     })
 }
 

@@ -33,9 +33,12 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 /// Sessions that the provider may have open at once for reasons beyond its reach: one per replica,
 /// and one for every login whose answer it never got and every replica that was killed.
 fn excused(run: &Run, until: Time) -> usize {
+    let opens = |op: &str| {
+        matches!(op, "Login" | "RetrieveServiceContent" | "cis.session.create" | "CloneSession")
+    };
     let lost = run
         .calls()
-        .filter(|call| call.is_vcenter_call() && call.t <= until)
+        .filter(|call| call.is_vcenter_call() && call.t <= until && opens(&call.op))
         .filter(|call| {
             call.was_faulted() || call.ended.as_ref().is_none_or(|ended| ended.broken.is_some())
         })
