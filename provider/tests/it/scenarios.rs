@@ -208,6 +208,30 @@ async fn addresses_follow_the_guest_and_survive_its_silence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_could_not_be_read_is_kept_and_asked_for_again() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    let before = lab.cluster.node("node-001").unwrap();
+    lab.vcenter.tear_guests(true);
+    lab.vcenter.edit("vm-1", |vm| vm.address = Some("10.0.0.99".to_owned()));
+    lab.vcenter.end_session();
+    sleep(310 * SECOND).await;
+    assert_eq!(lab.cluster.node("node-001").unwrap()["status"], before["status"]);
+    lab.vcenter.take_calls();
+    sleep(300 * SECOND).await;
+    let n_reads = lab.vcenter.take_calls()["RetrievePropertiesEx"];
+    assert!((3..=5).contains(&n_reads), "{n_reads} reads for three machines in five minutes");
+    // Nobody tells that the guest can be read again.
+    lab.vcenter.tear_guests(false);
+    sleep(100 * SECOND).await;
+    assert_eq!(internal_ip(&lab.cluster.node("node-001").unwrap()), "10.0.0.99");
+    lab.vcenter.take_calls();
+    sleep(300 * SECOND).await;
+    assert_eq!(lab.vcenter.take_calls().get("RetrievePropertiesEx"), None);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_is_off_taints_its_node_until_it_is_ready() {
     let lab = lab(3, PLAIN);
     sleep(10 * SECOND).await;

@@ -37,6 +37,8 @@ struct State {
     delivered: BTreeMap<String, u64>,
     calls: Vec<String>,
     zone_tags: bool,
+    /// Properties of guests cannot be read.
+    guests_torn: bool,
     /// Operations that answer with this fault, so many times.
     faults: BTreeMap<&'static str, (&'static str, u32)>,
     black_hole: bool,
@@ -103,6 +105,11 @@ impl Vcenter {
 
     pub(crate) fn hide(&self, id: &str) {
         self.change(|state| state.hidden.insert(id.to_owned()));
+    }
+
+    /// Guest properties are named as missing from now on, or can be read again; nobody is told of the latter.
+    pub(crate) fn tear_guests(&self, torn: bool) {
+        self.change(|state| state.guests_torn = torn);
     }
 
     /// Ends the session as an administrator or a restart would.
@@ -315,9 +322,9 @@ impl Vcenter {
                     }
                     let _ = write!(
                         objects,
-                        "<objects><obj type=\"VirtualMachine\">{}</obj><propSet><name>config.uuid</name>\
-                         <val>{}</val></propSet></objects>",
-                        start.text, vm.uuid
+                        "<objects><obj type=\"VirtualMachine\">{}</obj>{}</objects>",
+                        start.text,
+                        properties(vm, "propSet", state.guests_torn)
                     );
                 }
             }
@@ -434,7 +441,7 @@ fn updates(state: &mut State) -> String {
         let _ = write!(
             out,
             "<objectSet><kind>{kind}</kind><obj type=\"VirtualMachine\">{id}</obj>{}</objectSet>",
-            properties(vm)
+            properties(vm, "changeSet", state.guests_torn)
         );
     }
     let left: Vec<String> =
@@ -449,10 +456,17 @@ fn updates(state: &mut State) -> String {
     out
 }
 
-fn properties(vm: &Vm) -> String {
+fn properties(vm: &Vm, element: &str, guests_torn: bool) -> String {
     let mut out = String::new();
     let mut set = |name: &str, val: &str| {
-        let _ = write!(out, "<changeSet><name>{name}</name><op>assign</op>{val}</changeSet>");
+        if guests_torn && name.starts_with("guest.") {
+            let _ = write!(
+                out,
+                "<missingSet><path>{name}</path><fault><fault xsi:type=\"SystemError\"/></fault></missingSet>"
+            );
+            return;
+        }
+        let _ = write!(out, "<{element}><name>{name}</name><op>assign</op>{val}</{element}>");
     };
     set("config.uuid", &format!("<val>{}</val>", vm.uuid));
     set("runtime.powerState", &format!("<val>{}</val>", vm.power));

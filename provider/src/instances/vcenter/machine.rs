@@ -1,6 +1,8 @@
 //! One virtual machine as the property collector delivers it.
 
-use provider_vcenter::{MoRef, PropertyChange, xml::Element};
+use std::collections::BTreeSet;
+
+use provider_vcenter::{Fault, FaultKind, MoRef, PropertyChange, xml::Element};
 
 use crate::{
     instances::{Guest, Nic, Placement},
@@ -26,6 +28,14 @@ pub(super) const PATHS: &[&str] = &[
     "config.extraConfig[\"guestinfo.metadata\"]",
     "config.extraConfig[\"guestinfo.metadata.encoding\"]",
 ];
+
+const EXTRA_CONFIG: &str = "config.extraConfig";
+/// What addresses are made of.
+pub(super) const ADDRESS_PATHS: &[&str] = &["guest.", EXTRA_CONFIG];
+/// What zones are made of.
+pub(super) const PLACEMENT_PATHS: &[&str] = &["runtime.host", "resourcePool", "parent"];
+/// What the instance type is made of.
+pub(super) const SIZE_PATHS: &[&str] = &["summary.config."];
 
 /// Power state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,22 +63,55 @@ pub(super) struct Machine {
     pub pool: Option<MoRef>,
     pub parent: Option<MoRef>,
     pub vapp: Option<MoRef>,
+    /// Paths that could not be read at the last look. Their fields hold what was known before, if anything was.
+    pub unread: BTreeSet<&'static str>,
 }
 
 impl Machine {
-    /// A machine that just began to match, with everything that was asked.
-    pub(super) fn entering(changes: &[PropertyChange], before: Option<&Machine>) -> Self {
-        let mut machine =
-            Self { present: true, uuid: before.and_then(|m| m.uuid), ..Self::default() };
-        machine.apply(changes);
+    /// A machine as one complete read shows it: what is neither there nor unreadable is unset.
+    pub(super) fn entering(
+        changes: &[PropertyChange],
+        missing: &[(String, Fault)],
+        before: Option<&Machine>,
+    ) -> Self {
+        let mut machine = before.cloned().unwrap_or_default();
+        machine.present = true;
+        machine.apply(changes, missing);
+        for path in PATHS {
+            if !machine.unread.contains(path) && !changes.iter().any(|c| c.name == *path) {
+                machine.set(path, None);
+            }
+        }
         machine
     }
 
-    /// Takes over changed properties.
-    pub(super) fn apply(&mut self, changes: &[PropertyChange]) {
+    /// Takes over changed properties, and notes those that could not be read: such a one is not unset.
+    pub(super) fn apply(&mut self, changes: &[PropertyChange], missing: &[(String, Fault)]) {
         for change in changes {
+            self.unread.remove(change.name.as_str());
             self.set(&change.name, change.value.as_ref());
         }
+        for (path, fault) in missing {
+            let of_it = |asked: &&&str| {
+                asked.strip_prefix(path.as_str()).is_some_and(|rest| {
+                    rest.is_empty() || rest.starts_with('.') || rest.starts_with('[')
+                })
+            };
+            for asked in PATHS.iter().filter(of_it) {
+                // Reading what the guest was told may need a privilege of its own; without it nothing is missed.
+                if asked.starts_with(EXTRA_CONFIG) && fault.kind == FaultKind::NoPermission {
+                    self.set(asked, None);
+                } else {
+                    self.unread.insert(asked);
+                }
+            }
+        }
+    }
+
+    /// The first path below one of these that could not be read.
+    pub(super) fn unread_of(&self, prefixes: &[&str]) -> Option<&'static str> {
+        let is_of = |path: &&&str| prefixes.iter().any(|prefix| path.starts_with(prefix));
+        self.unread.iter().find(is_of).copied()
     }
 
     fn set(&mut self, path: &str, value: Option<&Element>) {
@@ -165,11 +208,43 @@ mod tests {
     #[test]
     fn an_unset_uuid_keeps_the_known_one() {
         let uuid = "<val>42301AB2-c3d4-e5f6-0000-000000000001</val>";
-        let mut machine = Machine::entering(&[change("config.uuid", uuid)], None);
+        let mut machine = Machine::entering(&[change("config.uuid", uuid)], &[], None);
         let known = machine.uuid;
         assert!(known.is_some());
-        machine.apply(&[PropertyChange { name: "config.uuid".into(), value: None }]);
+        machine.apply(&[PropertyChange { name: "config.uuid".into(), value: None }], &[]);
         assert_eq!(machine.uuid, known);
+    }
+
+    #[test]
+    fn a_property_that_cannot_be_read_is_not_unset() {
+        let missing = |path: &str, kind: FaultKind| {
+            vec![(path.to_owned(), Fault { kind, message: String::new() })]
+        };
+        let system_error = || FaultKind::SystemError;
+        let on = change("runtime.powerState", "<val>poweredOn</val>");
+        let named = change("guest.hostName", "<val>n1</val>");
+        let whole = Machine::entering(&[on.clone(), named.clone()], &[], None);
+        assert!(whole.unread.is_empty());
+
+        // Entering again without the guest: the name stays, and is known to be old; what is not there is unset.
+        let half = Machine::entering(
+            std::slice::from_ref(&named),
+            &missing("runtime", system_error()),
+            Some(&whole),
+        );
+        assert_eq!((half.power, half.guest.host_name.as_deref()), (Some(Power::On), Some("n1")));
+        assert_eq!(half.unread_of(PLACEMENT_PATHS), Some("runtime.host"));
+        assert_eq!(half.unread_of(ADDRESS_PATHS), None);
+        let mut other = Machine::entering(&[on], &missing("guest", system_error()), Some(&whole));
+        assert_eq!(other.guest.host_name.as_deref(), Some("n1"));
+        assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.hostName"));
+        // A value that comes is known again, one by one.
+        other.apply(&[named], &[]);
+        assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.ipAddress"));
+        // A login that may not see guestinfo sees a machine without it.
+        let refused =
+            missing("config.extraConfig[\"guestinfo.metadata\"]", FaultKind::NoPermission);
+        assert!(Machine::entering(&[], &refused, Some(&whole)).unread.is_empty());
     }
 
     #[test]
@@ -178,7 +253,7 @@ mod tests {
             <ipAddress>fe80::1</ipAddress><macAddress>00:50</macAddress><deviceConfigId>4000</deviceConfigId>\
             <ipConfig><ipAddress><ipAddress>10.0.0.5</ipAddress><prefixLength>24</prefixLength></ipAddress></ipConfig>\
             </GuestNicInfo><GuestNicInfo><deviceConfigId>-1</deviceConfigId></GuestNicInfo></val>";
-        let machine = Machine::entering(&[change("guest.net", nics)], None);
+        let machine = Machine::entering(&[change("guest.net", nics)], &[], None);
         assert_eq!(machine.guest.nics.len(), 2);
         let first = &machine.guest.nics[0];
         assert_eq!(first.addresses, ["10.0.0.5", "fe80::1"]);

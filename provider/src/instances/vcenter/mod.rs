@@ -1,7 +1,7 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
 //! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches, [`view`] keeps them in one list
-//! view with one filter and waits for changes, [`zone_reader`] reads tags when somebody needs a zone. They share
+//! view with one filter and waits for changes ([`reread`] asks again for what could not be read), [`zone_reader`] reads tags when somebody needs a zone. They share
 //! [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`proof`] asks anew before a
 //! machine is called gone.
 
@@ -9,6 +9,7 @@ mod census;
 mod join;
 mod machine;
 mod proof;
+mod reread;
 mod state;
 mod view;
 mod zone_reader;
@@ -24,7 +25,7 @@ use provider_vcenter::Vcenter;
 use tokio::{sync::Notify, time::Instant};
 
 use self::{
-    machine::{Machine, Power},
+    machine::{ADDRESS_PATHS, Machine, PLACEMENT_PATHS, Power, SIZE_PATHS},
     state::{Effects, Link, State},
 };
 use super::{Family, Instances, Selection, ZoneCategories, ZoneWanted, addresses, instance_type};
@@ -235,7 +236,13 @@ impl Shared {
         let (link, machine) = Self::linked(state, name)?;
         let (link, machine) = (link.clone(), machine.clone());
         let active = self.policy.active;
-        let mut addresses = if machine.tools_stopped {
+        let unread = |prefixes: &[&str]| {
+            let path = machine.unread_of(prefixes)?;
+            Some(Unknown::Incomplete(format!("the vCenter cannot read {path} of its machine")))
+        };
+        let mut addresses = if let Some(why) = unread(ADDRESS_PATHS) {
+            Err(why)
+        } else if machine.tools_stopped {
             Err(Unknown::Incomplete("VMware Tools are not running in the guest".to_owned()))
         } else {
             addresses::select(
@@ -271,6 +278,11 @@ impl Shared {
             _ => Ok(None),
         };
         let zone = if self.policy.zones.is_none() { Ok(None) } else { zone };
+        // Half a placement would miss the tags of its other half, and what is written with the zone stays.
+        let zone = match (unread(PLACEMENT_PATHS).or_else(|| unread(SIZE_PATHS)), wanted) {
+            (Some(why), ZoneWanted::Yes) => Err(why),
+            _ => zone,
+        };
         let instance_type = machine.guest_id.as_deref().map(|guest_id| {
             let (n_cpus, memory) = (machine.n_cpus.unwrap_or(0), machine.memory_mib.unwrap_or(0));
             instance_type::instance_type(guest_id, n_cpus, memory)
@@ -360,6 +372,11 @@ impl Instances for VcenterInstances {
                 }
                 return Lookup::Unknown(Unknown::NotSeen);
             };
+            if machine.unread.contains("runtime.powerState") && !mutant!(active, ShutdownOnUnknown)
+            {
+                let why = "the vCenter cannot read the power state of its machine";
+                return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
+            }
             match machine.power {
                 Some(power) if state.vcenters[link.vcenter].fresh => {
                     Lookup::Found(power != Power::On)

@@ -11,7 +11,12 @@ use provider_vcenter::{
     UpdateSet,
 };
 
-use super::{Shared, machine::Machine, machine::PATHS, state::VcenterIndex};
+use super::{
+    Shared,
+    machine::{Machine, PATHS},
+    reread::Reread,
+    state::VcenterIndex,
+};
 use crate::mutant::mutant;
 
 /// References per `ModifyListView`.
@@ -24,6 +29,8 @@ struct Built {
     session: Session,
     view: MoRef,
     filter: MoRef,
+    /// What the filter asks of every machine.
+    paths: Vec<&'static str>,
 }
 
 /// Serves the view for ever.
@@ -100,11 +107,11 @@ async fn build(
         }
         Err(err) => return Err(err),
     };
-    let filter = loop {
+    let (filter, paths) = loop {
         let paths: Vec<&str> = PATHS.iter().copied().filter(|p| !refused.contains(*p)).collect();
         let spec = FilterSpec::of_view(&view, "VirtualMachine", &paths);
         match client.create_filter(&session, &spec).await {
-            Ok(filter) => break filter,
+            Ok(filter) => break (filter, paths),
             Err(err) => match err.fault() {
                 Some(FaultKind::InvalidProperty(path))
                     if PATHS.contains(&path.as_str()) && refused.insert(path.clone()) =>
@@ -115,7 +122,7 @@ async fn build(
             },
         }
     };
-    Ok(Built { session, view, filter })
+    Ok(Built { session, view, filter, paths })
 }
 
 async fn add(
@@ -158,7 +165,9 @@ async fn watch(
     let mut truncated = false;
     let mut entered: Option<BTreeSet<MoRef>> = Some(BTreeSet::new());
     let mut failures = 0;
+    let mut reread = Reread::new(shared, index, &built.paths);
     loop {
+        reread.plan();
         // The first delivery is there at once or not at all; nothing may block before the picture is whole, nor
         // before it is known whether the view outlived a failure.
         let is_settled = entered.is_none() && failures == 0;
@@ -175,6 +184,10 @@ async fn watch(
                         if let Err(err) = adjust(shared, index, built).await {
                             break Err(err);
                         }
+                    }
+                    () = reread.due() => {
+                        reread.run().await;
+                        reread.plan();
                     }
                 }
             }
@@ -288,10 +301,12 @@ fn deliver(
                 entered.insert(update.object.clone());
             }
             let change = |before: Option<&Machine>| match update.kind {
-                UpdateKind::Enter => Some(Machine::entering(&update.changes, before)),
+                UpdateKind::Enter => {
+                    Some(Machine::entering(&update.changes, &update.missing, before))
+                }
                 UpdateKind::Modify => before.map(|before| {
                     let mut machine = before.clone();
-                    machine.apply(&update.changes);
+                    machine.apply(&update.changes, &update.missing);
                     machine
                 }),
                 UpdateKind::Leave => {
