@@ -93,7 +93,9 @@ pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
                     && !call.op.contains("leases")
             });
             row.writes.insert(n, writes.count() as u64);
-            row.upstream.1.insert(n, (phase.upstream)(n));
+            if let Some(upstream) = phase.upstream {
+                row.upstream.1.insert(n, upstream(n));
+            }
             row.allowed.insert(n, (phase.allowed)(n));
         }
     }
@@ -154,7 +156,7 @@ impl Table {
         );
         for row in &self.rows {
             let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);
-            let up = |n: u32| row.upstream.1.get(&n).copied().unwrap_or(0);
+            let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
                 "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>9} {:>9} {:>9}   {}",
@@ -179,7 +181,7 @@ impl Table {
         );
         for row in &self.rows {
             let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);
-            let up = |n: u32| row.upstream.1.get(&n).copied().unwrap_or(0);
+            let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
                 "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
