@@ -9,27 +9,27 @@ use tower::ServiceExt;
 
 use crate::xml::Node;
 
-pub const COLLECTOR: (&str, &str) = ("PropertyCollector", "propertyCollector");
-pub const VIEWS: (&str, &str) = ("ViewManager", "ViewManager");
-pub const SEARCH: (&str, &str) = ("SearchIndex", "SearchIndex");
-pub const SESSIONS: (&str, &str) = ("SessionManager", "SessionManager");
+pub(crate) const COLLECTOR: (&str, &str) = ("PropertyCollector", "propertyCollector");
+pub(crate) const VIEWS: (&str, &str) = ("ViewManager", "ViewManager");
+pub(crate) const SEARCH: (&str, &str) = ("SearchIndex", "SearchIndex");
+pub(crate) const SESSIONS: (&str, &str) = ("SessionManager", "SessionManager");
 
 /// Three zones and so many machines, none of them a node.
-pub fn machines(n: u32) -> Sim {
+pub(crate) fn machines(n: u32) -> Sim {
     Sim::builder().topology(Topology::zones(3).machines(n).nodes(Nodes::Count(0))).start()
 }
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: http::HeaderMap,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The payload of a SOAP answer: `…Response` or `Fault`.
-    pub fn payload(&self) -> Node {
+    pub(crate) fn payload(&self) -> Node {
         let envelope = Node::parse(&self.body)
             .unwrap_or_else(|error| panic!("not well-formed, {error}: {}", self.body));
         assert_eq!(envelope.name, "soapenv:Envelope", "{}", self.body);
@@ -39,7 +39,7 @@ impl Answer {
     }
 
     /// The class of the fault, if it is one.
-    pub fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<String> {
         let payload = self.payload();
         if payload.name != "soapenv:Fault" {
             assert_eq!(self.status, 200, "{}", self.body);
@@ -56,48 +56,48 @@ impl Answer {
     }
 
     /// The payload of an answer that is no fault.
-    pub fn ok(&self) -> Node {
+    pub(crate) fn ok(&self) -> Node {
         assert_eq!(self.fault(), None, "{}", self.body);
         self.payload()
     }
 
     /// What it returns, if it returns something.
-    pub fn returned(&self) -> Option<Node> {
+    pub(crate) fn returned(&self) -> Option<Node> {
         self.ok().child("returnval").cloned()
     }
 
     /// The reference that it returns.
-    pub fn reference(&self) -> (String, String) {
+    pub(crate) fn reference(&self) -> (String, String) {
         let returned = self.returned().unwrap_or_else(|| panic!("nothing returned: {}", self.body));
         (returned.attribute("type").expect("a reference has a type").to_owned(), returned.text)
     }
 
-    pub fn header(&self, name: header::HeaderName) -> &str {
+    pub(crate) fn header(&self, name: header::HeaderName) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 }
 
 /// A client with its cookie. Clones share the session and nothing else.
 #[derive(Clone)]
-pub struct Client {
-    pub service: Service,
-    pub cookie: Option<String>,
+pub(crate) struct Client {
+    pub(crate) service: Service,
+    pub(crate) cookie: Option<String>,
 }
 
 impl Client {
     /// A client of `vc0`, not logged in.
-    pub fn new(sim: &Sim) -> Self {
+    pub(crate) fn new(sim: &Sim) -> Self {
         Self { service: sim.vcenter("vc0").expect("vc0 is there").service(""), cookie: None }
     }
 
     /// A client of `vc0`, logged in as the administrator.
-    pub async fn logged_in(sim: &Sim) -> Self {
+    pub(crate) async fn logged_in(sim: &Sim) -> Self {
         let mut client = Self::new(sim);
         client.login(sim).await;
         client
     }
 
-    pub async fn login(&mut self, sim: &Sim) {
+    pub(crate) async fn login(&mut self, sim: &Sim) {
         let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator is there");
         let arguments = format!(
             "<userName>{ADMINISTRATOR}</userName><password>{}</password>",
@@ -107,7 +107,7 @@ impl Client {
     }
 
     /// Sends anything.
-    pub async fn send(&mut self, request: Request<Full<Bytes>>) -> Answer {
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Answer {
         let response = self.service.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("a whole body").to_bytes();
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// Sends an envelope.
-    pub async fn post(&mut self, envelope: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn post(&mut self, envelope: impl Into<Bytes>) -> Answer {
         let mut request = Request::builder()
             .method(Method::POST)
             .uri("/sdk")
@@ -134,12 +134,17 @@ impl Client {
     }
 
     /// Calls an operation.
-    pub async fn call(&mut self, operation: &str, this: (&str, &str), arguments: &str) -> Answer {
+    pub(crate) async fn call(
+        &mut self,
+        operation: &str,
+        this: (&str, &str),
+        arguments: &str,
+    ) -> Answer {
         self.post(envelope(operation, this, arguments)).await
     }
 
     /// Calls REST.
-    pub async fn rest(
+    pub(crate) async fn rest(
         &mut self,
         method: Method,
         path: &str,
@@ -154,19 +159,19 @@ impl Client {
     }
 
     /// The reference of a machine.
-    pub async fn machine(&mut self, name: &str) -> String {
+    pub(crate) async fn machine(&mut self, name: &str) -> String {
         let path = format!("<inventoryPath>DC0/vm/{name}</inventoryPath>");
         self.call("FindByInventoryPath", SEARCH, &path).await.reference().1
     }
 
     /// A property of an object.
-    pub async fn fetch(&mut self, this: (&str, &str), path: &str) -> Option<Node> {
+    pub(crate) async fn fetch(&mut self, this: (&str, &str), path: &str) -> Option<Node> {
         self.call("Fetch", this, &format!("<prop>{path}</prop>")).await.returned()
     }
 }
 
 /// An envelope as simple clients write it.
-pub fn envelope(operation: &str, (kind, id): (&str, &str), arguments: &str) -> String {
+pub(crate) fn envelope(operation: &str, (kind, id): (&str, &str), arguments: &str) -> String {
     format!(
         "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
          xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"><soapenv:Body>\
@@ -176,18 +181,18 @@ pub fn envelope(operation: &str, (kind, id): (&str, &str), arguments: &str) -> S
 }
 
 /// `<propSet>` of a type and paths.
-pub fn props(kind: &str, paths: &[&str]) -> String {
+pub(crate) fn props(kind: &str, paths: &[&str]) -> String {
     let paths: String = paths.iter().map(|path| format!("<pathSet>{path}</pathSet>")).collect();
     format!("<propSet><type>{kind}</type>{paths}</propSet>")
 }
 
 /// `<objectSet>` of an object alone.
-pub fn object(kind: &str, id: &str) -> String {
+pub(crate) fn object(kind: &str, id: &str) -> String {
     format!("<objectSet><obj type=\"{kind}\">{id}</obj></objectSet>")
 }
 
 /// `<objectSet>` of the members of a view.
-pub fn members(kind: &str, view: &str) -> String {
+pub(crate) fn members(kind: &str, view: &str) -> String {
     format!(
         "<objectSet><obj type=\"{kind}\">{view}</obj><skip>true</skip>\
          <selectSet xsi:type=\"TraversalSpec\"><type>{kind}</type><path>view</path>\

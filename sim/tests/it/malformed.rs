@@ -196,6 +196,10 @@ async fn bad_json_is_an_invalid_argument() {
     let sim = Sim::builder().start();
     let mut client = Client::new(&sim);
     let session = crate::snapshots::rest_login(&sim, &mut client).await;
+    let wrong = [("vmware-api-session-id", session.as_str()), ("content-type", "text/xml")];
+    let path = "/api/cis/tagging/category";
+    let answer = client.rest(Method::POST, path, &wrong, "<category/>").await;
+    assert_eq!(answer.status, 415, "{}", answer.body);
     let headers =
         [("vmware-api-session-id", session.as_str()), ("content-type", "application/json")];
     for (name, body) in [

@@ -31,7 +31,7 @@ fn basic(sim: &Sim) -> String {
 }
 
 /// A vAPI session.
-pub async fn rest_login(sim: &Sim, client: &mut Client) -> String {
+pub(crate) async fn rest_login(sim: &Sim, client: &mut Client) -> String {
     let basic = basic(sim);
     let headers = [("authorization", basic.as_str()), ("vmware-use-header-authn", "true")];
     let answer = client.rest(Method::POST, "/api/session", &headers, "").await;
@@ -242,7 +242,7 @@ async fn rest_in_both_dialects() {
         ("rest", "/rest/com/vmware/cis/session", "/rest/com/vmware/cis/tagging", "~action"),
         ("api", "/api/session", "/api/cis/tagging", "action"),
     ] {
-        let mut shot = |name: &str, answer: &Answer| {
+        let shot = |name: &str, answer: &Answer| {
             insta::assert_snapshot!(format!("{dialect}_{name}"), bytes(answer));
         };
         let headers = [("authorization", basic.as_str())];

@@ -5,16 +5,16 @@ use quick_xml::reader::Reader;
 
 /// An element. Prefixes are part of its name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Node {
-    pub name: String,
-    pub attributes: Vec<(String, String)>,
-    pub text: String,
-    pub children: Vec<Node>,
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) attributes: Vec<(String, String)>,
+    pub(crate) text: String,
+    pub(crate) children: Vec<Node>,
 }
 
 impl Node {
     /// Reads a document; anything that is not well-formed fails.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::from_str(text);
         let mut stack = vec![Node::default()];
         loop {
@@ -67,21 +67,21 @@ impl Node {
     }
 
     /// The first child of this name.
-    pub fn child(&self, name: &str) -> Option<&Node> {
+    pub(crate) fn child(&self, name: &str) -> Option<&Node> {
         self.children.iter().find(|child| child.name == name)
     }
 
     /// The children of this name.
-    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Node> {
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Node> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
     /// The text of the first child of this name; empty if there is none.
-    pub fn text_of(&self, name: &str) -> &str {
+    pub(crate) fn text_of(&self, name: &str) -> &str {
         self.child(name).map_or("", |child| &child.text)
     }
 
-    pub fn attribute(&self, name: &str) -> Option<&str> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
