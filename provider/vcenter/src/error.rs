@@ -115,6 +115,11 @@ impl CallError {
         }
     }
 
+    /// Whether no answer came in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.kind, CallErrorKind::TimedOut(_))
+    }
+
     /// Whether the server says positively that the object does not exist (any more).
     pub fn is_object_gone(&self) -> bool {
         matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(_)))

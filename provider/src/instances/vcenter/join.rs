@@ -13,12 +13,10 @@ use tokio::time::Instant;
 
 use super::{
     Shared,
+    search::{Hanging, one_of},
     state::{JoinRequest, Outcome, VcenterIndex},
 };
-use crate::{
-    model::{MachineId, parse_uuid},
-    mutant::mutant,
-};
+use crate::model::{MachineId, parse_uuid};
 
 /// Up to this many joins are searched one by one without a thought.
 const FEW: usize = 3;
@@ -34,30 +32,43 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/join", backend.client.name()));
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
+    let mut hanging = Hanging::new(shared, index);
     loop {
-        backend.join.notified().await;
-        tokio::time::sleep(shared.tuning.join_window).await;
-        let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
-        if batch.is_empty() {
-            continue;
-        }
-        match resolve(shared, index, &batch).await {
-            Ok(()) => {
+        let result = tokio::select! {
+            // What was asked first is answered first.
+            biased;
+            result = hanging.next(), if !hanging.is_empty() => result,
+            () = backend.join.notified() => {
+                tokio::time::sleep(shared.tuning.join_window).await;
+                let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
+                if batch.is_empty() {
+                    continue;
+                }
+                let result = resolve(shared, index, &batch, &mut hanging).await;
+                if let Err(err) = &result {
+                    let text = Chain(err).to_string();
+                    for (name, request) in &batch {
+                        answer(shared, index, name, request, Outcome::Failed(text.clone()));
+                    }
+                }
+                result
+            }
+        };
+        match result {
+            Ok(()) if hanging.is_empty() => {
                 backoff.reset();
                 shared.lock().vcenters[index].troubled = false;
             }
+            Ok(()) => {}
             Err(err) => {
-                tracing::warn!(error = %Chain(&err), n_nodes = batch.len(), "machines not looked up");
+                tracing::warn!(error = %Chain(&err), "machines not looked up");
                 shared.lock().vcenters[index].troubled = true;
-                let text = Chain(&err).to_string();
-                for (name, request) in &batch {
-                    answer(shared, index, name, request, Outcome::Failed(text.clone()));
-                }
                 let pause = backoff.fail();
                 let pause = match err.retry() {
                     Retry::After(wait) => wait.min(Duration::from_secs(60)),
                     _ => pause,
                 };
+                let text = Chain(&err).to_string();
                 fail_fast(shared, index, &text, pause).await;
             }
         }
@@ -81,7 +92,7 @@ async fn fail_fast(shared: &Shared, index: VcenterIndex, why: &str, pause: Durat
     backend.join.notify_one();
 }
 
-fn answer(
+pub(super) fn answer(
     shared: &Shared,
     index: VcenterIndex,
     name: &str,
@@ -93,9 +104,20 @@ fn answer(
     });
 }
 
-async fn resolve(shared: &Shared, index: VcenterIndex, batch: &Batch) -> Result<(), CallError> {
+async fn resolve(
+    shared: &Shared,
+    index: VcenterIndex,
+    batch: &Batch,
+    hanging: &mut Hanging<'_>,
+) -> Result<(), CallError> {
     let mut left: BTreeSet<&String> = batch.keys().collect();
-    by_reference(shared, index, batch, &mut left).await?;
+    match by_reference(shared, index, batch, &mut left).await {
+        // One machine that hangs holds up the read of all; the searches show which one it is.
+        Err(err) if err.is_timeout() => {
+            tracing::warn!(error = %Chain(&err), "references not read");
+        }
+        other => other?,
+    }
     let n_by_uuid = left.iter().filter(|name| batch[**name].name.is_none()).count();
     let inventory_size = shared.lock().vcenters[index].inventory_size;
     let pages_cost = inventory_size.map(|n| n.div_ceil(PAGE) + PAGED_OVERHEAD);
@@ -103,39 +125,8 @@ async fn resolve(shared: &Shared, index: VcenterIndex, batch: &Batch) -> Result<
     if by_pages {
         by_inventory(shared, index, batch, &mut left).await?;
     }
-    search_each(shared, index, batch, &left).await
-}
-
-/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody;
-/// two failures in a row, or nothing but failures, are the vCenter's.
-async fn search_each(
-    shared: &Shared,
-    index: VcenterIndex,
-    batch: &Batch,
-    left: &BTreeSet<&String>,
-) -> Result<(), CallError> {
-    let mut failed: Vec<(&String, CallError)> = Vec::new();
-    let mut any_found = false;
-    let mut before_failed = false;
     for name in left {
-        match by_search(shared, index, &batch[*name]).await {
-            Ok(outcome) => {
-                answer(shared, index, name, &batch[*name], outcome);
-                (any_found, before_failed) = (true, false);
-            }
-            Err(err) if before_failed => return Err(err),
-            Err(err) => {
-                failed.push((name, err));
-                before_failed = true;
-            }
-        }
-    }
-    if !any_found && let Some((_, err)) = failed.pop() {
-        return Err(err);
-    }
-    for (name, err) in failed {
-        tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
-        answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
+        hanging.search(name, &batch[name]).await?;
     }
     Ok(())
 }
@@ -240,43 +231,4 @@ async fn by_inventory(
         answer(shared, index, name, request, outcome);
     }
     Ok(())
-}
-
-async fn by_search(
-    shared: &Shared,
-    index: VcenterIndex,
-    request: &JoinRequest,
-) -> Result<Outcome, CallError> {
-    let client = &shared.vcenters[index].client;
-    for uuid in &request.candidates {
-        let machines = client.find_all_by_uuid(&uuid.hyphenated().to_string()).await?;
-        if !machines.is_empty() {
-            return Ok(one_of(shared, *uuid, &machines));
-        }
-    }
-    let Some(name) = &request.name else { return Ok(Outcome::Absent) };
-    match client.find_all_by_dns_name(name).await?.as_slice() {
-        [] => Ok(Outcome::Absent),
-        [machine] => {
-            let spec =
-                FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![machine.clone()]);
-            let objects = client.retrieve(&spec).await?;
-            let uuid = objects.first().and_then(|o| o.text("config.uuid")).and_then(parse_uuid);
-            Ok(match uuid {
-                Some(uuid) => Outcome::Hit(machine.clone(), uuid),
-                None => Outcome::Failed("the machine of that name has no UUID yet".to_owned()),
-            })
-        }
-        several => Ok(Outcome::Ambiguous(format!("{} machines report its name", several.len()))),
-    }
-}
-
-fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
-    match machines {
-        [machine] => Outcome::Hit(machine.clone(), uuid),
-        [first, ..] if mutant!(shared.policy.active, GuessDuplicates) => {
-            Outcome::Hit(first.clone(), uuid)
-        }
-        several => Outcome::Ambiguous(format!("{} machines have the UUID {uuid}", several.len())),
-    }
 }

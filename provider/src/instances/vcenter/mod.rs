@@ -1,6 +1,6 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
-//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches, [`view`] keeps them in one list
+//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches (or one by one: [`search`]), [`view`] keeps them in one list
 //! view with one filter and waits for changes ([`reread`] asks again for what could not be read), [`zone_reader`] reads tags when somebody needs a zone. They share
 //! [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`proof`] asks anew before a
 //! machine is called gone.
@@ -10,6 +10,7 @@ mod join;
 mod machine;
 mod proof;
 mod reread;
+mod search;
 mod state;
 mod view;
 mod zone_reader;

@@ -1,0 +1,141 @@
+//! Searches for one machine each, none of which holds up the others.
+//!
+//! A vCenter may take very long over one machine while it answers for all others at once. So a search that is not
+//! answered soon goes on beside the next ones, and its failure is that node's alone, until several hang.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
+
+use super::{
+    Shared, join,
+    state::{JoinRequest, Outcome, VcenterIndex},
+};
+use crate::{
+    model::{MachineId, parse_uuid},
+    mutant::mutant,
+};
+
+/// A search that takes longer no longer holds up the next one.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// So many at a time: enough for a few bad machines, too few to burden a vCenter that hangs as a whole.
+const MAX_HANGING: usize = 8;
+/// So many nodes in a row whose searches failed late: that is the vCenter, not the machines.
+const TROUBLE: usize = 3;
+
+type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<Outcome, CallError>)>;
+
+/// Searches that are not answered yet, in one vCenter.
+pub(super) struct Hanging<'a> {
+    shared: &'a Shared,
+    index: VcenterIndex,
+    searches: FuturesUnordered<Search<'a>>,
+    /// Nodes whose searches failed since the last one that succeeded.
+    failed: BTreeSet<String>,
+}
+
+impl<'a> Hanging<'a> {
+    pub(super) fn new(shared: &'a Shared, index: VcenterIndex) -> Self {
+        Self { shared, index, searches: FuturesUnordered::new(), failed: BTreeSet::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.searches.is_empty()
+    }
+
+    /// Waits for one of them to end, and answers. Pending for ever when there is none.
+    ///
+    /// Cancel safe: a search stays until it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When so many have failed that the vCenter itself is in trouble.
+    pub(super) async fn next(&mut self) -> Result<(), CallError> {
+        let Some((name, request, result)) = self.searches.next().await else {
+            return std::future::pending().await;
+        };
+        let (outcome, trouble) = match result {
+            Ok(outcome) => {
+                self.failed.clear();
+                (outcome, Ok(()))
+            }
+            Err(err) => {
+                tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+                self.failed.insert(name.clone());
+                let outcome = Outcome::Failed(Chain(&err).to_string());
+                (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })
+            }
+        };
+        join::answer(self.shared, self.index, &name, &request, outcome);
+        trouble
+    }
+
+    /// Searches for one node's machine; returns when it is answered or has taken too long to wait for.
+    ///
+    /// # Errors
+    ///
+    /// As every call, when the search fails soon; nobody was answered then.
+    pub(super) async fn search(
+        &mut self,
+        name: &str,
+        request: &JoinRequest,
+    ) -> Result<(), CallError> {
+        while self.searches.len() >= MAX_HANGING {
+            self.next().await?;
+        }
+        let (shared, index) = (self.shared, self.index);
+        let (name, request) = (name.to_owned(), request.clone());
+        let mut search: Search<'a> = Box::pin(async move {
+            let result = by_search(shared, index, &request).await;
+            (name, request, result)
+        });
+        match tokio::time::timeout(PATIENCE, &mut search).await {
+            Ok((name, request, result)) => {
+                join::answer(shared, index, &name, &request, result?);
+                self.failed.clear();
+            }
+            Err(_) => self.searches.push(search),
+        }
+        Ok(())
+    }
+}
+
+async fn by_search(
+    shared: &Shared,
+    index: VcenterIndex,
+    request: &JoinRequest,
+) -> Result<Outcome, CallError> {
+    let client = &shared.vcenters[index].client;
+    for uuid in &request.candidates {
+        let machines = client.find_all_by_uuid(&uuid.hyphenated().to_string()).await?;
+        if !machines.is_empty() {
+            return Ok(one_of(shared, *uuid, &machines));
+        }
+    }
+    let Some(name) = &request.name else { return Ok(Outcome::Absent) };
+    match client.find_all_by_dns_name(name).await?.as_slice() {
+        [] => Ok(Outcome::Absent),
+        [machine] => {
+            let spec =
+                FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![machine.clone()]);
+            let objects = client.retrieve(&spec).await?;
+            let uuid = objects.first().and_then(|o| o.text("config.uuid")).and_then(parse_uuid);
+            Ok(match uuid {
+                Some(uuid) => Outcome::Hit(machine.clone(), uuid),
+                None => Outcome::Failed("the machine of that name has no UUID yet".to_owned()),
+            })
+        }
+        several => Ok(Outcome::Ambiguous(format!("{} machines report its name", several.len()))),
+    }
+}
+
+pub(super) fn one_of(shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
+    match machines {
+        [machine] => Outcome::Hit(machine.clone(), uuid),
+        [first, ..] if mutant!(shared.policy.active, GuessDuplicates) => {
+            Outcome::Hit(first.clone(), uuid)
+        }
+        several => Outcome::Ambiguous(format!("{} machines have the UUID {uuid}", several.len())),
+    }
+}
