@@ -41,7 +41,8 @@ impl Wrong {
     pub(crate) fn what(&self) -> String {
         let Self { key, value, problem, .. } = self;
         match (key.as_str(), value.as_str()) {
-            ("", _) => problem.clone(),
+            ("", "") => problem.clone(),
+            ("", value) => format!("{value}: {problem}"),
             (key, "") => format!("{key}: {problem}"),
             (key, value) => format!("{key}: {value}: {problem}"),
         }
@@ -91,7 +92,9 @@ pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
     serde_path_to_error::deserialize(value.clone()).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
-        wrong(&value, if path == "." { "" } else { &path }, &message)
+        // A key of a map that is not known has no name yet.
+        let path = path.trim_end_matches('?').trim_end_matches('.');
+        wrong(&value, path, &message)
     })
 }
 
@@ -148,11 +151,30 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
         return Wrong { key, value: String::new(), problem, remedy: "add it".to_owned() };
     }
     let value = lookup(document, path).map(short).unwrap_or_default();
-    let remedy = message
-        .split_once("expected ")
-        .map(|(_, expected)| format!("write {expected}"))
-        .unwrap_or_default();
-    Wrong { key: path.to_owned(), value, problem: message.to_owned(), remedy }
+    let misfit = message.starts_with("invalid type") || message.starts_with("invalid value");
+    let (problem, remedy) = match message.split_once("expected ") {
+        Some((_, "map with a single key")) => ("one key is expected".to_owned(), String::new()),
+        Some((_, expected)) if misfit && !value.is_empty() => {
+            ("does not fit".to_owned(), format!("write {}", plain(expected)))
+        }
+        Some((_, expected)) => (message.to_owned(), format!("write {}", plain(expected))),
+        None => (message.to_owned(), String::new()),
+    };
+    Wrong { key: path.to_owned(), value, problem, remedy }
+}
+
+/// A type as people call it.
+fn plain(expected: &str) -> &str {
+    match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
+        "i8" | "i16" | "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a text",
+        "a sequence" => "a list",
+        "a map" => "keys and values",
+        other => other,
+    }
 }
 
 /// The closest of the expected words, or all of them.
@@ -235,7 +257,7 @@ mod tests {
             (
                 "a wrong type",
                 "- id: a\n  priority: high\n  do: [reset]",
-                "[0].priority: \"high\": invalid type: string \"high\", expected i32 | write i32",
+                "[0].priority: \"high\": does not fit | write a whole number",
             ),
             (
                 "a rule that makes no sense",
@@ -245,7 +267,7 @@ mod tests {
             (
                 "no list",
                 "reset",
-                "a list of fault rules is expected | write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
+                "\"reset\": a list of fault rules is expected | write `- id: NAME`, `match: {…}`, `do: […]` for each rule",
             ),
         ] {
             assert_eq!(read(text), want, "{name}");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, Named, Nodes, Topology};
 
 use super::observe::name;
@@ -119,6 +120,14 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
         ]),
     }
     kinds
+}
+
+/// Takes what our provider remembers of a machine off its Node, as if another provider had initialized
+/// it. Other providers have no such annotation, and nothing changes.
+pub(super) fn forget_reference(n: u32) -> Command {
+    let annotations = serde_json::json!({"vsphere.cloud-provider/machine": null});
+    let patch = serde_json::json!({"metadata": {"annotations": annotations}});
+    Command::Cluster(objects::Command::patch(Key::node(name(n)), PatchKind::Merge, patch))
 }
 
 /// A rule for calls to vCenters that are about machines: searches and property reads.

@@ -8,7 +8,8 @@ use sim::world::objects::{self, GroupResource};
 use sim::world::{Command, Grant, Named, PROVIDER_USER};
 
 use super::build::{
-    GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, fault_kinds, machine, s, world,
+    GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, fault_kinds, forget_reference, machine, s,
+    world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -92,7 +93,11 @@ fn partial() -> Vec<Case> {
                 scenario = scenario.at(s(100), rule);
             }
             if cold {
-                scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
+                // Without a reference from before, the restarted provider has to search.
+                scenario = scenario
+                    .at(s(100), Act::Crash(0))
+                    .at(s(100), forget_reference(1))
+                    .at(s(101), Act::Start(0));
             }
             let rebuild = Command::ExpireSessions { vcenter: None, family: None };
             let scenario = scenario.at(s(130), rebuild);
@@ -130,6 +135,7 @@ fn heartbeats_and_a_miss() -> Case {
     let scenario = world(3, s(400))
         .at(SETTLED, Command::StopKubelet(machine(1)))
         .at(s(115), Act::Crash(0))
+        .at(s(115), forget_reference(1))
         .at(s(115), Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2))
         .at(s(116), Act::Start(0));
     Case::new(scenario, |run| survives(run, 3)).named("one lookup misses")

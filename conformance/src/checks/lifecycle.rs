@@ -4,7 +4,9 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 
-use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, world, world_with};
+use super::build::{
+    GRACE, SETTLED, T_LIFE, T_MONITOR, forget_reference, machine, s, world, world_with,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::lab::Run;
@@ -138,6 +140,7 @@ pub(super) fn checks() -> Vec<Check> {
                 })
             })],
         ),
+        Check::new("LIFE-015", [replaced_meanwhile()]),
         Check::new("LIFE-016", [hung_query()]),
     ]
 }
@@ -310,6 +313,43 @@ fn deletion_fails() -> Case {
     })
 }
 
+/// The deletion is on its way while the Node is deleted by hand and registers anew.
+fn replaced_meanwhile() -> Case {
+    let slow = Rule::new("slow", [Action::Delay(s(10))])
+        .on(Face::Cluster)
+        .op(["delete nodes"])
+        .named(name(1))
+        .first(1);
+    let successor = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name(1), "labels": {"example.com/generation": "second"}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    });
+    let nodes = || sim::world::objects::GroupResource::core("nodes");
+    let delete = sim::world::objects::Command::delete(sim::world::objects::Key::node(name(1)));
+    let create = sim::world::objects::Command::create(nodes(), "", successor);
+    // NotReady at 110 s; the deletion is under way a moment later.
+    let scenario = world(12, s(300))
+        .at(s(0), slow)
+        .at(SETTLED, Command::DeleteMachine(machine(1)))
+        .at(s(119), Command::Cluster(delete))
+        .at(s(119), Command::Cluster(create));
+    Case::new(scenario, |run| {
+        let deletion = run.calls().find(|call| call.op == "delete nodes");
+        match deletion.map(|call| (call.t, call.ended.as_ref().map(|ended| ended.at))) {
+            Some((from, Some(to))) if from.since_start() < s(119) && to.since_start() > s(119) => {}
+            other => {
+                return Verdict::Inconclusive(format!("the deletion was not under way: {other:?}"));
+            }
+        }
+        let survives = run
+            .node_object(&name(1))
+            .is_some_and(|node| node["metadata"]["labels"]["example.com/generation"] == "second");
+        Verdict::of(survives, || "the new Node was deleted for its predecessor".to_owned())
+    })
+}
+
 fn hung_query() -> Case {
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
     // In a large inventory nodes are searched for one by one.
@@ -318,6 +358,7 @@ fn hung_query() -> Case {
         .at(SETTLED, Command::StopKubelet(machine(1)))
         .at(s(100), hang)
         .at(s(100), Act::Crash(0))
+        .at(s(100), forget_reference(1))
         .at(s(101), Act::Start(0));
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));

@@ -68,10 +68,15 @@ struct Budgets {
     cluster_writes: BTreeMap<String, BTreeMap<u32, u64>>,
 }
 
-/// Measures every phase.
+/// Measures every phase for every fleet size.
 pub fn measure(stage: &Stage) -> Table {
+    measure_sizes(stage, &SIZES)
+}
+
+/// Measures every phase for these fleet sizes.
+pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
     let mut rows: Vec<Row> = PHASES.iter().map(Phase::empty_row).collect();
-    for n in SIZES {
+    for n in sizes.iter().copied() {
         for (phase, row) in PHASES.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);
             let run = run(&scenario, &Stage { light: true, ..stage.clone() });
@@ -88,7 +93,9 @@ pub fn measure(stage: &Stage) -> Table {
                     && !call.op.contains("leases")
             });
             row.writes.insert(n, writes.count() as u64);
-            row.upstream.1.insert(n, (phase.upstream)(n));
+            if let Some(upstream) = phase.upstream {
+                row.upstream.1.insert(n, upstream(n));
+            }
             row.allowed.insert(n, (phase.allowed)(n));
         }
     }
@@ -109,11 +116,15 @@ impl Table {
                 ("vcenterCalls", &row.calls, budgets.vcenter_calls.get(row.phase)),
                 ("clusterWrites", &row.writes, budgets.cluster_writes.get(row.phase)),
             ] {
-                if wanted != Some(seen) {
-                    found.push(format!(
-                        "budgets.yaml: {what}.{} is {wanted:?}, measured {seen:?}",
-                        row.phase
-                    ));
+                for (n, seen) in seen {
+                    let wanted = wanted.and_then(|wanted| wanted.get(n));
+                    if wanted != Some(seen) {
+                        let wanted = wanted.map_or("not there".to_owned(), u64::to_string);
+                        found.push(format!(
+                            "budgets.yaml: {what}.{}.{n} is {wanted}, measured {seen}",
+                            row.phase
+                        ));
+                    }
                 }
             }
             for (n, calls) in &row.calls {
@@ -145,7 +156,7 @@ impl Table {
         );
         for row in &self.rows {
             let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);
-            let up = |n: u32| row.upstream.1.get(&n).copied().unwrap_or(0);
+            let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
                 "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>9} {:>9} {:>9}   {}",
@@ -170,7 +181,7 @@ impl Table {
         );
         for row in &self.rows {
             let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);
-            let up = |n: u32| row.upstream.1.get(&n).copied().unwrap_or(0);
+            let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
                 "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",

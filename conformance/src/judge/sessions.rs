@@ -33,12 +33,21 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 /// Sessions that the provider may have open at once for reasons beyond its reach: one per replica,
 /// and one for every login whose answer it never got and every replica that was killed.
 fn excused(run: &Run, until: Time) -> usize {
+    let opens = |op: &str| {
+        matches!(op, "Login" | "RetrieveServiceContent" | "cis.session.create" | "CloneSession")
+    };
+    // A client that is told its session has ended opens another, though the old one lives on.
+    let lied_to = |call: &Record| {
+        let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
+        call.was_faulted() && matches!(fault, Some("NotAuthenticated" | "unauthenticated"))
+    };
+    let unanswered = |call: &Record| {
+        call.was_faulted() || call.ended.as_ref().is_none_or(|ended| ended.broken.is_some())
+    };
     let lost = run
         .calls()
         .filter(|call| call.is_vcenter_call() && call.t <= until)
-        .filter(|call| {
-            call.was_faulted() || call.ended.as_ref().is_none_or(|ended| ended.broken.is_some())
-        })
+        .filter(|call| lied_to(call) || (opens(&call.op) && unanswered(call)))
         .count();
     let killed = run
         .scenario

@@ -1,5 +1,7 @@
 //! A client of the admin port.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -9,6 +11,9 @@ use hyper_util::rt::TokioExecutor;
 use super::CliError;
 use super::args::Admin;
 use crate::admin::Complaint;
+
+/// A sim answers at once; a large ledger takes a moment.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Sends one request and returns the body of the answer.
 ///
@@ -41,7 +46,7 @@ pub(super) fn call(
         .enable_all()
         .build()
         .map_err(|error| CliError::failed(format!("no runtime: {error}"), "try again"))?;
-    let (status, body) = runtime.block_on(async {
+    let exchange = async {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let response = client.request(request).await.map_err(|error| {
             // The client's own words say less than their cause.
@@ -54,6 +59,10 @@ pub(super) fn call(
         let status = response.status();
         let body = response.into_body().collect().await.map_err(|error| unreachable(&error))?;
         Ok::<_, CliError>((status, body.to_bytes()))
+    };
+    let (status, body) = runtime.block_on(async {
+        let answer = tokio::time::timeout(PATIENCE, exchange).await;
+        answer.unwrap_or_else(|_| Err(unreachable(&"it is silent")))
     })?;
     let text = String::from_utf8_lossy(&body).into_owned();
     if status.is_success() {

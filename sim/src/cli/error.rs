@@ -83,7 +83,7 @@ impl From<ListenError> for CliError {
                 let inner = std::error::Error::source(source);
                 let inner = inner.map(|inner| format!(": {inner}")).unwrap_or_default();
                 Self::input(
-                    format!("{source}{inner}"),
+                    format!("--tls-san: {source}{inner}"),
                     "check --tls-san and the advertised names: host names and addresses only",
                 )
             }

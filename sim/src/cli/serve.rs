@@ -222,6 +222,12 @@ fn kubelets_of(topology: &Topology) -> Vec<Named> {
 }
 
 fn forget(path: &Path) -> Result<(), CliError> {
+    // Better now than when everything listens.
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
+        && let Err(error) = fs::read_dir(parent)
+    {
+        return Err(CliError::file("--env", path, &error));
+    }
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),

@@ -101,7 +101,7 @@ mod tests {
             (
                 "a wrong type",
                 format!("{head}spec: {{zones: three}}"),
-                "spec.zones: \"three\": invalid type: string \"three\", expected u32 | write u32",
+                "spec.zones: \"three\": does not fit | write a whole number from 0 on",
             ),
             (
                 "a negative seed",

@@ -1,8 +1,8 @@
 //! A request, taken apart once: route, query, credentials, body.
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, Method};
 use serde_json::Value;
 use sim_world::objects::{PatchKind, Status};
 
@@ -20,7 +20,6 @@ const BODY_TYPES: &str = "application/json, application/yaml";
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(super) route: Route,
-    pub(super) method: Method,
     pub(super) query: Query,
     /// The bearer token, if there is one.
     pub(super) token: Option<String>,
@@ -41,7 +40,6 @@ impl Request {
         });
         Self {
             route: Route::find(&parts.method, parts.uri.path(), &query),
-            method: parts.method.clone(),
             query,
             token,
             client: peer.client.clone(),

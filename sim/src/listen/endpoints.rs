@@ -1,6 +1,7 @@
 //! Where a listening sim is reached, and what a client needs to trust it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl Endpoint {
 }
 
 /// Every listener of a sim.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Endpoints {
     /// The vCenters by name.
     pub vcenters: BTreeMap<String, Endpoint>,
@@ -46,6 +47,17 @@ pub struct Endpoints {
     pub authority: Option<Arc<Authority>>,
     /// The bearer token of the cluster's administrator.
     pub(crate) cluster_token: String,
+}
+
+/// Addresses only: the rest is keys and tokens.
+impl fmt::Debug for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoints")
+            .field("vcenters", &self.vcenters)
+            .field("cluster", &self.cluster)
+            .field("admin", &self.admin)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Endpoints {

@@ -1,6 +1,7 @@
 //! Where to listen, and how clients are told to connect.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct Advertise {
 }
 
 /// Where a sim listens. The default is loopback, TLS, and ports that the system picks.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ListenOptions {
     /// For the first vCenter; the next ones count ports up, or pick too if it is 0.
     pub vcenter: SocketAddr,
@@ -51,6 +52,18 @@ pub struct ListenOptions {
     pub ports: BTreeMap<String, u16>,
     /// The admin port's bearer token; a new one where one is needed.
     pub admin_token: Option<String>,
+}
+
+/// Without keys and tokens.
+impl fmt::Debug for ListenOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListenOptions")
+            .field("vcenter", &self.vcenter)
+            .field("cluster", &self.cluster)
+            .field("admin", &self.admin)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ListenOptions {

@@ -17,6 +17,8 @@ pub(super) struct Watched {
     bytes: u64,
     /// Bytes after which the connection breaks.
     cut: Option<u64>,
+    /// Whether the transport had a moment to send what comes before the break.
+    sent: bool,
 }
 
 impl Watched {
@@ -27,7 +29,8 @@ impl Watched {
         ended: Ended,
         cut: Option<u64>,
     ) -> Self {
-        let mut watched = Self { inner, open: Some((path, seq, ended)), bytes: 0, cut };
+        let mut watched =
+            Self { inner, open: Some((path, seq, ended)), bytes: 0, cut, sent: false };
         // A body that is there as a whole is as good as sent.
         if let (Some(size), None) = (watched.inner.size_hint().exact(), cut) {
             watched.bytes = size;
@@ -52,6 +55,11 @@ impl HttpBody for Watched {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.cut == Some(0) && !std::mem::replace(&mut self.sent, true) {
+            // A connection that breaks in the same breath takes what is not yet written with it.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if self.cut == Some(0) {
             self.close(Some("truncated"));
             let error = io::Error::new(io::ErrorKind::ConnectionReset, "cut short by a rule");

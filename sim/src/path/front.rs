@@ -13,7 +13,7 @@ use crate::{Reply, WorldHandle};
 #[derive(Debug)]
 pub(crate) enum Front {
     /// A vCenter: `/sdk`, `/rest`, `/api`.
-    VCenter { name: String, soap: SoapFace, vapi: VapiFace },
+    VCenter { name: String, soap: Box<SoapFace>, vapi: VapiFace },
     /// The workload cluster.
     Cluster(KubeApi),
 }
@@ -31,8 +31,8 @@ impl Front {
     pub(crate) fn vcenter(world: &WorldHandle, name: &str, secure: bool) -> Self {
         Self::VCenter {
             name: name.to_owned(),
-            soap: SoapFace::new(world.clone(), name, secure),
-            vapi: VapiFace::new(world.clone(), name),
+            soap: Box::new(SoapFace::new(world.clone(), name, secure)),
+            vapi: VapiFace::new(world.clone(), name, secure),
         }
     }
 

@@ -107,7 +107,7 @@ impl SoapFace {
         };
         let (token, fresh) = match self.session(parsed.token, &parsed.user_agent) {
             Ok(session) => session,
-            Err(reply) => return reply,
+            Err(reply) => return *reply,
         };
         let _served = Served::begin(&self.world, &self.vcenter, &token);
         let caller = vim::Caller { token: &token, user_agent: &parsed.user_agent };
@@ -149,7 +149,11 @@ impl SoapFace {
     }
 
     /// The live session of a token, or a new anonymous one. `true`: new, so the cookie must be sent.
-    fn session(&self, token: Option<String>, user_agent: &str) -> Result<(String, bool), Reply> {
+    fn session(
+        &self,
+        token: Option<String>,
+        user_agent: &str,
+    ) -> Result<(String, bool), Box<Reply>> {
         let live = |token: &String| {
             self.world.read(|world| {
                 world
@@ -163,7 +167,7 @@ impl SoapFace {
         let request = VcRequest::OpenSession { user_agent: user_agent.to_owned() };
         match self.world.request(&self.vcenter, request) {
             Ok(Outcome::Session(token)) => Ok((token, true)),
-            _ => Err(unavailable("the maximum number of sessions has been reached")),
+            _ => Err(Box::new(unavailable("the maximum number of sessions has been reached"))),
         }
     }
 

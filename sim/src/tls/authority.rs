@@ -3,6 +3,8 @@
 //! Generated once and trusted by whoever is given its PEM. Keys are the only thing here that does
 //! not follow from the seed: they never show in a ledger.
 
+use std::fmt;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
@@ -27,11 +29,17 @@ pub enum TlsError {
 }
 
 /// A certificate authority.
-#[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
+}
+
+/// Without the key.
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("pem", &self.pem).finish_non_exhaustive()
+    }
 }
 
 impl Authority {

@@ -26,6 +26,8 @@ const SESSION: &str = "vmware-api-session-id";
 pub(crate) struct VapiFace {
     world: WorldHandle,
     vcenter: String,
+    /// Whether cookies are marked `Secure`.
+    secure: bool,
 }
 
 /// A request, parsed as far as it can be.
@@ -33,6 +35,8 @@ pub(crate) struct Parsed {
     dialect: Dialect,
     route: Result<Route, Error>,
     body: Bytes,
+    /// Whether the body claims to be something else than JSON.
+    not_json: bool,
     credentials: Option<(String, Password)>,
     token: Option<String>,
     /// Whether the client asked for the session id in the answer only, not as a cookie too.
@@ -41,8 +45,8 @@ pub(crate) struct Parsed {
 }
 
 impl VapiFace {
-    pub(crate) fn new(world: WorldHandle, vcenter: &str) -> Self {
-        Self { world, vcenter: vcenter.to_owned() }
+    pub(crate) fn new(world: WorldHandle, vcenter: &str, secure: bool) -> Self {
+        Self { world, vcenter: vcenter.to_owned(), secure }
     }
 
     /// Says what a request is, without judging it.
@@ -82,6 +86,10 @@ impl VapiFace {
             dialect,
             route,
             body: incoming.body.clone(),
+            not_json: {
+                let media_type = text(&parts.headers, header::CONTENT_TYPE);
+                !media_type.is_empty() && !media_type.contains("json")
+            },
             credentials: basic(&parts.headers),
             token,
             header_only: parts.headers.contains_key("vmware-use-header-authn"),
@@ -134,6 +142,7 @@ impl VapiFace {
                 .request(VcRequest::EndSession { token: token.clone(), reason: EndReason::Logout })
                 .map(|_| parsed.dialect.nothing())
                 .map_err(Error::from),
+            _ if parsed.not_json && !parsed.body.is_empty() => Err(Error::unsupported_media_type()),
             _ => {
                 let tagging = tagging::Tagging {
                     world: &self.world,
@@ -170,7 +179,8 @@ impl VapiFace {
         let mut reply = dialect.created_plain(Value::from(token.as_str()));
         if !header_only {
             let path = if dialect == Dialect::Rest { "/rest" } else { "/api" };
-            let cookie = format!("{SESSION}={token}; Path={path}; HttpOnly; Secure");
+            let secure = if self.secure { "; Secure" } else { "" };
+            let cookie = format!("{SESSION}={token}; Path={path}; HttpOnly{secure}");
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 reply.response.headers_mut().insert(header::SET_COOKIE, cookie);
             }

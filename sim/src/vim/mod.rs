@@ -23,6 +23,6 @@ mod waiting;
 pub(crate) use detail::{count_objects, detail};
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
-pub(crate) use operations::{Answer, Caller, Failure, Vim};
+pub(crate) use operations::{Caller, Failure, Vim};
 pub(crate) use types::fault_class;
 pub(crate) use value::{Field, Object, Reference, Value};

@@ -451,6 +451,7 @@ fn is_anonymous_read(operation: &str, arguments: &Node) -> bool {
         _ => false,
     };
     reads
+        && arguments.child("specSet").is_some()
         && arguments.all("specSet").all(|spec| {
             spec.all("propSet").all(|set| {
                 let kind = set.text_of("type").unwrap_or_default();

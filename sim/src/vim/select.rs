@@ -125,6 +125,22 @@ impl FilterSpec {
         Some(wanted)
     }
 
+    /// Whether the spec makes sense as things are: its objects are there, its traversals lead on.
+    ///
+    /// # Errors
+    /// What a walk would fail with.
+    pub(crate) fn check(&self, reader: &Reader<'_>, views: &Views) -> Result<(), VimFault> {
+        let is_view = |start: &Start| match &start.obj {
+            Obj::Named(id) => views.contains_key(id),
+            Obj::Mo(_) => false,
+        };
+        // Views may have many members; a walk from them is left to the first wait.
+        if self.starts.iter().all(is_view) {
+            return Ok(());
+        }
+        self.select(reader, views, &Effects::default()).map(|_| ())
+    }
+
     /// Walks from the start objects.
     pub(crate) fn select(
         &self,
@@ -151,7 +167,7 @@ impl FilterSpec {
                     if !start.skip {
                         walk.report(&start.obj);
                     }
-                    walk.follow(&start.select, &start.obj);
+                    walk.follow(&start.select, &start.obj)?;
                 }
             }
         }
@@ -277,7 +293,7 @@ impl Walk<'_> {
         }
     }
 
-    fn follow(&mut self, select: &[usize], from: &Obj) {
+    fn follow(&mut self, select: &[usize], from: &Obj) -> Result<(), VimFault> {
         // An explicit stack: inventories may be deep, and specs refer to themselves.
         let mut open: Vec<(usize, Obj)> =
             select.iter().rev().map(|index| (*index, from.clone())).collect();
@@ -287,7 +303,7 @@ impl Walk<'_> {
             }
             let traversal = &self.spec.traversals[index];
             let mut next = Vec::new();
-            for target in self.targets(traversal, &obj) {
+            for target in self.targets(traversal, &obj)? {
                 if !traversal.skip {
                     self.report(&target);
                 }
@@ -295,27 +311,37 @@ impl Walk<'_> {
             }
             open.extend(next.into_iter().rev());
         }
+        Ok(())
     }
 
-    fn targets(&self, traversal: &Traversal, obj: &Obj) -> Vec<Obj> {
-        let Some(subject) = subject(self.reader, self.views, obj) else { return Vec::new() };
+    /// Where a traversal leads from an object.
+    ///
+    /// # Errors
+    /// A property that holds something else than references leads nowhere.
+    fn targets(&self, traversal: &Traversal, obj: &Obj) -> Result<Vec<Obj>, VimFault> {
+        let Some(subject) = subject(self.reader, self.views, obj) else { return Ok(Vec::new()) };
         if !types::is_a(subject.kind(), &traversal.kind) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if let (Subject::View(view), "view") = (subject, traversal.path.as_str()) {
-            return view.objects(self.reader).into_iter().map(Obj::Mo).collect();
+            return Ok(view.objects(self.reader).into_iter().map(Obj::Mo).collect());
         }
-        let references = match properties::read(self.reader, subject, &traversal.path) {
-            Some(Value::Ref(reference)) => vec![Value::Ref(reference)],
+        let values = match properties::read(self.reader, subject, &traversal.path) {
+            None => Vec::new(),
             Some(Value::List(_, items)) => items,
-            _ => Vec::new(),
+            Some(value) => vec![value],
         };
-        let target = |value: &Value| match value {
-            Value::Ref(reference) => Some(Obj::of(&reference.id)),
-            _ => None,
-        };
-        let exists = |obj: &Obj| super::select::subject(self.reader, self.views, obj).is_some();
-        references.iter().filter_map(target).filter(exists).collect()
+        let mut targets = Vec::new();
+        for value in &values {
+            let Value::Ref(reference) = value else {
+                return Err(VimFault::invalid_property(&traversal.path));
+            };
+            let target = Obj::of(&reference.id);
+            if super::select::subject(self.reader, self.views, &target).is_some() {
+                targets.push(target);
+            }
+        }
+        Ok(targets)
     }
 
     fn visible(&self, obj: &Obj) -> bool {

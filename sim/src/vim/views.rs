@@ -51,10 +51,8 @@ impl View {
     ) -> Option<Self> {
         let contains =
             !matches!(container.kind, Kind::Machine | Kind::Task | Kind::Datastore | Kind::Network);
-        contains.then(|| Self {
-            reference,
-            content: Content::Container { container, types, recursive },
-        })
+        let content = Content::Container { container, types, recursive };
+        contains.then_some(Self { reference, content })
     }
 
     pub(crate) fn kind(&self) -> &'static str {

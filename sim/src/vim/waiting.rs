@@ -26,7 +26,7 @@ impl Vim {
         this: &str,
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
-        let answer = self.with_owned(caller, |owned, _| match operation {
+        let answer = self.with_owned(caller, |owned, reader| match operation {
             "CreatePropertyCollector" => {
                 owned.collector(this)?;
                 Ok(Some(owned.add_collector().into()))
@@ -48,6 +48,7 @@ impl Vim {
                 let collector = collectors
                     .get_mut(this)
                     .ok_or_else(|| VimFault::not_found("PropertyCollector", this))?;
+                spec.check(reader, views)?;
                 Ok(Some(collector.add_filter(id, spec, views).into()))
             }
             "DestroyPropertyFilter" => {

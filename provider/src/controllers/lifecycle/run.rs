@@ -174,11 +174,14 @@ impl LifecycleController {
                 self.store.remove(name, &node.uid);
                 Ok(())
             }
-            // Deleted by somebody else, or another node of the same name: not ours to delete.
-            Err(err) if err.is_not_found() || err.is_conflict() => {
+            // Deleted by somebody else.
+            Err(err) if err.is_not_found() => {
                 self.store.remove(name, &node.uid);
                 Ok(())
             }
+            // Another node of the same name, which is not ours to delete: the watch brings it. Or somebody wrote at
+            // the same moment: the next look tries again.
+            Err(err) if err.is_conflict() => Ok(()),
             Err(err) => Err(err),
         }
     }

@@ -168,13 +168,8 @@ impl Act<'_> {
     }
 
     fn kubelet_of(&self, vcenter: &str, machine: MoRef) -> Option<(String, Kubelet)> {
-        let node = self.machine(vcenter, machine).ok()?.plan.host_name.to_lowercase();
-        let same = |it: &&Kubelet| it.vcenter == vcenter && it.machine == machine;
-        let by_name = self.state.kubelets.get(&node).filter(same).map(|it| (node, it.clone()));
-        by_name.or_else(|| {
-            let node = self.state.kubelets_on.get(vcenter)?.get(&machine)?;
-            Some((node.clone(), self.state.kubelets.get(node)?.clone()))
-        })
+        let node = self.state.kubelets_on.get(vcenter)?.get(&machine)?;
+        Some((node.clone(), self.state.kubelets.get(node)?.clone()))
     }
 
     /// What the kubelet knows of its machine; flags are those it had before.

@@ -31,6 +31,7 @@ impl Act<'_> {
         password: &Password,
         user_agent: String,
     ) -> Result<Outcome, VcFault> {
+        let user = &canonical(user);
         let logins = &self.vcenter(vcenter)?.logins;
         let open = token.as_deref().and_then(|token| logins.session(family, token));
         if open.is_some_and(|session| session.user.is_some()) {
@@ -232,5 +233,13 @@ impl Act<'_> {
         let event = LoginEvent::UserSet { name: name.to_owned(), user: Box::new(user) };
         self.emit_vc(vcenter, VcEvent::Login(event));
         Ok(())
+    }
+}
+
+/// An account as it is stored: `VSPHERE.LOCAL\name` is `name@vsphere.local`, in whatever case.
+fn canonical(user: &str) -> String {
+    match user.split_once('\\') {
+        Some((domain, name)) => format!("{name}@{domain}").to_lowercase(),
+        None => user.to_lowercase(),
     }
 }

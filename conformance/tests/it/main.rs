@@ -1,0 +1,9 @@
+//! The judge judged: determinism, budgets, sweeps, mutants, histories, snapshots.
+
+mod budgets;
+mod command_line;
+mod determinism;
+mod histories;
+mod mutants;
+mod snapshots;
+mod sweeps;

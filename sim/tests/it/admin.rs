@@ -1,0 +1,195 @@
+//! The admin port: what it does, what it refuses, and that it is no part of the simulation.
+
+use serde_json::{Value, json};
+use sim::{Endpoints, ListenOptions, Sim};
+
+use crate::client::{Client, machines};
+use crate::wire;
+
+struct Admin {
+    sim: Sim,
+    endpoints: Endpoints,
+}
+
+impl Admin {
+    async fn of(sim: Sim) -> Self {
+        let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
+        Self { sim, endpoints }
+    }
+
+    async fn text(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let address = self.endpoints.admin.address;
+        let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port");
+        let mut sender = wire::http(stream).await;
+        wire::exchange(&mut sender, wire::request(method, path, body)).await.expect("an answer")
+    }
+
+    async fn call(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let (status, text) = self.text(method, path, body).await;
+        (status, serde_json::from_str(&text).unwrap_or_default())
+    }
+}
+
+#[tokio::test]
+async fn it_tells_that_it_lives() {
+    let admin = Admin::of(machines(1)).await;
+    assert_eq!(admin.text("GET", "/admin/v1/healthz", "").await, (200, "ok\n".to_owned()));
+    let (status, version) = admin.call("GET", "/admin/v1/version", "").await;
+    assert_eq!((status, &version["name"]), (200, &json!("sim")));
+    let (status, clock) = admin.call("GET", "/clock", "").await;
+    assert_eq!((status, &clock["epoch"]), (200, &json!("2026-01-01T00:00:00Z")));
+}
+
+#[tokio::test]
+async fn the_world_is_shown_and_changed() {
+    let admin = Admin::of(machines(2)).await;
+    let (status, world) = admin.call("GET", "/world", "").await;
+    assert_eq!(status, 200);
+    let machine = &world["machines"][0];
+    assert_eq!(machine["name"], "node-0001");
+    assert_eq!(machine["power"], "poweredOn");
+    assert_eq!(machine["addresses"][0], "10.0.0.1");
+    let (status, answer) =
+        admin.call("POST", "/world/events", r#"{"vm.powerOff": "node-0001"}"#).await;
+    assert_eq!(status, 200, "{answer}");
+    let (_, world) = admin.call("GET", "/admin/v1/world?machine=node-0001", "").await;
+    assert_eq!(world["machines"][0]["power"], "poweredOff");
+    let (status, answer) = admin
+        .call(
+            "POST",
+            "/world/events",
+            r#"[{"vm.create": {"spec": {"name": "new"}, "power_on": true}}, {"vm.delete": "node-0002"}]"#,
+        )
+        .await;
+    assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(2)), "{answer}");
+    let (_, world) = admin.call("GET", "/world", "").await;
+    let names: Vec<&str> =
+        world["machines"].as_array().unwrap().iter().filter_map(|it| it["name"].as_str()).collect();
+    assert_eq!(names, ["node-0001", "new"]);
+}
+
+#[tokio::test]
+async fn rules_come_fire_and_go() {
+    let admin = Admin::of(machines(1)).await;
+    let yaml = "- id: slow\n  match: {op: CurrentTime}\n  do: [{status: {code: 503}}]\n\
+        - id: other\n  do: [reset]\n  match: {op: nothing}\n";
+    let (status, answer) = admin.call("POST", "/faults", yaml).await;
+    assert_eq!((status, answer), (201, json!({"added": ["slow", "other"]})));
+    let mut client = Client::logged_in(&admin.sim).await;
+    let answer = client.call("CurrentTime", ("ServiceInstance", "ServiceInstance"), "").await;
+    assert_eq!(answer.status, 503);
+    let (_, rules) = admin.call("GET", "/faults", "").await;
+    assert_eq!(rules[0]["rule"]["id"], "slow");
+    assert_eq!((&rules[0]["matched"], &rules[0]["fired"]), (&json!(1), &json!(1)));
+    assert_eq!(admin.call("DELETE", "/faults/slow", "").await.0, 204);
+    assert_eq!(admin.call("DELETE", "/faults/slow", "").await.0, 404);
+    assert_eq!(admin.call("DELETE", "/faults", "").await.0, 204);
+    assert_eq!(admin.call("GET", "/faults", "").await.1, json!([]));
+}
+
+#[tokio::test]
+async fn all_rules_of_a_request_or_none() {
+    let admin = Admin::of(machines(1)).await;
+    admin.call("POST", "/faults", r#"{"id": "a", "do": ["reset"]}"#).await;
+    let two = r#"[{"id": "b", "do": ["reset"]}, {"id": "a", "do": ["reset"]}]"#;
+    assert_eq!(admin.call("POST", "/faults", two).await.0, 409);
+    assert_eq!(admin.call("GET", "/faults", "").await.1.as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn the_ledger_is_read_in_parts() {
+    let admin = Admin::of(machines(1)).await;
+    let mut client = Client::logged_in(&admin.sim).await;
+    for _ in 0..3 {
+        client.call("CurrentTime", ("ServiceInstance", "ServiceInstance"), "").await.ok();
+    }
+    let (status, all) = admin.text("GET", "/ledger", "").await;
+    assert_eq!((status, all.lines().count()), (200, 4));
+    assert_eq!(admin.text("GET", "/ledger?since=4", "").await.1.lines().count(), 1);
+    assert_eq!(admin.text("GET", "/ledger?op=@login", "").await.1.lines().count(), 1);
+    assert_eq!(admin.text("GET", "/ledger?op=Current*,Login", "").await.1.lines().count(), 4);
+    let (_, counts) = admin.call("GET", "/ledger?format=counts", "").await;
+    assert_eq!(counts["total"], 4);
+    let time = json!({"server": "vc0", "op": "CurrentTime", "calls": 3});
+    assert!(counts["operations"].as_array().unwrap().contains(&time), "{counts}");
+}
+
+#[tokio::test]
+async fn it_is_neither_counted_nor_faulted() {
+    let admin = Admin::of(machines(1)).await;
+    let rule = sim::faults::Rule::new("everything", [sim::faults::Action::Reset]);
+    admin.sim.fault(rule).expect("a good rule");
+    let before = admin.sim.ledger().next_seq();
+    for path in ["/world", "/ledger", "/faults", "/clock", "/nowhere"] {
+        admin.text("GET", path, "").await;
+    }
+    assert_eq!(admin.sim.ledger().next_seq(), before);
+    // What it does to the world is noted.
+    admin.call("POST", "/world/events", r#"{"vm.powerOff": "node-0001"}"#).await;
+    let note = admin.sim.ledger().records().pop().expect("a note");
+    assert_eq!(note.kind, sim::ledger::Kind::World, "{}", note.to_line());
+}
+
+#[tokio::test]
+async fn errors_say_what_is_wrong_and_what_to_do() {
+    let admin = Admin::of(machines(1)).await;
+    let mut out = String::new();
+    for (method, path, body) in [
+        ("GET", "/nowhere", ""),
+        ("PUT", "/world", ""),
+        ("GET", "/world?machin=x", ""),
+        ("GET", "/world?machine=x", ""),
+        ("POST", "/world/events", "{"),
+        ("POST", "/world/events", "{}"),
+        ("POST", "/world/events", r#"{"vm.powerof": "node-0001"}"#),
+        ("POST", "/world/events", r#"{"vm.powerOff": 3}"#),
+        ("POST", "/world/events", r#"{"vm.powerOff": "node-9999"}"#),
+        ("POST", "/world/events", r#"{"vm.powerOn": "node-0001"}"#),
+        ("POST", "/world/events", r#"{"vm.rename": {"machine": "node-0001"}}"#),
+        (
+            "POST",
+            "/world/events",
+            r#"{"vcenter.request": {"vcenter": "vc0", "request": {"DeleteTag": "x"}}}"#,
+        ),
+        ("POST", "/faults", "- id: a\n  mach: {}\n  do: [reset]"),
+        ("POST", "/faults", "[{"),
+        ("DELETE", "/faults/none", ""),
+        ("GET", "/ledger?format=xml", ""),
+    ] {
+        let (status, answer) = admin.call(method, path, body).await;
+        out.push_str(&format!(
+            "{method} {path} {}\n  {status} {answer}\n",
+            body.replace('\n', "\\n")
+        ));
+        assert!(
+            answer["remedy"].as_str().is_some_and(|it| !it.is_empty()),
+            "{method} {path}: {answer}"
+        );
+    }
+    insta::assert_snapshot!(out);
+}
+
+#[tokio::test]
+async fn beyond_loopback_it_wants_a_token() {
+    let sim = machines(1);
+    let options = ListenOptions { admin: "0.0.0.0:0".parse().unwrap(), ..ListenOptions::default() };
+    let endpoints = sim.listen(options).await.expect("free ports");
+    let token = endpoints.admin_token.clone().expect("a token");
+    assert_eq!(token.len(), 32);
+    let address = std::net::SocketAddr::new([127, 0, 0, 1].into(), endpoints.admin.address.port());
+    let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port");
+    let mut sender = wire::http(stream).await;
+    for (name, shown, want) in [
+        ("none", None, 401),
+        ("another", Some("Bearer x".to_owned()), 401),
+        ("no bearer", Some(token.clone()), 401),
+        ("the right one", Some(format!("Bearer {token}")), 200),
+    ] {
+        let mut request = wire::request("GET", "/admin/v1/healthz", "");
+        if let Some(shown) = shown {
+            request.headers_mut().insert("authorization", shown.parse().unwrap());
+        }
+        let (status, _) = wire::exchange(&mut sender, request).await.expect("an answer");
+        assert_eq!(status, want, "{name}");
+    }
+}

@@ -1,0 +1,315 @@
+//! The command line, as a process.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn sim(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sim"));
+    command.args(arguments).env_clear().env("COLUMNS", "100").env("TMPDIR", std::env::temp_dir());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    sim(arguments).output().expect("the binary runs")
+}
+
+/// Exit code, then what it says on either stream.
+fn said(output: &Output) -> String {
+    format!(
+        "exit code {}\n{}{}",
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// A sim that serves. Killed if the test ends before it stopped.
+struct Serving {
+    child: Child,
+    variables: std::collections::BTreeMap<String, String>,
+}
+
+const PICKED: [&str; 6] = [
+    "--vcenter-listen",
+    "127.0.0.1:0",
+    "--cluster-listen",
+    "127.0.0.1:0",
+    "--admin-listen",
+    "127.0.0.1:0",
+];
+
+impl Serving {
+    /// Starts one, and returns when its file is there.
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let env = directory.join("env");
+        let mut command = sim(&["serve", "--env"]);
+        command.arg(&env).args(PICKED).args(arguments);
+        let mut child = command
+            .env("TMPDIR", directory)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        // It says everything before the file is written, and then says nothing more.
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let told =
+            lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("the same lines")));
+        if told.is_none() {
+            let mut said = String::new();
+            child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+            panic!("it does not serve: {said}");
+        }
+        let text = loop {
+            if let Ok(text) = std::fs::read_to_string(&env) {
+                break text;
+            }
+            std::thread::yield_now();
+        };
+        let line = |line: &str| {
+            let (key, value) = line.strip_prefix("export ")?.split_once('=')?;
+            Some((key.to_owned(), value.trim_matches('\'').to_owned()))
+        };
+        let variables = text.lines().filter_map(line).collect();
+        Self { child, variables }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Output {
+        let mut command = sim(arguments);
+        command.env("SIM_ADMIN", &self.variables["SIM_ADMIN"]);
+        command.output().expect("the binary runs")
+    }
+
+    /// SIGTERM, and what it leaves: exit code and standard error.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(kill.expect("kill runs").success());
+        let status = self.child.wait().expect("it ends");
+        let mut said = String::new();
+        let mut stderr = self.child.stderr.take().expect("a pipe");
+        stderr.read_to_string(&mut said).expect("text");
+        (status.code(), said)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn help_explains_every_command() {
+    for (name, arguments) in [
+        ("help", vec!["--help"]),
+        ("help_serve", vec!["serve", "--help"]),
+        ("help_world", vec!["world", "--help"]),
+        ("help_world_vm", vec!["world", "vm", "--help"]),
+        ("help_fault", vec!["fault", "--help"]),
+        ("help_fault_add", vec!["fault", "add", "--help"]),
+        ("help_ledger", vec!["ledger", "--help"]),
+    ] {
+        insta::assert_snapshot!(name, said(&run(&arguments)));
+    }
+}
+
+#[test]
+fn input_that_cannot_be_used_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.display().to_string()
+    };
+    let world = |spec: &str| {
+        let name = format!("w{}.yaml", spec.len());
+        file(&name, &format!("apiVersion: sim.vsphere/v1alpha1\nkind: World\nspec: {spec}\n"))
+    };
+    let gone = directory.path().join("nowhere/x").display().to_string();
+    let mut out = String::new();
+    let cases: Vec<(&str, Vec<String>)> = vec![
+        ("no file", vec!["--world".into(), gone.clone()]),
+        ("a misspelt key", vec!["--world".into(), world("{machnes: 3}")]),
+        ("a wrong value", vec!["--world".into(), world("{machines: several}")]),
+        ("no YAML", vec!["--world".into(), file("bad.yaml", "spec: [\n")]),
+        ("another kind", vec!["--world".into(), file("pod.yaml", "apiVersion: v1\nkind: Pod\n")]),
+        ("a rule without actions", vec!["--faults".into(), file("f1.yaml", "- id: a\n")]),
+        (
+            "a rule that is misspelt",
+            vec!["--faults".into(), file("f2.yaml", "- id: a\n  do: [rest]\n")],
+        ),
+        (
+            "rules of one name",
+            vec![
+                "--faults".into(),
+                file("f3.yaml", "- {id: a, do: [reset]}\n- {id: a, do: [reset]}\n"),
+            ],
+        ),
+        ("a name no certificate can have", vec!["--tls-san".into(), "no name é".into()]),
+        ("no address", vec!["--cluster-listen".into(), "nowhere".into()]),
+        ("no number", vec!["--nodes".into(), "some".into()]),
+        ("no vCenter", vec!["--vcenters".into(), "0".into()]),
+        ("an unknown option", vec!["--vm".into(), "3".into()]),
+        ("nowhere to write", vec!["--env".into(), gone]),
+    ];
+    for (name, more) in cases {
+        let mut arguments = vec!["serve"];
+        let options: Vec<&str> = more.iter().map(String::as_str).collect();
+        arguments.extend(PICKED.chunks(2).filter(|it| !options.contains(&it[0])).flatten());
+        arguments.extend(&options);
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", said(&output));
+        out.push_str(&format!("--- {name}\n{}\n", said(&output)));
+    }
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let held = holder.local_addr().expect("an address").to_string();
+    let output = run(&[
+        "serve",
+        "--vcenter-listen",
+        &held,
+        "--cluster-listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    out.push_str(&format!("--- a busy port\n{}\n", said(&output).replace(&held, "ADDRESS")));
+    drop(holder);
+    let output = run(&["ledger", "--admin", &format!("http://{held}")]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let out = format!("{out}--- nobody answers\n{}", said(&output).replace(&held, "ADDRESS"));
+    let out = out.replace(&directory.path().display().to_string(), "DIR");
+    insta::assert_snapshot!(out);
+}
+
+#[test]
+fn it_serves_until_it_is_told_to_stop() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let faults = directory.path().join("faults.yaml");
+    std::fs::write(&faults, "- {id: slow, match: {op: nothing}, do: [{delay: 1s}]}\n")
+        .expect("a file");
+    let faults = faults.display().to_string();
+    let sim =
+        Serving::start(directory.path(), &["--vms", "5", "--zones", "2", "--faults", &faults]);
+    let variables = sim.variables.clone();
+    for key in [
+        "GOVC_URL",
+        "GOVC_USERNAME",
+        "GOVC_PASSWORD",
+        "GOVC_TLS_CA_CERTS",
+        "KUBECONFIG",
+        "SIM_VC0_THUMBPRINT",
+        "SIM_VC0_PROVIDER_PASSWORD",
+    ] {
+        assert!(variables.contains_key(key), "{key} is not told: {variables:?}");
+    }
+    let authority =
+        std::fs::read_to_string(&variables["GOVC_TLS_CA_CERTS"]).expect("a certificate");
+    assert!(authority.starts_with("-----BEGIN CERTIFICATE-----"));
+    let kubeconfig = std::fs::read_to_string(&variables["KUBECONFIG"]).expect("a kubeconfig");
+    assert!(kubeconfig.contains(&variables["SIM_CLUSTER"]), "{kubeconfig}");
+
+    let list = String::from_utf8(sim.ask(&["world", "list"]).stdout).expect("text");
+    assert_eq!(list.lines().count(), 6, "{list}");
+    let off = said(&sim.ask(&["world", "vm", "power-off", "node-0001", "node-0002"]));
+    assert_eq!(off, "exit code 0\nvm.powerOff node-0001\nvm.powerOff node-0002\n");
+    let wrong = said(&sim.ask(&["world", "vm", "power-off", "node-9"]));
+    assert!(wrong.starts_with("exit code 1\nerror: no machine is called `node-9`"), "{wrong}");
+    let event = r#"{"vm.rename": {"machine": "node-0001", "to": "renamed"}}"#;
+    assert!(sim.ask(&["world", "event", event]).status.success());
+    let world = sim.ask(&["world", "list", "--json"]).stdout;
+    let world: Value = serde_json::from_slice(&world).expect("JSON");
+    assert_eq!(world["machines"][0]["name"], "renamed");
+    assert_eq!(world["machines"][0]["power"], "poweredOff");
+    assert_eq!(world["machines"][0]["node"]["name"], "node-0001");
+
+    let rule = r#"{"id": "more", "do": ["reset"], "match": {"op": "nothing"}}"#;
+    assert_eq!(said(&sim.ask(&["fault", "add", rule])), "exit code 0\nadded more\n");
+    let rules = said(&sim.ask(&["fault", "list"]));
+    assert!(rules.contains("slow") && rules.contains("more"), "{rules}");
+    assert_eq!(said(&sim.ask(&["fault", "rm", "more"])), "exit code 0\nremoved more\n");
+    assert_eq!(sim.ask(&["fault", "rm", "more"]).status.code(), Some(1));
+    assert!(sim.ask(&["fault", "rm", "--all"]).status.success());
+    assert!(sim.ask(&["ledger", "--counts"]).status.success());
+    let ledger = String::from_utf8(sim.ask(&["ledger"]).stdout).expect("text");
+    assert!(ledger.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ledger}");
+
+    assert_eq!(sim.stop(), (Some(0), String::new()));
+    assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "it cleans up");
+}
+
+#[test]
+fn state_outlives_the_process() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("state").display().to_string();
+    let arguments = ["--vms", "3", "--state", &state, "--heartbeats", "off"];
+    let first = Serving::start(directory.path(), &arguments);
+    assert!(first.ask(&["world", "vm", "delete", "node-0002"]).status.success());
+    assert!(first.ask(&["world", "event", r#"{"certificate.swap": {}}"#]).status.success());
+    let before = first.variables.clone();
+    let second_at_once = sim(&["serve", "--state", &state]).args(PICKED).output().expect("it runs");
+    let told = said(&second_at_once);
+    assert!(told.starts_with("exit code 2") && told.contains("another sim uses it"), "{told}");
+    assert_eq!(first.stop(), (Some(0), String::new()));
+
+    let second = Serving::start(directory.path(), &arguments);
+    let after = second.variables.clone();
+    let same = |key: &str| assert_eq!(before[key], after[key], "{key}");
+    ["GOVC_URL", "GOVC_PASSWORD", "SIM_CLUSTER", "SIM_ADMIN", "SIM_CA", "KUBECONFIG"]
+        .iter()
+        .for_each(|key| same(key));
+    assert_ne!(before["SIM_VC0_THUMBPRINT"], after["SIM_VC0_THUMBPRINT"], "it was swapped since");
+    let list = String::from_utf8(second.ask(&["world", "list"]).stdout).expect("text");
+    let names: Vec<&str> = list.lines().skip(1).filter_map(|it| it.split(' ').next()).collect();
+    assert_eq!(names, ["node-0001", "node-0003"]);
+    let once_more = second.variables["SIM_VC0_THUMBPRINT"].clone();
+    assert_eq!(second.stop().0, Some(0));
+    let third = Serving::start(directory.path(), &arguments);
+    assert_eq!(third.variables["SIM_VC0_THUMBPRINT"], once_more, "certificates are kept");
+}
+
+#[test]
+fn no_secret_is_logged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ledger = directory.path().join("ledger.jsonl");
+    let ledger_text = ledger.display().to_string();
+    let sim = Serving::start(
+        directory.path(),
+        &["--vms", "2", "--log", "debug,sim=trace", "--ledger", &ledger_text, "--plain-text"],
+    );
+    let variables = sim.variables.clone();
+    let url = &variables["SIM_VC0_URL"];
+    let (user, password) = (&variables["SIM_VC0_USERNAME"], &variables["SIM_VC0_PASSWORD"]);
+    let login = format!("<userName>{user}</userName><password>{password}</password>");
+    let envelope = crate::client::envelope("Login", crate::client::SESSIONS, &login);
+    let answer = post(url.trim_start_matches("http://"), &envelope);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let token = answer.split("vmware_soap_session=\"").nth(1).and_then(|it| it.split('"').next());
+    let token = token.expect("a session").to_owned();
+    let (code, logged) = sim.stop();
+    assert_eq!(code, Some(0));
+    let kept = std::fs::read_to_string(&ledger).expect("a ledger");
+    assert_eq!(kept.lines().count(), 1, "{kept}");
+    for secret in [password, &token, &variables["SIM_VC0_PROVIDER_PASSWORD"]] {
+        assert!(!logged.contains(secret.as_str()), "logged");
+        assert!(!kept.contains(secret.as_str()), "recorded");
+    }
+}
+
+/// A request from outside, with nothing of ours in between.
+fn post(address: &str, body: &str) -> String {
+    use std::io::Write as _;
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    let head = format!(
+        "POST /sdk HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/xml\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}

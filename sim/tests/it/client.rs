@@ -1,0 +1,201 @@
+//! A client of a vCenter that does as it is told: SOAP over a tower service, no cleverness.
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full};
+use sim::world::{ADMINISTRATOR, Nodes, Topology};
+use sim::{Service, Sim};
+use tower::ServiceExt;
+
+use crate::xml::Node;
+
+pub(crate) const COLLECTOR: (&str, &str) = ("PropertyCollector", "propertyCollector");
+pub(crate) const VIEWS: (&str, &str) = ("ViewManager", "ViewManager");
+pub(crate) const SEARCH: (&str, &str) = ("SearchIndex", "SearchIndex");
+pub(crate) const SESSIONS: (&str, &str) = ("SessionManager", "SessionManager");
+
+/// Three zones and so many machines, none of them a node.
+pub(crate) fn machines(n: u32) -> Sim {
+    Sim::builder().topology(Topology::zones(3).machines(n).nodes(Nodes::Count(0))).start()
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    /// The payload of a SOAP answer: `…Response` or `Fault`.
+    pub(crate) fn payload(&self) -> Node {
+        let envelope = Node::parse(&self.body)
+            .unwrap_or_else(|error| panic!("not well-formed, {error}: {}", self.body));
+        assert_eq!(envelope.name, "soapenv:Envelope", "{}", self.body);
+        let body = envelope.child("soapenv:Body").expect("an envelope has a body");
+        assert_eq!(body.children.len(), 1, "{}", self.body);
+        body.children[0].clone()
+    }
+
+    /// The class of the fault, if it is one.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let payload = self.payload();
+        if payload.name != "soapenv:Fault" {
+            assert_eq!(self.status, 200, "{}", self.body);
+            return None;
+        }
+        assert_eq!(self.status, 500, "{}", self.body);
+        assert!(
+            !payload.text_of("faultstring").is_empty(),
+            "a fault says something: {}",
+            self.body
+        );
+        let detail = &payload.child("detail").expect("a fault has a detail").children[0];
+        Some(detail.attribute("xsi:type").expect("a fault has a class").to_owned())
+    }
+
+    /// The payload of an answer that is no fault.
+    pub(crate) fn ok(&self) -> Node {
+        assert_eq!(self.fault(), None, "{}", self.body);
+        self.payload()
+    }
+
+    /// What it returns, if it returns something.
+    pub(crate) fn returned(&self) -> Option<Node> {
+        self.ok().child("returnval").cloned()
+    }
+
+    /// The reference that it returns.
+    pub(crate) fn reference(&self) -> (String, String) {
+        let returned = self.returned().unwrap_or_else(|| panic!("nothing returned: {}", self.body));
+        (returned.attribute("type").expect("a reference has a type").to_owned(), returned.text)
+    }
+
+    pub(crate) fn header(&self, name: header::HeaderName) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+}
+
+/// A client with its cookie. Clones share the session and nothing else.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) service: Service,
+    pub(crate) cookie: Option<String>,
+}
+
+impl Client {
+    /// A client of `vc0`, not logged in.
+    pub(crate) fn new(sim: &Sim) -> Self {
+        Self { service: sim.vcenter("vc0").expect("vc0 is there").service(""), cookie: None }
+    }
+
+    /// A client of `vc0`, logged in as the administrator.
+    pub(crate) async fn logged_in(sim: &Sim) -> Self {
+        let mut client = Self::new(sim);
+        client.login(sim).await;
+        client
+    }
+
+    pub(crate) async fn login(&mut self, sim: &Sim) {
+        let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator is there");
+        let arguments = format!(
+            "<userName>{ADMINISTRATOR}</userName><password>{}</password>",
+            password.expose().replace('&', "&amp;").replace('<', "&lt;")
+        );
+        self.call("Login", SESSIONS, &arguments).await.ok();
+    }
+
+    /// Sends anything.
+    pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Answer {
+        let response = self.service.clone().oneshot(request).await.expect("an answer");
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.expect("a whole body").to_bytes();
+        let body = String::from_utf8(body.to_vec()).expect("text");
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
+        let cookie = answer.header(header::SET_COOKIE);
+        if let Some(pair) = cookie.split(';').next().filter(|it| it.starts_with("vmware_soap")) {
+            self.cookie = Some(pair.to_owned());
+        }
+        answer
+    }
+
+    /// Sends an envelope.
+    pub(crate) async fn post(&mut self, envelope: impl Into<Bytes>) -> Answer {
+        let mut request = Request::builder()
+            .method(Method::POST)
+            .uri("/sdk")
+            .header(header::CONTENT_TYPE, "text/xml; charset=utf-8")
+            .header("SOAPAction", "urn:vim25/8.0.3.0");
+        if let Some(cookie) = &self.cookie {
+            request = request.header(header::COOKIE, cookie);
+        }
+        self.send(request.body(Full::new(envelope.into())).expect("a good request")).await
+    }
+
+    /// Calls an operation.
+    pub(crate) async fn call(
+        &mut self,
+        operation: &str,
+        this: (&str, &str),
+        arguments: &str,
+    ) -> Answer {
+        self.post(envelope(operation, this, arguments)).await
+    }
+
+    /// Calls REST.
+    pub(crate) async fn rest(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Full::from(body.to_owned())).expect("a good request")).await
+    }
+
+    /// The reference of a machine.
+    pub(crate) async fn machine(&mut self, name: &str) -> String {
+        let path = format!("<inventoryPath>DC0/vm/{name}</inventoryPath>");
+        self.call("FindByInventoryPath", SEARCH, &path).await.reference().1
+    }
+
+    /// A property of an object.
+    pub(crate) async fn fetch(&mut self, this: (&str, &str), path: &str) -> Option<Node> {
+        self.call("Fetch", this, &format!("<prop>{path}</prop>")).await.returned()
+    }
+}
+
+/// An envelope as simple clients write it.
+pub(crate) fn envelope(operation: &str, (kind, id): (&str, &str), arguments: &str) -> String {
+    format!(
+        "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\" \
+         xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"><soapenv:Body>\
+         <{operation} xmlns=\"urn:vim25\"><_this type=\"{kind}\">{id}</_this>{arguments}\
+         </{operation}></soapenv:Body></soapenv:Envelope>"
+    )
+}
+
+/// `<propSet>` of a type and paths.
+pub(crate) fn props(kind: &str, paths: &[&str]) -> String {
+    let paths: String = paths.iter().map(|path| format!("<pathSet>{path}</pathSet>")).collect();
+    format!("<propSet><type>{kind}</type>{paths}</propSet>")
+}
+
+/// `<objectSet>` of an object alone.
+pub(crate) fn object(kind: &str, id: &str) -> String {
+    format!("<objectSet><obj type=\"{kind}\">{id}</obj></objectSet>")
+}
+
+/// `<objectSet>` of the members of a view.
+pub(crate) fn members(kind: &str, view: &str) -> String {
+    format!(
+        "<objectSet><obj type=\"{kind}\">{view}</obj><skip>true</skip>\
+         <selectSet xsi:type=\"TraversalSpec\"><type>{kind}</type><path>view</path>\
+         <skip>false</skip></selectSet></objectSet>"
+    )
+}

@@ -1,0 +1,495 @@
+//! The contract of filters and waiting: what a client may rely on between two versions.
+
+use std::time::Duration;
+
+use sim::Sim;
+use sim::world::{Command, Named};
+use tokio::time::Instant;
+
+use crate::client::{Answer, COLLECTOR, Client, VIEWS, machines, members, object, props};
+use crate::xml::Node;
+
+const COLLECT: (&str, &str) = COLLECTOR;
+
+fn power_off(sim: &Sim, name: &str) {
+    sim.apply(Command::PowerOff(Named::from(name))).expect("a machine that is on");
+}
+
+fn power_on(sim: &Sim, name: &str) {
+    sim.apply(Command::PowerOn(Named::from(name))).expect("a machine that is off");
+}
+
+/// A filter on the default collector.
+async fn filter(client: &mut Client, props: &str, objects: &str) -> String {
+    let spec = format!("<spec>{props}{objects}</spec><partialUpdates>false</partialUpdates>");
+    client.call("CreateFilter", COLLECT, &spec).await.reference().1
+}
+
+/// A list view of these machines and a filter on their power.
+async fn watched(client: &mut Client, names: &[&str]) -> String {
+    let mut list = String::new();
+    for name in names {
+        let id = client.machine(name).await;
+        list.push_str(&format!("<obj type=\"VirtualMachine\">{id}</obj>"));
+    }
+    let (_, view) = client.call("CreateListView", VIEWS, &list).await.reference();
+    let power = props("VirtualMachine", &["name", "runtime.powerState"]);
+    filter(client, &power, &members("ListView", &view)).await;
+    view
+}
+
+async fn wait(client: &mut Client, version: &str, options: &str) -> Answer {
+    let options = match options {
+        "" => String::new(),
+        options => format!("<options>{options}</options>"),
+    };
+    let arguments = format!("<version>{version}</version>{options}");
+    client.call("WaitForUpdatesEx", COLLECT, &arguments).await
+}
+
+const AT_ONCE: &str = "<maxWaitSeconds>0</maxWaitSeconds>";
+
+/// What a reply says: version, whether it is cut, and per object kind, id and changes.
+#[derive(Debug, PartialEq)]
+struct Updates {
+    version: String,
+    truncated: bool,
+    objects: Vec<String>,
+}
+
+fn updates(answer: &Answer) -> Updates {
+    let set = answer.returned().unwrap_or_else(|| panic!("no updates: {}", answer.body));
+    let objects = set.all("filterSet").flat_map(|filter| filter.all("objectSet"));
+    let change = |change: &Node| format!("{}={}", change.text_of("name"), change.text_of("val"));
+    let object = |object: &Node| {
+        let changes: Vec<String> = object.all("changeSet").map(change).collect();
+        format!("{} {} {}", object.text_of("kind"), object.text_of("obj"), changes.join(","))
+            .trim_end()
+            .to_owned()
+    };
+    Updates {
+        version: set.text_of("version").to_owned(),
+        truncated: set.text_of("truncated") == "true",
+        objects: objects.map(object).collect(),
+    }
+}
+
+/// The first reply.
+async fn first(client: &mut Client) -> Updates {
+    updates(&wait(client, "", "").await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_reply_has_every_object_with_everything_asked_for() {
+    let sim = machines(3);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001", "node-0002"]).await;
+    let reply = first(&mut client).await;
+    let one = client.machine("node-0001").await;
+    let two = client.machine("node-0002").await;
+    assert_eq!(
+        reply.objects,
+        [
+            format!("enter {one} name=node-0001,runtime.powerState=poweredOn"),
+            format!("enter {two} name=node-0002,runtime.powerState=poweredOn"),
+        ]
+    );
+    assert!(!reply.truncated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_without_news_ends_empty_after_its_time() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let begun = Instant::now();
+    let answer = wait(&mut client, &version, "<maxWaitSeconds>7</maxWaitSeconds>").await;
+    assert_eq!(answer.returned(), None);
+    assert_eq!(begun.elapsed(), Duration::from_secs(7));
+    assert_eq!(wait(&mut client, &version, AT_ONCE).await.returned(), None);
+    assert_eq!(begun.elapsed(), Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_negative_wait_is_refused() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let answer = wait(&mut client, "", "<maxWaitSeconds>-1</maxWaitSeconds>").await;
+    assert_eq!(answer.fault().as_deref(), Some("InvalidArgument"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_filters_a_wait_blocks_until_there_is_one() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let mut waiting = client.clone();
+    let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
+    tokio::task::yield_now().await;
+    watched(&mut client, &["node-0001"]).await;
+    assert_eq!(updates(&waiting.await.unwrap()).objects.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_has_only_the_paths_that_changed_and_were_asked_for() {
+    let sim = machines(2);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001", "node-0002"]).await;
+    let version = first(&mut client).await.version;
+    power_off(&sim, "node-0002");
+    let reply = updates(&wait(&mut client, &version, "").await);
+    let two = client.machine("node-0002").await;
+    assert_eq!(reply.objects, [format!("modify {two} runtime.powerState=poweredOff")]);
+    // What was not asked for wakes nobody.
+    sim.apply(Command::SetHostName { machine: "node-0001".into(), host_name: Some("x".into()) })
+        .unwrap();
+    assert_eq!(wait(&mut client, &reply.version, AT_ONCE).await.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocked_wait_is_woken_by_a_change() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let mut waiting = client.clone();
+    let waiting = tokio::spawn(async move { wait(&mut waiting, &version, "").await });
+    tokio::task::yield_now().await;
+    let begun = Instant::now();
+    power_off(&sim, "node-0001");
+    assert_eq!(updates(&waiting.await.unwrap()).objects.len(), 1);
+    assert_eq!(begun.elapsed(), Duration::ZERO, "no polling");
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_changes_in_one_window_are_told_as_the_last() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    power_off(&sim, "node-0001");
+    power_on(&sim, "node-0001");
+    power_off(&sim, "node-0001");
+    let reply = updates(&wait(&mut client, &version, "").await);
+    let one = client.machine("node-0001").await;
+    assert_eq!(reply.objects, [format!("modify {one} runtime.powerState=poweredOff")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_was_not_followed_up_is_told_again() {
+    let sim = machines(2);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001", "node-0002"]).await;
+    let version = first(&mut client).await.version;
+    power_off(&sim, "node-0001");
+    let lost = updates(&wait(&mut client, &version, "").await);
+    power_off(&sim, "node-0002");
+    let again = updates(&wait(&mut client, &version, "").await);
+    assert_eq!(again.objects.len(), 2, "the lost change and the new one: {again:?}");
+    assert_ne!(lost.version, again.version);
+    let answer = wait(&mut client, &again.version, AT_ONCE).await;
+    assert_eq!(answer.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_differ_with_every_reply_and_only_ours_are_known() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let one = first(&mut client).await.version;
+    power_off(&sim, "node-0001");
+    let two = updates(&wait(&mut client, &one, "").await).version;
+    assert_ne!(one, two);
+    power_on(&sim, "node-0001");
+    let three = updates(&wait(&mut client, &two, "").await).version;
+    for (name, version) in [("older than acknowledged", &one), ("made up", &"-".to_owned())] {
+        let fault = wait(&mut client, version, AT_ONCE).await.fault();
+        assert_eq!(fault.as_deref(), Some("InvalidCollectorVersion"), "{name}");
+    }
+    assert_eq!(wait(&mut client, &three, AT_ONCE).await.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_does_not_outlive_its_session() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    sim.apply(Command::ExpireSessions { vcenter: None, family: None }).unwrap();
+    let fault = wait(&mut client, &version, AT_ONCE).await.fault();
+    assert_eq!(fault.as_deref(), Some("NotAuthenticated"));
+    client.cookie = None;
+    client.login(&sim).await;
+    let fault = wait(&mut client, &version, AT_ONCE).await.fault();
+    assert_eq!(fault.as_deref(), Some("InvalidCollectorVersion"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_has_at_most_a_hundred_objects_and_the_rest_follows() {
+    let sim = machines(250);
+    let mut client = Client::logged_in(&sim).await;
+    let container = "<container type=\"Folder\">group-d1</container>\
+        <type>VirtualMachine</type><recursive>true</recursive>";
+    let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
+    let name = props("VirtualMachine", &["name"]);
+    filter(&mut client, &name, &members("ContainerView", &view)).await;
+    let (mut version, mut seen, mut replies) = (String::new(), Vec::new(), Vec::new());
+    loop {
+        let reply = updates(&wait(&mut client, &version, "").await);
+        replies.push((reply.objects.len(), reply.truncated));
+        seen.extend(reply.objects);
+        version = reply.version;
+        if !reply.truncated {
+            break;
+        }
+    }
+    assert_eq!(replies, [(100, true), (100, true), (50, false)]);
+    let all = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!((all, seen.len()), (250, 250), "each once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_version_of_a_cut_reply_works_once() {
+    let sim = machines(4);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001", "node-0002", "node-0003"]).await;
+    let two = "<maxObjectUpdates>2</maxObjectUpdates>";
+    let cut = updates(&wait(&mut client, "", two).await);
+    assert!(cut.truncated);
+    let rest = updates(&wait(&mut client, &cut.version, two).await);
+    assert_eq!((rest.objects.len(), rest.truncated), (1, false));
+    let fault = wait(&mut client, &cut.version, two).await.fault();
+    assert_eq!(fault.as_deref(), Some("InvalidCollectorVersion"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_during_a_cut_reply_is_not_lost() {
+    let sim = machines(4);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001", "node-0002", "node-0003"]).await;
+    let two = "<maxObjectUpdates>2</maxObjectUpdates>";
+    let cut = updates(&wait(&mut client, "", two).await);
+    power_off(&sim, "node-0001");
+    let rest = updates(&wait(&mut client, &cut.version, two).await);
+    let reply = updates(&wait(&mut client, &rest.version, two).await);
+    let one = client.machine("node-0001").await;
+    assert_eq!(reply.objects, [format!("modify {one} runtime.powerState=poweredOff")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocked_wait_tells_of_a_new_filter() {
+    let sim = machines(2);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let mut waiting = client.clone();
+    let waiting = tokio::spawn(async move { wait(&mut waiting, &version, "").await });
+    tokio::task::yield_now().await;
+    let two = client.machine("node-0002").await;
+    let spec = object("VirtualMachine", &two);
+    filter(&mut client, &props("VirtualMachine", &["name"]), &spec).await;
+    assert_eq!(updates(&waiting.await.unwrap()).objects, [format!("enter {two} name=node-0002")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destroyed_filter_tells_nothing_more() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let power = props("VirtualMachine", &["runtime.powerState"]);
+    let id = filter(&mut client, &power, &object("VirtualMachine", &one)).await;
+    let version = first(&mut client).await.version;
+    power_off(&sim, "node-0001");
+    client.call("DestroyPropertyFilter", ("PropertyFilter", &id), "").await.ok();
+    assert_eq!(wait(&mut client, &version, AT_ONCE).await.returned(), None);
+    let again = client.call("DestroyPropertyFilter", ("PropertyFilter", &id), "").await;
+    assert_eq!(again.fault().as_deref(), Some("ManagedObjectNotFound"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_wait_supersedes_the_first() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let (mut one, mut two) = (client.clone(), client.clone());
+    let (first, second) = (version.clone(), version);
+    let first = tokio::spawn(async move { wait(&mut one, &first, "").await });
+    tokio::task::yield_now().await;
+    let second = tokio::spawn(async move { wait(&mut two, &second, "").await });
+    assert_eq!(first.await.unwrap().fault().as_deref(), Some("RequestCanceled"));
+    power_off(&sim, "node-0001");
+    assert_eq!(updates(&second.await.unwrap()).objects.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_can_be_cancelled() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let (mut waiting, then) = (client.clone(), version.clone());
+    let waiting = tokio::spawn(async move { wait(&mut waiting, &then, "").await });
+    tokio::task::yield_now().await;
+    client.call("CancelWaitForUpdates", COLLECT, "").await.ok();
+    assert_eq!(waiting.await.unwrap().fault().as_deref(), Some("RequestCanceled"));
+    assert_eq!(wait(&mut client, &version, AT_ONCE).await.returned(), None, "the version is good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_ends_the_wait() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let (mut waiting, then) = (client.clone(), version.clone());
+    let waiting = tokio::spawn(async move { wait(&mut waiting, &then, "").await });
+    tokio::task::yield_now().await;
+    sim.apply(Command::ExpireSessions { vcenter: None, family: None }).unwrap();
+    let fault = waiting.await.unwrap().fault();
+    assert_eq!(fault.as_deref(), Some("RequestCanceled"));
+    let fault = wait(&mut client, &version, AT_ONCE).await.fault();
+    assert_eq!(fault.as_deref(), Some("NotAuthenticated"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_goes_away_loses_nothing() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let (mut gone, then) = (client.clone(), version.clone());
+    let gone = tokio::spawn(async move { wait(&mut gone, &then, "").await });
+    tokio::task::yield_now().await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    power_off(&sim, "node-0001");
+    assert_eq!(updates(&wait(&mut client, &version, "").await).objects.len(), 1);
+    let abandoned = sim.ledger().records().into_iter().filter(|record| {
+        record.ended.as_ref().is_some_and(|ended| ended.broken == Some("abandoned"))
+    });
+    assert_eq!(abandoned.count(), 1, "the ledger knows");
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_of_a_list_come_and_go() {
+    let sim = machines(3);
+    let mut client = Client::logged_in(&sim).await;
+    let view = watched(&mut client, &["node-0001"]).await;
+    let version = first(&mut client).await.version;
+    let one = client.machine("node-0001").await;
+    let two = client.machine("node-0002").await;
+    let change = format!(
+        "<add type=\"VirtualMachine\">{two}</add><add type=\"VirtualMachine\">vm-9999</add>\
+         <remove type=\"VirtualMachine\">{one}</remove>"
+    );
+    let answer = client.call("ModifyListView", ("ListView", &view), &change).await.ok();
+    let unresolved: Vec<&str> = answer.all("returnval").map(|it| it.text.as_str()).collect();
+    assert_eq!(unresolved, ["vm-9999"]);
+    let reply = updates(&wait(&mut client, &version, "").await);
+    assert_eq!(
+        reply.objects,
+        [
+            format!("leave {one}"),
+            format!("enter {two} name=node-0002,runtime.powerState=poweredOn"),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
+    let sim = machines(2);
+    let mut client = Client::logged_in(&sim).await;
+    let container = "<container type=\"Folder\">group-d1</container>\
+        <type>VirtualMachine</type><recursive>true</recursive>";
+    let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
+    let name = props("VirtualMachine", &["name"]);
+    filter(&mut client, &name, &members("ContainerView", &view)).await;
+    let version = first(&mut client).await.version;
+    let one = client.machine("node-0001").await;
+    sim.apply(Command::DeleteMachine("node-0001".into())).unwrap();
+    sim.apply(
+        serde_json::from_value(serde_json::json!({"vm.create": {"spec": {"name": "new"}}}))
+            .expect("a command"),
+    )
+    .unwrap();
+    let new = client.machine("new").await;
+    let reply = updates(&wait(&mut client, &version, "").await);
+    assert_eq!(reply.objects, [format!("leave {one}"), format!("enter {new} name=new")]);
+    // In and out within one window leaves no trace.
+    sim.apply(
+        serde_json::from_value(serde_json::json!({"vm.create": {"spec": {"name": "short"}}}))
+            .expect("a command"),
+    )
+    .unwrap();
+    sim.apply(Command::DeleteMachine("short".into())).unwrap();
+    assert_eq!(wait(&mut client, &reply.version, AT_ONCE).await.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_outlives_the_object_it_starts_from() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let name = props("VirtualMachine", &["name"]);
+    filter(&mut client, &name, &object("VirtualMachine", &one)).await;
+    let version = first(&mut client).await.version;
+    sim.apply(Command::DeleteMachine("node-0001".into())).unwrap();
+    let reply = updates(&wait(&mut client, &version, "").await);
+    assert_eq!(reply.objects, [format!("leave {one}")]);
+    assert_eq!(wait(&mut client, &reply.version, AT_ONCE).await.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_older_calls_are_never_cut_and_never_wait_where_they_should_not() {
+    let sim = machines(150);
+    let mut client = Client::logged_in(&sim).await;
+    let container = "<container type=\"Folder\">group-d1</container>\
+        <type>VirtualMachine</type><recursive>true</recursive>";
+    let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
+    let name = props("VirtualMachine", &["name"]);
+    filter(&mut client, &name, &members("ContainerView", &view)).await;
+    let answer = client.call("WaitForUpdates", COLLECT, "").await;
+    let reply = updates(&answer);
+    assert_eq!((reply.objects.len(), reply.truncated), (150, false));
+    let version = format!("<version>{}</version>", reply.version);
+    let answer = client.call("CheckForUpdates", COLLECT, &version).await;
+    assert_eq!(answer.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn collectors_do_not_know_of_each_other() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    watched(&mut client, &["node-0001"]).await;
+    let (_, own) = client.call("CreatePropertyCollector", COLLECT, "").await.reference();
+    let own = ("PropertyCollector", own.as_str());
+    let answer =
+        client.call("WaitForUpdatesEx", own, &format!("<options>{AT_ONCE}</options>")).await;
+    assert_eq!(answer.returned(), None, "no filter here");
+    client.call("DestroyPropertyCollector", own, "").await.ok();
+    let answer = client.call("WaitForUpdatesEx", own, "").await;
+    assert_eq!(answer.fault().as_deref(), Some("ManagedObjectNotFound"));
+    // Sessions neither: the default collector is each session's own.
+    let mut other = Client::logged_in(&sim).await;
+    assert_eq!(wait(&mut other, "", AT_ONCE).await.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_change_of_five_thousand_is_one_update() {
+    let sim = machines(5_000);
+    let mut client = Client::logged_in(&sim).await;
+    let container = "<container type=\"Folder\">group-d1</container>\
+        <type>VirtualMachine</type><recursive>true</recursive>";
+    let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
+    let power = props("VirtualMachine", &["runtime.powerState"]);
+    filter(&mut client, &power, &members("ContainerView", &view)).await;
+    let reply = updates(&wait(&mut client, "", "<maxObjectUpdates>10000</maxObjectUpdates>").await);
+    assert_eq!(reply.objects.len(), 5_000);
+    power_off(&sim, "node-4711");
+    let answer = wait(&mut client, &reply.version, "").await;
+    assert_eq!(updates(&answer).objects.len(), 1);
+    assert!(answer.body.len() < 1_500, "{} bytes", answer.body.len());
+}

@@ -1,0 +1,76 @@
+//! Sims in one process do not know of each other, and no secret gets out.
+
+use http::Method;
+use sim::world::{ADMINISTRATOR, Command, PROVIDER_USER};
+use sim::{ListenOptions, Sim};
+
+use crate::client::{Client, SESSIONS, machines};
+use crate::wire;
+
+#[tokio::test]
+async fn two_sims_do_not_know_of_each_other() {
+    let (one, two) = (machines(3), machines(3));
+    let (ours, theirs) =
+        tokio::join!(one.listen(ListenOptions::default()), two.listen(ListenOptions::default()));
+    let (ours, theirs) = (ours.expect("free ports"), theirs.expect("free ports"));
+    assert_ne!(ours.vcenters["vc0"].address, theirs.vcenters["vc0"].address);
+    assert_ne!(ours.ca_pem(), theirs.ca_pem());
+    let mut client = Client::logged_in(&one).await;
+    one.apply(Command::DeleteMachine("node-0001".into())).expect("a machine");
+    let rule = sim::faults::Rule::new("r", [sim::faults::Action::Reset]);
+    one.fault(rule).expect("a good rule");
+    assert_eq!(two.ledger().next_seq(), 1, "nothing happened there");
+    assert!(two.faults().list().is_empty());
+    let mut stranger = Client::new(&two);
+    stranger.cookie.clone_from(&client.cookie);
+    let fault = stranger.call("CurrentTime", ("ServiceInstance", "ServiceInstance"), "").await;
+    assert_eq!(fault.fault().as_deref(), Some("NotAuthenticated"), "sessions are each one's own");
+    let mut other = Client::logged_in(&two).await;
+    other.machine("node-0001").await;
+    one.heal();
+    let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
+    let answer = client.call("FindByInventoryPath", crate::client::SEARCH, path).await;
+    assert_eq!(answer.returned(), None);
+}
+
+#[tokio::test]
+async fn no_secret_is_in_the_ledger_or_told_by_the_admin_port() {
+    let sim = Sim::builder().start();
+    let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
+    let mut client = Client::logged_in(&sim).await;
+    let vapi = crate::snapshots::rest_login(&sim, &mut client).await;
+    let headers = [("vmware-api-session-id", vapi.as_str())];
+    client.rest(Method::GET, "/api/session", &headers, "").await;
+    let typo = "<userName>administrator@vsphere.local</userName><password>nearly-right</password>";
+    client.call("Login", SESSIONS, typo).await;
+    let cluster = sim.cluster().service("");
+    let mut kube = Client { service: cluster, cookie: None };
+    let bearer = format!("Bearer {}", sim.admin_token());
+    kube.rest(Method::GET, "/api/v1/nodes", &[("authorization", &bearer)], "").await;
+    sim.apply(Command::RotatePassword {
+        vcenter: None,
+        user: ADMINISTRATOR.to_owned(),
+        password: sim::world::vcenter::Password::new("rotated-secret"),
+    })
+    .expect("an administrator");
+    let stream = tokio::net::TcpStream::connect(endpoints.admin.address).await.expect("admin");
+    let mut admin = wire::http(stream).await;
+    let mut told = format!("{sim:?}{endpoints:?}{}", sim.ledger().to_jsonl());
+    for path in ["/world", "/ledger", "/ledger?format=counts", "/faults", "/clock"] {
+        let answer = wire::exchange(&mut admin, wire::request("GET", path, "")).await;
+        told.push_str(&answer.expect("an answer").1);
+    }
+    let password = |user| sim.password("vc0", user).expect("a user").expose().to_owned();
+    let cookie = client.cookie.clone().expect("a session");
+    let token = cookie.split('"').nth(1).expect("a token");
+    for (name, secret) in [
+        ("the administrator's new password", "rotated-secret"),
+        ("a wrong password", "nearly-right"),
+        ("the provider's password", &password(PROVIDER_USER)),
+        ("a SOAP session", token),
+        ("a vAPI session", &vapi),
+        ("a bearer token", sim.admin_token()),
+    ] {
+        assert!(!told.contains(secret), "{name} is told");
+    }
+}

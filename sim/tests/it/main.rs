@@ -1,0 +1,15 @@
+//! The sim as its clients meet it: over tower services, pipes, sockets and the command line.
+
+mod admin;
+mod cli;
+mod client;
+mod collector;
+mod fixtures;
+mod isolation;
+mod listening;
+mod malformed;
+mod selection;
+mod snapshots;
+mod transports;
+mod wire;
+mod xml;

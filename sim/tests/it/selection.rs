@@ -1,0 +1,325 @@
+//! What a property specification selects: the rules that every client builds on.
+
+use sim::world::{ADMINISTRATOR, Command, Grant};
+
+use crate::client::{Answer, COLLECTOR, Client, machines, object, props};
+use crate::xml::Node;
+
+async fn retrieve(client: &mut Client, spec: &str, options: &str) -> Answer {
+    let arguments = format!("<specSet>{spec}</specSet><options>{options}</options>");
+    client.call("RetrievePropertiesEx", COLLECTOR, &arguments).await
+}
+
+/// `vm-1 name=a,parent=b` for each object.
+fn objects(answer: &Answer) -> Vec<String> {
+    let result = answer.returned().unwrap_or_default();
+    let property = |it: &Node| format!("{}={}", it.text_of("name"), it.text_of("val"));
+    result
+        .all("objects")
+        .map(|object| {
+            let properties: Vec<String> = object.all("propSet").map(property).collect();
+            format!("{} {}", object.text_of("obj"), properties.join(",")).trim_end().to_owned()
+        })
+        .collect()
+}
+
+fn fault(answer: &Answer) -> String {
+    answer.fault().unwrap_or_default()
+}
+
+/// Ancestors of an object, by a traversal that refers to itself.
+fn ancestors(kind: &str, id: &str) -> String {
+    format!(
+        "{}{}<objectSet><obj type=\"{kind}\">{id}</obj><skip>false</skip>\
+         <selectSet xsi:type=\"TraversalSpec\"><name>up</name><type>ManagedEntity</type>\
+         <path>parent</path><skip>false</skip>\
+         <selectSet xsi:type=\"SelectionSpec\"><name>up</name></selectSet></selectSet>\
+         <selectSet xsi:type=\"TraversalSpec\"><type>VirtualMachine</type><path>parentVApp</path>\
+         <skip>false</skip><selectSet xsi:type=\"SelectionSpec\"><name>up</name></selectSet>\
+         </selectSet></objectSet>",
+        props("ManagedEntity", &["name", "parent"]),
+        props("VirtualMachine", &["parentVApp"]),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_traversal_may_refer_to_itself() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let answer = retrieve(&mut client, &ancestors("VirtualMachine", &one), "").await;
+    let names: Vec<String> =
+        objects(&answer).iter().map(|it| it.split("name=").nth(1).unwrap().to_owned()).collect();
+    let names: Vec<&str> = names.iter().map(|it| it.split(',').next().unwrap()).collect();
+    assert_eq!(names, ["node-0001", "vm", "DC0", "Datacenters"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cycles_end_and_an_object_is_reported_once() {
+    let sim = machines(2);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    // Machine → host → its machines → their host → …
+    let spec = format!(
+        "{}<objectSet><obj type=\"VirtualMachine\">{one}</obj>\
+         <selectSet xsi:type=\"TraversalSpec\"><name>down</name><type>VirtualMachine</type>\
+         <path>runtime.host</path><selectSet><name>up</name></selectSet></selectSet>\
+         <selectSet xsi:type=\"TraversalSpec\"><name>up</name><type>HostSystem</type>\
+         <path>vm</path><selectSet><name>down</name></selectSet></selectSet></objectSet>",
+        props("ManagedEntity", &["name"]),
+    );
+    let found = objects(&retrieve(&mut client, &spec, "").await);
+    let mut once = found.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!((found.len(), once.len()), (2, 2), "the machine and its host: {found:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_skipped_is_passed_through() {
+    let sim = machines(3);
+    let mut client = Client::logged_in(&sim).await;
+    let children = |skip: bool| {
+        format!(
+            "{}<objectSet><obj type=\"Folder\">group-d1</obj><skip>{skip}</skip>\
+             <selectSet xsi:type=\"TraversalSpec\"><type>Folder</type><path>childEntity</path>\
+             <skip>false</skip></selectSet></objectSet>",
+            props("ManagedEntity", &["name"]),
+        )
+    };
+    assert_eq!(
+        objects(&retrieve(&mut client, &children(true), "").await),
+        ["datacenter-2 name=DC0"]
+    );
+    let with = objects(&retrieve(&mut client, &children(false), "").await);
+    assert_eq!(with, ["group-d1 name=Datacenters", "datacenter-2 name=DC0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_of_all_matching_types_are_united() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let spec = format!(
+        "{}{}{}{}",
+        props("ManagedEntity", &["name"]),
+        props("VirtualMachine", &["runtime.powerState"]),
+        props("HostSystem", &["name"]),
+        object("VirtualMachine", &one),
+    );
+    assert_eq!(
+        objects(&retrieve(&mut client, &spec, "").await),
+        [format!("{one} name=node-0001,runtime.powerState=poweredOn")]
+    );
+    let nothing = format!("{}{}", props("HostSystem", &["name"]), object("VirtualMachine", &one));
+    assert_eq!(retrieve(&mut client, &nothing, "").await.returned(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_base_type_names_the_object_as_well() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let spec = format!("{}{}", props("VirtualMachine", &["name"]), object("ManagedEntity", &one));
+    assert_eq!(objects(&retrieve(&mut client, &spec, "").await), [format!("{one} name=node-0001")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn specifications_that_make_no_sense_are_refused_as_a_whole() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let select = |select: &str| {
+        format!(
+            "{}<objectSet><obj type=\"VirtualMachine\">{one}</obj>{select}</objectSet>",
+            props("VirtualMachine", &["name"]),
+        )
+    };
+    for (name, spec, want) in [
+        (
+            "an unknown path",
+            format!(
+                "{}{}",
+                props("VirtualMachine", &["name", "no.such"]),
+                object("VirtualMachine", &one)
+            ),
+            "InvalidProperty",
+        ),
+        (
+            "a path of a subtype on its base",
+            format!(
+                "{}{}",
+                props("ManagedEntity", &["runtime.powerState"]),
+                object("VirtualMachine", &one)
+            ),
+            "InvalidProperty",
+        ),
+        (
+            "an unknown type",
+            format!("{}{}", props("Toaster", &["name"]), object("VirtualMachine", &one)),
+            "InvalidArgument",
+        ),
+        (
+            "an unknown name",
+            select("<selectSet xsi:type=\"SelectionSpec\"><name>nowhere</name></selectSet>"),
+            "InvalidArgument",
+        ),
+        (
+            "a traversal of an unknown type",
+            select(
+                "<selectSet xsi:type=\"TraversalSpec\"><type>Toaster</type><path>slots</path></selectSet>",
+            ),
+            "InvalidArgument",
+        ),
+        (
+            "a traversal by what is no reference",
+            select(
+                "<selectSet xsi:type=\"TraversalSpec\"><type>VirtualMachine</type><path>name</path></selectSet>",
+            ),
+            "InvalidProperty",
+        ),
+        (
+            "an object that is not there",
+            format!(
+                "{}{}",
+                props("VirtualMachine", &["name"]),
+                object("VirtualMachine", "vm-9999")
+            ),
+            "ManagedObjectNotFound",
+        ),
+    ] {
+        let answer = retrieve(&mut client, &spec, "").await;
+        assert_eq!(fault(&answer), want, "{name}: {}", answer.body);
+        let arguments = format!("<spec>{spec}</spec><partialUpdates>false</partialUpdates>");
+        let answer = client.call("CreateFilter", COLLECTOR, &arguments).await;
+        assert_eq!(fault(&answer), want, "{name}, as a filter");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_objects_can_be_left_out() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let spec = format!(
+        "{}{}{}<reportMissingObjectsInResults>true</reportMissingObjectsInResults>",
+        props("VirtualMachine", &["name"]),
+        object("VirtualMachine", "vm-9999"),
+        object("VirtualMachine", &one),
+    );
+    assert_eq!(objects(&retrieve(&mut client, &spec, "").await), [format!("{one} name=node-0001")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_user_may_not_see_is_not_there() {
+    let sim = machines(2);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let grant =
+        Grant { vcenter: None, user: ADMINISTRATOR.to_owned(), object: "node-0001".to_owned() };
+    sim.apply(Command::RevokePrivilege(grant)).unwrap();
+    let children = format!(
+        "{}<objectSet><obj type=\"Folder\">group-v3</obj><skip>true</skip>\
+         <selectSet xsi:type=\"TraversalSpec\"><type>Folder</type><path>childEntity</path>\
+         </selectSet></objectSet>",
+        props("VirtualMachine", &["name"]),
+    );
+    let found = objects(&retrieve(&mut client, &children, "").await);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].ends_with("name=node-0002"), "{found:?}");
+    let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
+    let answer = client.call("FindByInventoryPath", crate::client::SEARCH, path).await;
+    assert_eq!(answer.returned(), None, "the index does not know it");
+    let answer = client.call("PowerOffVM_Task", ("VirtualMachine", &one), "").await;
+    assert_eq!(fault(&answer), "NoPermission");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_have_everything_once_and_their_tokens_work_once() {
+    let sim = machines(25);
+    let mut client = Client::logged_in(&sim).await;
+    let spec = format!(
+        "{}<objectSet><obj type=\"Folder\">group-v3</obj><skip>true</skip>\
+         <selectSet xsi:type=\"TraversalSpec\"><type>Folder</type><path>childEntity</path>\
+         </selectSet></objectSet>",
+        props("VirtualMachine", &["name"]),
+    );
+    let mut answer = retrieve(&mut client, &spec, "<maxObjects>10</maxObjects>").await;
+    let (mut seen, mut pages, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        let page = objects(&answer);
+        pages.push(page.len());
+        seen.extend(page);
+        let token = answer.returned().unwrap().text_of("token").to_owned();
+        if token.is_empty() {
+            break;
+        }
+        let next = format!("<token>{token}</token>");
+        tokens.push(next.clone());
+        answer = client.call("ContinueRetrievePropertiesEx", COLLECTOR, &next).await;
+    }
+    assert_eq!(pages, [10, 10, 5]);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 25);
+    for token in &tokens {
+        let answer = client.call("ContinueRetrievePropertiesEx", COLLECTOR, token).await;
+        assert_eq!(fault(&answer), "InvalidArgument", "{token}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_is_not_wanted_can_be_cancelled() {
+    let sim = machines(25);
+    let mut client = Client::logged_in(&sim).await;
+    let spec = format!(
+        "{}<objectSet><obj type=\"Folder\">group-v3</obj><skip>true</skip>\
+         <selectSet xsi:type=\"TraversalSpec\"><type>Folder</type><path>childEntity</path>\
+         </selectSet></objectSet>",
+        props("VirtualMachine", &["name"]),
+    );
+    let answer = retrieve(&mut client, &spec, "<maxObjects>10</maxObjects>").await;
+    let token = format!("<token>{}</token>", answer.returned().unwrap().text_of("token"));
+    client.call("CancelRetrievePropertiesEx", COLLECTOR, &token).await.ok();
+    let answer = client.call("ContinueRetrievePropertiesEx", COLLECTOR, &token).await;
+    assert_eq!(fault(&answer), "InvalidArgument");
+    // Another session's token is none of ours.
+    let answer = retrieve(&mut client, &spec, "<maxObjects>10</maxObjects>").await;
+    let token = format!("<token>{}</token>", answer.returned().unwrap().text_of("token"));
+    let mut other = Client::logged_in(&sim).await;
+    let answer = other.call("ContinueRetrievePropertiesEx", COLLECTOR, &token).await;
+    assert_eq!(fault(&answer), "InvalidArgument");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_properties_can_be_asked_for_at_once_or_none() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let all = format!(
+        "<propSet><type>VirtualMachine</type><all>true</all></propSet>{}",
+        object("VirtualMachine", &one)
+    );
+    let answer = retrieve(&mut client, &all, "").await;
+    let all = answer.returned().unwrap().child("objects").unwrap().all("propSet").count();
+    assert!(all > 10, "{all} properties");
+    let none =
+        format!("<propSet><type>VirtualMachine</type></propSet>{}", object("VirtualMachine", &one));
+    assert_eq!(objects(&retrieve(&mut client, &none, "").await), [one]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn elements_of_a_list_are_read_by_their_key() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let machine = ("VirtualMachine", one.as_str());
+    let card = client.fetch(machine, "config.hardware.device[4000]").await.unwrap();
+    assert_eq!(card.text_of("key"), "4000");
+    let label = client.fetch(machine, "config.hardware.device[4000].deviceInfo.label").await;
+    assert!(label.is_some_and(|it| !it.text.is_empty()));
+    assert_eq!(client.fetch(machine, "config.hardware.device[1]").await, None);
+    let broken = "<prop>config.hardware.device[x</prop>";
+    let answer = client.call("Fetch", machine, broken).await;
+    assert_eq!(fault(&answer), "InvalidProperty");
+}

@@ -1,0 +1,78 @@
+//! Clients on sockets: connections as raw as a test needs them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use sim::Endpoints;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Trusts the sim's authority and offers these protocols.
+pub(crate) fn connector(endpoints: &Endpoints, alpn: &[&str]) -> TlsConnector {
+    let pem = endpoints.ca_pem().expect("TLS");
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM")).expect("an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
+}
+
+/// Shakes hands as a client that knows the server by `name`.
+pub(crate) async fn tls(
+    connector: &TlsConnector,
+    address: SocketAddr,
+    name: &str,
+) -> std::io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(name.to_owned()).expect("a name");
+    connector.connect(name, TcpStream::connect(address).await?).await
+}
+
+/// The certificate that a server showed, in hex.
+pub(crate) fn shown(stream: &TlsStream<TcpStream>) -> Vec<u8> {
+    stream.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec()
+}
+
+/// Speaks HTTP/1.1 on a stream. The connection is driven for as long as the test runs.
+pub(crate) async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> http1::SendRequest<Full<Bytes>> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
+    tokio::spawn(connection);
+    sender
+}
+
+/// Sends a request, reads the answer whole.
+pub(crate) async fn exchange(
+    sender: &mut http1::SendRequest<Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+) -> Result<(u16, String), hyper::Error> {
+    let response = sender.send_request(request).await?;
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
+
+/// A GET or POST with a body.
+pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .body(Full::from(body.to_owned()))
+        .expect("a good request")
+}

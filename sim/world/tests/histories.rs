@@ -1,0 +1,228 @@
+//! Histories of the world: whatever is commanded, in whatever order, it stays sound, its log replays
+//! to its state, a snapshot goes on like the original, and the same seed gives the same log.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use sim_world::vcenter::{MachineSpec, Password, Work};
+use sim_world::{
+    Command, Completion, Event, Grant, Named, PROVIDER_USER, Retain, State, Step, TagName, Time,
+    Topology, VcRequest, World, ZONE_CATEGORY,
+};
+
+fn machine() -> impl Strategy<Value = Named> {
+    // Some of them do not exist, or no longer.
+    (1..7_u32).prop_map(|n| format!("node-{n:04}").as_str().into())
+}
+
+fn host() -> impl Strategy<Value = Named> {
+    (0..2_u32, 0..3_u32).prop_map(|(zone, n)| format!("DC0_C{zone}_H{n}").as_str().into())
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Task),
+        Just(Step::Tools),
+        Just(Step::Address),
+        Just(Step::Kubelet),
+        Just(Step::HaRestart),
+    ]
+}
+
+fn object() -> impl Strategy<Value = String> {
+    prop_oneof![Just("DC0".to_owned()), Just("DC0_C1".to_owned()), Just("node-0002".to_owned())]
+}
+
+fn power() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        machine().prop_map(Command::PowerOn),
+        machine().prop_map(Command::PowerOff),
+        machine().prop_map(Command::Suspend),
+        machine().prop_map(Command::Reset),
+        machine().prop_map(Command::DeleteMachine),
+        machine().prop_map(Command::Inaccessible),
+        machine().prop_map(Command::Orphan),
+        machine().prop_map(Command::Connect),
+        machine().prop_map(Command::Reregister),
+        (machine(), any::<u128>()).prop_map(|(machine, uuid)| Command::Replace {
+            machine,
+            uuid: uuid::Uuid::from_u128(uuid),
+        }),
+        (machine(), "[a-z]{1,6}").prop_map(|(machine, to)| Command::Rename { machine, to }),
+        (machine(), host())
+            .prop_map(|(machine, host)| Command::VMotion { machine, host: host.name }),
+        (machine(), any::<Option<u128>>()).prop_map(|(machine, uuid)| Command::SetUuid {
+            machine,
+            uuid: uuid.map(uuid::Uuid::from_u128),
+        }),
+        ("[a-z]{1,4}", any::<bool>(), any::<bool>()).prop_map(|(name, power_on, kubelet)| {
+            let spec = MachineSpec { name: Some(name), ..MachineSpec::default() };
+            Command::CreateMachine { vcenter: None, spec, cluster: None, power_on, kubelet }
+        }),
+    ]
+}
+
+fn guest() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        (machine(), any::<[u8; 4]>()).prop_map(|(machine, octets)| Command::SetAddresses {
+            machine,
+            addresses: vec![vec![std::net::Ipv4Addr::from(octets).into()]],
+        }),
+        machine().prop_map(Command::ClearAddresses),
+        machine().prop_map(Command::ReorderAddresses),
+        machine().prop_map(Command::StopTools),
+        machine().prop_map(Command::StartTools),
+        machine().prop_map(Command::StartKubelet),
+        machine().prop_map(Command::StopKubelet),
+        (machine(), proptest::option::of("[a-z]{1,5}"))
+            .prop_map(|(machine, host_name)| Command::SetHostName { machine, host_name }),
+    ]
+}
+
+fn service() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        host().prop_map(Command::DisconnectHost),
+        host().prop_map(Command::ReconnectHost),
+        host().prop_map(Command::FailHost),
+        Just(Command::StopVCenter { vcenter: None }),
+        Just(Command::StartVCenter { vcenter: None }),
+        Just(Command::SwapCertificate { vcenter: None }),
+        Just(Command::ExpireSessions { vcenter: None, family: None }),
+        "[a-z]{1,6}".prop_map(|password| Command::RotatePassword {
+            vcenter: None,
+            user: PROVIDER_USER.to_owned(),
+            password: Password::new(password),
+        }),
+        object().prop_map(|object| Command::RevokePrivilege(Grant {
+            vcenter: None,
+            user: PROVIDER_USER.to_owned(),
+            object,
+        })),
+        (object(), "[a-c]").prop_map(|(object, tag)| Command::AttachTag(TagName {
+            vcenter: None,
+            category: ZONE_CATEGORY.to_owned(),
+            tag,
+            object,
+        })),
+        (step(), 0..3_u8).prop_map(|(step, n)| Command::SetTiming {
+            step,
+            completion: match n {
+                0 => Completion::Immediately,
+                1 => Completion::After(Duration::from_secs(7)),
+                _ => Completion::WhenTold,
+            },
+        }),
+        proptest::option::of(step()).prop_map(|step| Command::Tell { step, machine: None }),
+        proptest::option::of(1..90_u64)
+            .prop_map(|every| Command::SetHeartbeats { every: every.map(Duration::from_secs) }),
+        Just(request(VcRequest::OpenSession { user_agent: "test".into() })),
+        (20..60_u32, 0..3_u8).prop_map(|(number, n)| {
+            let entity = sim_world::vcenter::MoRef::new(sim_world::vcenter::Kind::Machine, number);
+            let work = [Work::PowerOff, Work::PowerOn, Work::Destroy][usize::from(n)].clone();
+            request(VcRequest::StartTask { user: PROVIDER_USER.into(), entity, work })
+        }),
+    ]
+}
+
+fn request(request: VcRequest) -> Command {
+    Command::Request { vcenter: "vc0".to_owned(), request }
+}
+
+fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
+    let command = prop_oneof![3 => power(), 3 => guest(), 2 => service()];
+    prop::collection::vec((0..120_u64, command), 1..40)
+}
+
+fn fresh(seed: u64) -> World {
+    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    let mut world = Topology::zones(2).machines(5).build(epoch, seed);
+    world.retain(Retain::Everything);
+    world
+}
+
+/// Plays a history; the log as text, so that nothing is overlooked in a comparison.
+fn play(world: &mut World, history: &[(u64, Command)]) -> usize {
+    let mut now = Duration::from_nanos(0);
+    let mut refused = 0;
+    for (pause, command) in history {
+        now += Duration::from_secs(*pause);
+        let before = world.state().clone();
+        match world.apply(Time::after_start(now), command.clone()) {
+            Ok(_) => {}
+            Err(_) => {
+                refused += 1;
+                // What was due before may have happened; the command itself changed nothing.
+                let mut waited = World::restore(before);
+                waited.advance(Time::after_start(now));
+                assert_eq!(waited.state(), world.state(), "a refused {command:?} left a trace");
+            }
+        }
+        assert_eq!(world.violations(), Vec::<String>::new(), "after {command:?}");
+    }
+    refused
+}
+
+fn log(world: &World) -> Vec<(Time, Event)> {
+    world.log().entries().cloned().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_world_stays_sound_and_its_log_replays(history in history()) {
+        let mut world = fresh(7);
+        play(&mut world, &history);
+        let replayed = world.log().replay(world.next_look()).expect("everything is kept");
+        prop_assert_eq!(&replayed, world.state());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_log(history in history(), seed in 0..4_u64) {
+        let (mut first, mut second) = (fresh(seed), fresh(seed));
+        play(&mut first, &history);
+        play(&mut second, &history);
+        prop_assert_eq!(log(&first), log(&second));
+    }
+
+    #[test]
+    fn a_snapshot_goes_on_like_the_original(history in history(), cut in 0..40_usize) {
+        let cut = cut.min(history.len());
+        let mut world = fresh(3);
+        play(&mut world, &history[..cut]);
+        let text = serde_json::to_string(world.state()).unwrap();
+        let state: State = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(&state, world.state());
+        let mut restored = World::restore(state);
+        let mut now = world.age();
+        for (pause, command) in &history[cut..] {
+            now += Duration::from_secs(*pause);
+            let one = world.apply(Time::after_start(now), command.clone()).is_ok();
+            let other = restored.apply(Time::after_start(now), command.clone()).is_ok();
+            prop_assert_eq!(one, other);
+        }
+        prop_assert_eq!(restored.state(), world.state());
+    }
+}
+
+/// The moment a world has lived until.
+trait NextLook {
+    fn next_look(&self) -> Time;
+}
+
+impl NextLook for World {
+    fn next_look(&self) -> Time {
+        Time::after_start(self.age())
+    }
+}
+
+#[test]
+fn a_bounded_log_folds_what_it_drops_into_its_base() {
+    let mut world = fresh(1);
+    world.retain(Retain::Last(10));
+    for n in 1..60_u64 {
+        world.advance(Time::after_start(Duration::from_secs(n * 10)));
+    }
+    assert_eq!(world.log().entries().count(), 10);
+    assert_eq!(world.log().replay(Time::after_start(world.age())).as_ref(), Some(world.state()));
+}
