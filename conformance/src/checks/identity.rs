@@ -1,7 +1,7 @@
 //! NODE-ID: which machine a node is.
 
 use sim::world::vcenter::MachineSpec;
-use sim::world::{Command, Topology};
+use sim::world::{Command, Completion, Step, Topology};
 
 use super::build::{SETTLED, T_INIT, machine, s, world, world_with};
 use super::observe::{name, names};
@@ -85,13 +85,22 @@ fn byte_order(swapped: bool) -> Case {
 
 fn same_name_new_uuid() -> Case {
     let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
-    let scenario = world(3, s(500)).at(s(100), Command::Replace { machine: machine(1), uuid });
+    // The rebuilt machine's kubelet comes up after its predecessor's Node has long been NotReady.
+    let late = Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(200)) };
+    let scenario =
+        world(3, s(500)).at(s(99), late).at(s(100), Command::Replace { machine: machine(1), uuid });
     Case::new(scenario, move |run| {
         let deleted = run.deleted(&name(1));
         Verdict::of(deleted.is_some(), || {
             "the Node of the machine that is gone was never deleted".to_owned()
         })
         .and(|| run.keeps(&[1, 10, 11, 18]))
+        .and(|| {
+            let now = run.node(&name(1)).and_then(|node| node.provider_id);
+            Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
+                format!("the Node of the rebuilt machine has provider ID {now:?}")
+            })
+        })
         .and(|| {
             Verdict::of(run.node(&name(2)).is_some() && run.node(&name(3)).is_some(), || {
                 "a Node of another machine was deleted".to_owned()

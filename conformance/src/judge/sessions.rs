@@ -33,8 +33,17 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 /// Sessions that the provider may have open at once for reasons beyond its reach: one per replica,
 /// and one for every login whose answer it never got and every replica that was killed.
 fn excused(run: &Run, until: Time) -> usize {
-    let opens = |op: &str| {
-        matches!(op, "Login" | "RetrieveServiceContent" | "cis.session.create" | "CloneSession")
+    // Logins whose answer was lost leave a session behind that nobody knows, and so do lost logouts.
+    let opens_or_ends = |op: &str| {
+        matches!(
+            op,
+            "Login"
+                | "RetrieveServiceContent"
+                | "CloneSession"
+                | "Logout"
+                | "cis.session.create"
+                | "cis.session.delete"
+        )
     };
     // A client that is told its session has ended opens another, though the old one lives on.
     let lied_to = |call: &Record| {
@@ -47,7 +56,7 @@ fn excused(run: &Run, until: Time) -> usize {
     let lost = run
         .calls()
         .filter(|call| call.is_vcenter_call() && call.t <= until)
-        .filter(|call| lied_to(call) || (opens(&call.op) && unanswered(call)))
+        .filter(|call| lied_to(call) || (opens_or_ends(&call.op) && unanswered(call)))
         .count();
     let killed = run
         .scenario

@@ -27,7 +27,7 @@ pub(crate) struct Vim {
     /// Grows when a session's own objects change: blocked waits look again.
     pub(super) own_changes: Signal,
     /// Clone tickets and the session that each is for.
-    tickets: Mutex<BTreeMap<String, String>>,
+    tickets: Mutex<Tickets>,
 }
 
 /// A request whose session is known.
@@ -236,11 +236,12 @@ impl Vim {
 
     fn clone_ticket(&self, caller: &Caller<'_>) -> Value {
         let mut tickets = self.tickets.lock().expect("no holder of the tickets panics");
-        let serial = tickets.len() + 1;
+        tickets.issued += 1;
+        let serial = tickets.issued;
         let path = format!("{}/{}/{serial}", self.vcenter, caller.token);
         let ticket = self.world.read(|world| world.ids().token("clone-ticket", &path));
         let ticket = format!("cst-VCT-{ticket}--tp-{serial}");
-        tickets.insert(ticket.clone(), caller.token.to_owned());
+        tickets.open.insert(ticket.clone(), caller.token.to_owned());
         Value::text(ticket)
     }
 
@@ -251,6 +252,7 @@ impl Vim {
             .tickets
             .lock()
             .expect("no holder of the tickets panics")
+            .open
             .remove(ticket)
             .ok_or(VcFault::InvalidLogin)?;
         let user = self
@@ -438,6 +440,14 @@ impl Vim {
             work(owned, reader)
         })
     }
+}
+
+/// Clone tickets that have not been used, each with the session that it is for.
+#[derive(Debug, Default)]
+struct Tickets {
+    /// How many there have been: no two are the same.
+    issued: u64,
+    open: BTreeMap<String, String>,
 }
 
 /// A read of nothing but what everybody may read: `SessionManager.currentSession` and the like.

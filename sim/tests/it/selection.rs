@@ -2,7 +2,7 @@
 
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
-use crate::client::{Answer, COLLECTOR, Client, machines, object, props};
+use crate::client::{Answer, COLLECTOR, Client, SESSIONS, machines, object, props};
 use crate::xml::Node;
 
 async fn retrieve(client: &mut Client, spec: &str, options: &str) -> Answer {
@@ -322,4 +322,71 @@ async fn elements_of_a_list_are_read_by_their_key() {
     let broken = "<prop>config.hardware.device[x</prop>";
     let answer = client.call("Fetch", machine, broken).await;
     assert_eq!(fault(&answer), "InvalidProperty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_habit_of_writing_a_request_gets_the_same_answer() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let one = client.machine("node-0001").await;
+    let soap = "http://schemas.xmlsoap.org/soap/envelope/";
+    let instance = "http://www.w3.org/2001/XMLSchema-instance";
+    let govmomi = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Envelope xmlns=\"{soap}\"><Body>\
+         <RetrievePropertiesEx xmlns=\"urn:vim25\">\
+         <_this type=\"PropertyCollector\">propertyCollector</_this><specSet><propSet>\
+         <type>ManagedEntity</type><pathSet>name</pathSet></propSet><objectSet>\
+         <obj type=\"VirtualMachine\">{one}</obj><skip>false</skip>\
+         <selectSet xmlns:_XMLSchema-instance=\"{instance}\" _XMLSchema-instance:type=\"TraversalSpec\">\
+         <name>up</name><type>ManagedEntity</type><path>parent</path>\
+         <selectSet _XMLSchema-instance:type=\"SelectionSpec\"><name>up</name></selectSet></selectSet>\
+         </objectSet></specSet><options></options></RetrievePropertiesEx></Body></Envelope>"
+    );
+    let pyvmomi = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<soapenv:Envelope xmlns:xsd=\"http://www.w3.org/2001/XMLSchema\" \
+         xmlns:soapenv=\"{soap}\" xmlns:xsi=\"{instance}\">\n<soapenv:Body>\
+         <RetrievePropertiesEx xmlns=\"urn:vim25\">\
+         <_this versionId=\"6.5\" type=\"PropertyCollector\">propertyCollector</_this>\
+         <specSet versionId=\"6.5\" xsi:type=\"PropertyFilterSpec\"><propSet xsi:type=\"PropertySpec\">\
+         <type xsi:type=\"xsd:string\">ManagedEntity</type><pathSet>name</pathSet></propSet>\
+         <objectSet xsi:type=\"ObjectSpec\"><obj type=\"VirtualMachine\" xsi:type=\"ManagedObjectReference\">{one}</obj>\
+         <skip>false</skip><selectSet xsi:type=\"TraversalSpec\"><name>up</name><type>ManagedEntity</type>\
+         <path>parent</path><selectSet xsi:type=\"SelectionSpec\"><name>up</name></selectSet></selectSet>\
+         </objectSet></specSet><options versionId=\"6.5\" xsi:type=\"RetrieveOptions\"></options>\
+         </RetrievePropertiesEx></soapenv:Body>\n</soapenv:Envelope>"
+    );
+    let java = format!(
+        "<S:Envelope xmlns:S='{soap}' xmlns:v='urn:vim25' xmlns:ns2='{instance}'>\n <S:Header/>\n <S:Body>\n\
+         <v:RetrievePropertiesEx><v:_this type='PropertyCollector'>propertyCollector</v:_this>\n\
+         <v:options/><v:specSet>\n<!-- objects first --><v:objectSet><v:obj type='ManagedEntity'>{one}</v:obj>\
+         <v:selectSet ns2:type='v:TraversalSpec'><v:path>parent</v:path><v:type>ManagedEntity</v:type>\
+         <v:name>up</v:name><v:selectSet ns2:type='v:SelectionSpec'><v:name>up</v:name></v:selectSet>\
+         </v:selectSet><v:skip>0</v:skip></v:objectSet><v:propSet><v:pathSet><![CDATA[name]]></v:pathSet>\
+         <v:type>Managed&#69;ntity</v:type></v:propSet></v:specSet></v:RetrievePropertiesEx>\n </S:Body>\n</S:Envelope>"
+    );
+    let want = client.post(govmomi).await;
+    assert_eq!(objects(&want).len(), 4, "{}", want.body);
+    for (name, envelope) in [("pyVmomi", pyvmomi), ("Java", java)] {
+        assert_eq!(client.post(envelope).await.body, want.body, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clone_ticket_works_once_and_no_two_are_the_same() {
+    let sim = machines(1);
+    let mut client = Client::logged_in(&sim).await;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let answer = client.call("AcquireCloneTicket", SESSIONS, "").await;
+        let ticket = answer.returned().expect("a ticket").text;
+        let clone = format!("<cloneTicket>{ticket}</cloneTicket>");
+        let mut other = Client::new(&sim);
+        other.call("CloneSession", SESSIONS, &clone).await.ok();
+        assert_eq!(other.machine("node-0001").await, client.machine("node-0001").await);
+        let mut third = Client::new(&sim);
+        let again = third.call("CloneSession", SESSIONS, &clone).await;
+        assert_eq!(fault(&again), "InvalidLogin");
+        assert!(!seen.contains(&ticket), "a new one each time");
+        seen.push(ticket);
+    }
 }

@@ -134,7 +134,7 @@ fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
 }
 
 fn fresh(seed: u64) -> World {
-    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    let epoch = "2026-01-01T00:00:00Z".parse().expect("a moment");
     let mut world = Topology::zones(2).machines(5).build(epoch, seed);
     world.retain(Retain::Everything);
     world
