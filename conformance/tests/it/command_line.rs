@@ -3,11 +3,12 @@
 use std::process::{Command, Output};
 
 fn conformance(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_conformance")).args(arguments).output().unwrap()
+    let mut program = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    program.args(arguments).output().expect("the program was built with this test")
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
