@@ -125,8 +125,37 @@ async fn resolve(
     if by_pages {
         by_inventory(shared, index, batch, &mut left).await?;
     }
+    search_each(shared, index, batch, &left, hanging).await
+}
+
+/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody;
+/// two failures in a row, or nothing but failures, are the vCenter's. One that hangs is neither and goes on beside them.
+async fn search_each(
+    shared: &Shared,
+    index: VcenterIndex,
+    batch: &Batch,
+    left: &BTreeSet<&String>,
+    hanging: &mut Hanging<'_>,
+) -> Result<(), CallError> {
+    let mut failed: Vec<(&String, CallError)> = Vec::new();
+    let mut any_went_well = false;
+    let mut before_failed = false;
     for name in left {
-        hanging.search(name, &batch[name]).await?;
+        match hanging.search(name, &batch[*name]).await {
+            Ok(()) => (any_went_well, before_failed) = (true, false),
+            Err(err) if before_failed => return Err(err),
+            Err(err) => {
+                failed.push((name, err));
+                before_failed = true;
+            }
+        }
+    }
+    if !any_went_well && let Some((_, err)) = failed.pop() {
+        return Err(err);
+    }
+    for (name, err) in failed {
+        tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+        answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
     }
     Ok(())
 }
