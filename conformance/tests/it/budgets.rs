@@ -19,3 +19,22 @@ fn counts_do_not_depend_on_the_seed() {
     };
     assert_eq!(count(1), count(2));
 }
+
+/// Ten nodes join in an inventory of ten thousand machines: searches, not pages.
+#[test]
+fn few_joins_in_a_large_inventory_cost_two_calls_each() {
+    use conformance::lab::run;
+    use conformance::scenario::Scenario;
+    use sim::world::{Nodes, Topology};
+
+    let topology = Topology::zones(3).machines(10_000).nodes(Nodes::Count(10));
+    let scenario = Scenario::new("join", topology, std::time::Duration::from_secs(60));
+    let run = run(&scenario, &Stage { light: true, ..Stage::default() });
+    let calls = run.calls().filter(|call| call.is_vcenter_call()).count();
+    let open = run.end.kubelets.keys().filter(|name| {
+        let node = run.end.cluster.get(&sim::world::objects::Key::node(name.as_str()));
+        node.is_some_and(|node| !conformance::judge::facts(node).uninitialized)
+    });
+    assert_eq!(open.count(), 10, "not all nodes joined");
+    assert!(calls <= 20 + 2 * 10, "{calls} calls");
+}
