@@ -7,6 +7,7 @@ use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, Named, Nodes, Topology};
+use uuid::Uuid;
 
 use super::observe::name;
 use crate::scenario::Scenario;
@@ -120,6 +121,16 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
         ]),
     }
     kinds
+}
+
+/// A BIOS UUID that is the same under every seed.
+pub(super) const KNOWN_UUID: Uuid = Uuid::from_u128(0x4242_5eed_0000_4000_8000_0000_0000_0001);
+
+/// Gives the `n`-th machine [`KNOWN_UUID`] before the provider starts, and lets its kubelet report it.
+pub(super) fn known_uuid(scenario: Scenario, n: u32) -> Scenario {
+    scenario
+        .at(s(0), Command::SetUuid { machine: machine(n), uuid: Some(KNOWN_UUID) })
+        .at(s(0), Command::StartKubelet(machine(n)))
 }
 
 /// Takes what our provider remembers of a machine off its Node, as if another provider had initialized

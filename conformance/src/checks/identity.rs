@@ -3,7 +3,7 @@
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step, Topology};
 
-use super::build::{SETTLED, T_INIT, machine, s, world, world_with};
+use super::build::{KNOWN_UUID, SETTLED, T_INIT, known_uuid, machine, s, world, world_with};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::scenario::{Act, Scenario};
@@ -46,15 +46,10 @@ fn stable_form() -> Case {
 }
 
 fn empty_uuid() -> Case {
-    // The machine's own UUID comes back later; until then vCenter shows none.
-    let probe = Topology::zones(3).machines(2).build(sim::VIRTUAL_EPOCH, 0);
-    let uuid = probe.vcenter("vc0").and_then(|vc| {
-        let id = vc.inventory.by_machine_name(&name(1)).next()?;
-        vc.inventory.machine(id)?.config.uuid
-    });
-    let scenario = world(2, s(500))
+    let scenario = known_uuid(world(2, s(500)), 1)
         .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
-        .at(s(120), Command::SetUuid { machine: machine(1), uuid });
+        // The machine's own UUID comes back; until then vCenter shows none.
+        .at(s(120), Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
@@ -62,8 +57,7 @@ fn empty_uuid() -> Case {
         })
         .and(|| run.keeps(&[9, 10]))
         .and(|| match run.node(&name(1)) {
-            // The UUID that is put back is that of seed 0; under another seed no node carries it.
-            Some(node) if run.stage.seed == 0 && node.uninitialized => {
+            Some(node) if node.uninitialized => {
                 Verdict::Fail("the node was never initialized after the UUID was back".to_owned())
             }
             Some(_) => Verdict::Pass,
@@ -109,39 +103,31 @@ fn same_name_new_uuid() -> Case {
     })
 }
 
-fn twin(uuid_of: u32, topology: &Topology, vcenter: &str) -> Option<uuid::Uuid> {
-    let probe = topology.build(sim::VIRTUAL_EPOCH, 0);
-    let vc = probe.vcenter(vcenter)?;
-    let id = vc.inventory.by_machine_name(&name(uuid_of)).next()?;
-    vc.inventory.machine(id)?.config.uuid
-}
-
 /// The clone has the UUID of the machine whose kubelet registers.
 fn duplicate_here() -> Case {
-    let base = world_with(2, 3, s(180));
-    // Machine 3 runs no kubelet; it gets the UUID of machine 1, whatever the seed is.
-    let uuid = twin(1, &base.topology, "vc0");
-    let scenario = base
-        .at(s(0), Command::SetUuid { machine: machine(1), uuid })
-        .at(s(0), Command::SetUuid { machine: machine(3), uuid });
+    // Machine 3 runs no kubelet; it gets the UUID of machine 1.
+    let scenario = known_uuid(world_with(2, 3, s(180)), 1)
+        .at(s(0), Command::SetUuid { machine: machine(3), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, ambiguous).named("in one vCenter")
 }
 
 fn duplicate_elsewhere() -> Case {
     let topology = Topology::zones(3).machines(2).vcenters(2);
-    let uuid = twin(1, &topology, "vc0");
-    let scenario = Scenario::new("", topology, s(180))
-        .at(s(0), Command::SetUuid { machine: machine(1), uuid })
-        .at(
-            s(0),
-            Command::CreateMachine {
-                vcenter: Some("vc1".into()),
-                spec: MachineSpec { name: Some("clone".into()), uuid, ..MachineSpec::default() },
-                cluster: None,
-                power_on: true,
-                kubelet: false,
-            },
-        );
+    let spec = MachineSpec {
+        name: Some("clone".into()),
+        uuid: Some(KNOWN_UUID),
+        ..MachineSpec::default()
+    };
+    let scenario = known_uuid(Scenario::new("", topology, s(180)), 1).at(
+        s(0),
+        Command::CreateMachine {
+            vcenter: Some("vc1".into()),
+            spec,
+            cluster: None,
+            power_on: true,
+            kubelet: false,
+        },
+    );
     Case::new(scenario, ambiguous).named("in two vCenters")
 }
 
@@ -151,8 +137,7 @@ fn ambiguous(run: &crate::lab::Run) -> Verdict {
         .and(|| {
             let open =
                 node.as_ref().is_some_and(|node| !node.uninitialized || node.provider_id.is_some());
-            // Under a seed for which the kubelet's UUID is another one there is nothing to confuse.
-            Verdict::of(!open || run.stage.seed != 0, || {
+            Verdict::of(!open, || {
                 "the node was initialized though two machines have its UUID".to_owned()
             })
         })
