@@ -32,6 +32,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("NODE-DEL-008", [mass_vanish(), mass_hidden()]),
         Check::new("NODE-DEL-009", [another_identity()]),
         Check::new("NODE-DEL-010", [really_gone()]),
+        Check::new("NODE-DEL-011", [opted_out()]),
         Check::new("NODE-DEL-012", [event()]),
     ]
 }
@@ -338,6 +339,30 @@ fn really_gone() -> Case {
                     format!("{} nodes are left", run.nodes().len())
                 })
             })
+    })
+}
+
+fn opted_out() -> Case {
+    let scenario = world(12, s(400))
+        .with(|it| it.skip_deletion = true)
+        .at(SETTLED, Command::DeleteMachine(machine(2)))
+        .at(s(200), Act::Phase("long gone".into()));
+    Case::new(scenario, |run| {
+        let kept = name(2);
+        let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
+        let told = run.events().iter().any(|event| event.reason.starts_with("DeletingNode"));
+        // Forty monitor periods after it is long known.
+        let writes = run
+            .calls_in("long gone")
+            .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
+            .count();
+        run.was_not_ready(&kept)
+            .and(|| Verdict::of(run.node(&kept).is_some(), || "the node was deleted".to_owned()))
+            .and(|| Verdict::of(deletions == 0, || format!("{deletions} deletions were tried")))
+            .and(|| {
+                Verdict::of(!told, || "an event tells of a deletion that was not made".to_owned())
+            })
+            .and(|| Verdict::of(writes == 0, || format!("{writes} writes about a node that stays")))
     })
 }
 

@@ -183,6 +183,7 @@ fn options(scenario: &Scenario, stage: &Stage) -> Options {
         leader_election: elects.then(LeaderElection::default),
         concurrent_node_syncs: setup.workers,
         kube_api_qps: f64::from(setup.kube_qps),
+        skip_node_deletion: setup.skip_deletion,
         mutant: stage.mutant,
         ..Options::default()
     }

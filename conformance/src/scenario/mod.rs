@@ -90,6 +90,8 @@ pub struct ProviderSetup {
     pub families: Vec<String>,
     /// A Secret in `kube-system` that holds the credentials; they stand in the configuration otherwise.
     pub secret: Option<String>,
+    /// Whether its operator has switched the deletion of nodes off.
+    pub skip_deletion: bool,
 }
 
 impl Default for ProviderSetup {
@@ -104,6 +106,7 @@ impl Default for ProviderSetup {
             nodes: Vec::new(),
             families: Vec::new(),
             secret: None,
+            skip_deletion: false,
         }
     }
 }
