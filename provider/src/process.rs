@@ -140,7 +140,10 @@ fn read_secrets(directory: &Path) -> Result<SecretData, String> {
 
 /// Runs until a signal.
 pub(crate) fn run(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
+    // One worker: the provider waits for others nearly all the time, and every further thread would keep an arena of freed
+    // memory for itself (5,000 nodes: 58 MB resident with one, 70 MB with two, more on a machine with many cores).
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

@@ -44,7 +44,7 @@ impl Fault {
     /// Reads a fault from the element that carries its `xsi:type`.
     pub fn read(element: &Element, message: &str) -> Self {
         let name = match &element.xsi_type {
-            Some(name) => name.as_str(),
+            Some(name) => &**name,
             // Generated clients decide by element name; a server that leaves xsi:type out means that.
             None => element.name.strip_suffix("Fault").unwrap_or(&element.name),
         };

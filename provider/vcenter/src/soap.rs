@@ -225,11 +225,11 @@ fn decode(operation: &str, answer: &Answer) -> Result<Element, CallErrorKind> {
     let mut body = envelope
         .children
         .into_iter()
-        .find(|c| c.name == "Body")
+        .find(|c| &*c.name == "Body")
         .ok_or_else(|| malformed("no Body".to_owned()))?;
     let content = if body.children.is_empty() { None } else { Some(body.children.swap_remove(0)) };
     let content = content.ok_or_else(|| malformed("an empty Body".to_owned()))?;
-    if content.name == "Fault" {
+    if &*content.name == "Fault" {
         let message = content.text_of("faultstring").unwrap_or_default().to_owned();
         let detail = content.child("detail").and_then(|d| d.children.first());
         let fault = match detail {

@@ -4,7 +4,9 @@
 //! declarations are refused (no entity can be defined, so none can explode), nesting is bounded, and a
 //! document that ends before its root does is an error.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use quick_xml::{
     events::{BytesStart, Event},
@@ -17,14 +19,16 @@ const XSI: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const MAX_DEPTH: usize = 128;
 
 /// One element: local name, the two attributes that matter, text and children.
+///
+/// Names and types are shared within a document: an answer about a thousand machines repeats a few dozen of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Local name, without prefix.
-    pub name: String,
+    pub name: Arc<str>,
     /// Local part of the value of `xsi:type`.
-    pub xsi_type: Option<String>,
+    pub xsi_type: Option<Arc<str>>,
     /// The plain `type` attribute, as on managed object references.
-    pub type_attr: Option<String>,
+    pub type_attr: Option<Arc<str>>,
     /// Character data directly inside this element.
     pub text: String,
     /// Child elements in document order.
@@ -34,12 +38,12 @@ pub struct Element {
 impl Element {
     /// The first child of this name.
     pub fn child(&self, name: &str) -> Option<&Element> {
-        self.children.iter().find(|c| c.name == name)
+        self.children.iter().find(|c| *c.name == *name)
     }
 
     /// All children of this name, in document order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
-        self.children.iter().filter(move |c| c.name == name)
+        self.children.iter().filter(move |c| *c.name == *name)
     }
 
     /// Trimmed text of the first child of this name; an empty one counts as absent.
@@ -79,6 +83,7 @@ fn syntax(err: impl std::fmt::Display) -> XmlError {
 /// See [`XmlError`]; never panics, whatever the bytes.
 pub fn parse(text: &str) -> Result<Element, XmlError> {
     let mut reader = NsReader::from_str(text);
+    let mut names = Names::default();
     let mut stack: Vec<Element> = Vec::new();
     let mut root = None;
     loop {
@@ -91,11 +96,11 @@ pub fn parse(text: &str) -> Result<Element, XmlError> {
                 if root.is_some() {
                     return Err(syntax("a second root element"));
                 }
-                let element = open(&reader, &start)?;
+                let element = open(&reader, &start, &mut names)?;
                 stack.push(element);
             }
             Event::Empty(start) => {
-                let element = open(&reader, &start)?;
+                let element = open(&reader, &start, &mut names)?;
                 close(element, &mut stack, &mut root)?;
             }
             Event::End(_) => {
@@ -129,9 +134,28 @@ pub fn parse(text: &str) -> Result<Element, XmlError> {
     root.ok_or(XmlError::Empty)
 }
 
-fn open(reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<Element, XmlError> {
-    let mut element =
-        Element { name: start.local_name().into_inner().to_owned(), ..Element::default() };
+/// The names and types that a document has used so far, each kept once.
+#[derive(Default)]
+struct Names(BTreeSet<Arc<str>>);
+
+impl Names {
+    fn share(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return known.clone();
+        }
+        let new: Arc<str> = name.into();
+        self.0.insert(new.clone());
+        new
+    }
+}
+
+fn open(
+    reader: &NsReader<&[u8]>,
+    start: &BytesStart<'_>,
+    names: &mut Names,
+) -> Result<Element, XmlError> {
+    let name = names.share(start.local_name().into_inner());
+    let mut element = Element { name, ..Element::default() };
     for attribute in start.attributes() {
         let attribute = attribute.map_err(syntax)?;
         let (namespace, local) = reader.resolver().resolve_attribute(attribute.key);
@@ -143,20 +167,27 @@ fn open(reader: &NsReader<&[u8]>, start: &BytesStart<'_>) -> Result<Element, Xml
         match namespace {
             ResolveResult::Bound(ns) if ns.as_ref() == XSI => {
                 let local = value.rsplit(':').next().unwrap_or_default();
-                element.xsi_type = Some(local.to_owned());
+                element.xsi_type = Some(names.share(local));
             }
-            ResolveResult::Unbound => element.type_attr = Some(value.into_owned()),
+            ResolveResult::Unbound => element.type_attr = Some(names.share(&value)),
             _ => {}
         }
     }
     Ok(element)
 }
 
+/// Hands a finished element to its parent, without the room that was kept for more and without the white space between
+/// its children.
 fn close(
-    element: Element,
+    mut element: Element,
     stack: &mut [Element],
     root: &mut Option<Element>,
 ) -> Result<(), XmlError> {
+    if !element.children.is_empty() && element.text.trim().is_empty() {
+        element.text = String::new();
+    }
+    element.children.shrink_to_fit();
+    element.text.shrink_to_fit();
     match stack.last_mut() {
         Some(parent) => parent.children.push(element),
         None if root.is_none() => *root = Some(element),
