@@ -1,5 +1,7 @@
 //! What benches share: a sim with a client in it that speaks SOAP by hand.
 
+pub mod peer;
+
 use std::time::Duration;
 
 use bytes::Bytes;

@@ -1,0 +1,206 @@
+//! A vCenter simulator as a process, ours or another, and a client that treats both alike.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use provider_vcenter::{Endpoint, TlsTrust, Transport, https};
+use tower::ServiceExt;
+
+use crate::envelope;
+
+const USER: &str = "administrator@vsphere.local";
+
+/// What is started.
+#[derive(Debug)]
+pub struct Program {
+    /// How it is called in tables.
+    pub name: String,
+    binary: PathBuf,
+    arguments: Vec<String>,
+}
+
+/// A running one, and a session in it. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Peer {
+    /// From process start to the first answered login.
+    pub started_in: Duration,
+    process: Child,
+    transport: Transport,
+    cookie: String,
+}
+
+impl Program {
+    /// Our `sim serve`, from the directory that this bench was built into.
+    ///
+    /// # Errors
+    /// Says what is missing and how to get it.
+    pub fn sim(machines: u32) -> Result<Self, String> {
+        let here = std::env::current_exe().map_err(|err| err.to_string())?;
+        let binary = here.ancestors().nth(2).map(|dir| dir.join("sim"));
+        let binary = binary.filter(|binary| binary.is_file());
+        let binary = binary.ok_or("there is no sim: cargo build --release --locked -p sim")?;
+        let arguments =
+            ["serve", "--nodes", "0", "--zones", "3", "--vcenter-listen", "127.0.0.1:0"];
+        let arguments = arguments.into_iter().chain(["--cluster-listen", "127.0.0.1:0"]);
+        let arguments = arguments.chain(["--admin-listen", "127.0.0.1:0", "--vms"]);
+        let mut arguments: Vec<String> = arguments.map(str::to_owned).collect();
+        arguments.push(machines.to_string());
+        Ok(Self { name: format!("sim, {machines} VMs"), binary, arguments })
+    }
+
+    /// vcsim of govmomi, built from its module by `conformance/peers/build.sh`.
+    ///
+    /// # Errors
+    /// What the build says; that Go is missing, most likely.
+    pub fn vcsim(machines: u32) -> Result<Self, String> {
+        let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance/peers/build.sh");
+        let output = Command::new(build).arg("vcsim").stderr(Stdio::inherit()).output();
+        let output = output.map_err(|err| format!("vcsim cannot be built: {err}"))?;
+        if !output.status.success() {
+            return Err("vcsim cannot be built".into());
+        }
+        let binary = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        let machines_text = machines.to_string();
+        let arguments = ["-standalone-host", "0", "-username", USER, "-password", "bench", "-vm"];
+        let arguments = arguments.into_iter().chain([machines_text.as_str()]);
+        let arguments = arguments.map(str::to_owned).collect();
+        Ok(Self { name: format!("vcsim, {machines} VMs"), binary, arguments })
+    }
+
+    /// Starts it and logs in.
+    ///
+    /// # Panics
+    /// If it does not start, or does not let the administrator in.
+    #[expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
+    pub async fn start(&self) -> Peer {
+        let begin = Instant::now();
+        let mut process = Command::new(&self.binary)
+            .args(&self.arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|err| panic!("{}: {err}", self.binary.display()));
+        let (url, password) = address(&mut process);
+        let address = url.trim_start_matches("https://").trim_end_matches("/sdk");
+        let address = address.rsplit_once('@').map_or(address, |(_, address)| address);
+        let (host, port) = address.rsplit_once(':').expect("an address with a port");
+        let port = port.parse().expect("a port is a number");
+        let endpoint = Endpoint { name: self.name.clone(), host: host.to_owned(), port };
+        let trust = TlsTrust { insecure: true, ..TlsTrust::default() };
+        let transport = https(&endpoint, &trust).expect("trusting anyone is possible");
+        let cookie = String::new();
+        let mut peer = Peer { started_in: Duration::ZERO, process, transport, cookie };
+        peer.login(&password).await;
+        peer.started_in = begin.elapsed();
+        peer
+    }
+}
+
+/// The address that it prints, and the administrator's password.
+fn address(process: &mut Child) -> (String, String) {
+    let output = process.stdout.take().expect("its output is ours");
+    let (mut url, mut password) = (String::new(), "bench".to_owned());
+    for line in BufReader::new(output).lines() {
+        let line = line.expect("its output is text");
+        if let Some(value) = line.trim().strip_prefix("export GOVC_URL=") {
+            url = value.to_owned();
+            if value.contains('@') {
+                break;
+            }
+        }
+        if let Some(value) = line.trim().strip_prefix("export GOVC_PASSWORD=") {
+            password = value.to_owned();
+            break;
+        }
+    }
+    assert!(!url.is_empty(), "it ended without saying where it listens");
+    (url, password)
+}
+
+impl Peer {
+    async fn login(&mut self, password: &str) {
+        let login = envelope(&format!(
+            r#"<Login xmlns="urn:vim25"><_this type="SessionManager">SessionManager</_this><userName>{USER}</userName><password>{password}</password></Login>"#
+        ));
+        let response = self.send(login).await;
+        assert!(response.status().is_success(), "the login was refused");
+        let cookie = response.headers().get(http::header::SET_COOKIE);
+        let cookie = cookie.and_then(|cookie| cookie.to_str().ok()).expect("a login sets a cookie");
+        self.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+    }
+
+    async fn send(&self, body: String) -> http::Response<provider_vcenter::Body> {
+        let request = http::Request::post("/sdk")
+            .header(http::header::CONTENT_TYPE, "text/xml; charset=utf-8")
+            .header("SOAPAction", "urn:vim25/8.0.0.0")
+            .header(http::header::COOKIE, &self.cookie)
+            .body(Full::new(Bytes::from(body)))
+            .expect("the request is well-formed");
+        self.transport.clone().oneshot(request).await.expect("it answers")
+    }
+
+    /// Sends an envelope; the answer.
+    ///
+    /// # Panics
+    /// If the answer is a fault.
+    pub async fn call(&self, body: String) -> Bytes {
+        let response = self.send(body).await;
+        let status = response.status();
+        let body = response.into_body().collect().await.expect("the answer is whole").to_bytes();
+        assert!(status.is_success(), "{}", String::from_utf8_lossy(&body));
+        body
+    }
+
+    async fn text(&self, body: String) -> String {
+        String::from_utf8_lossy(&self.call(body).await).into_owned()
+    }
+
+    /// The UUIDs of all machines.
+    pub async fn uuids(&self) -> Vec<String> {
+        let view = self
+            .text(envelope(
+                r#"<CreateContainerView xmlns="urn:vim25"><_this type="ViewManager">ViewManager</_this><container type="Folder">group-d1</container><type>VirtualMachine</type><recursive>true</recursive></CreateContainerView>"#,
+            ))
+            .await;
+        let view = values(&view, "<returnval", "</returnval>").next().expect("a view");
+        let view = view.rsplit('>').next().unwrap_or_default().to_owned();
+        let all = self
+            .text(envelope(&format!(
+                r#"<RetrieveProperties xmlns="urn:vim25"><_this type="PropertyCollector">propertyCollector</_this><specSet><propSet><type>VirtualMachine</type><pathSet>config.uuid</pathSet></propSet><objectSet><obj type="ContainerView">{view}</obj><skip>true</skip><selectSet xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="TraversalSpec"><type>ContainerView</type><path>view</path><skip>false</skip></selectSet></objectSet></specSet></RetrieveProperties>"#
+            )))
+            .await;
+        values(&all, "<val", "</val>")
+            .filter_map(|value| Some(value.rsplit_once('>')?.1.to_owned()))
+            .collect()
+    }
+
+    /// The reference of the machine with this UUID.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn reference(&self, uuid: &str) -> String {
+        let answer = self
+            .text(envelope(&format!(
+                r#"<FindByUuid xmlns="urn:vim25"><_this type="SearchIndex">SearchIndex</_this><uuid>{uuid}</uuid><vmSearch>true</vmSearch></FindByUuid>"#
+            )))
+            .await;
+        let found = values(&answer, "<returnval", "</returnval>").next().expect("a machine");
+        found.rsplit('>').next().unwrap_or_default().to_owned()
+    }
+}
+
+/// What stands between each `from` and the next `to`.
+fn values<'a>(text: &'a str, from: &'a str, to: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(from).skip(1).filter_map(move |rest| Some(rest.split_once(to)?.0))
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing to tell then.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
