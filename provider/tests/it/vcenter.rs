@@ -179,7 +179,7 @@ impl Vcenter {
         }
         let envelope = xml::parse(&text).unwrap();
         let call = envelope.child("Body").unwrap().children[0].clone();
-        let name = call.name.clone();
+        let name = call.name.to_string();
         self.state.lock().unwrap().calls.push(name.clone());
         let injected = {
             let faults = &mut self.state.lock().unwrap().faults;
@@ -221,7 +221,7 @@ impl Vcenter {
     }
 
     async fn soap(&self, call: &Element) -> Result<String, (&'static str, String)> {
-        match call.name.as_str() {
+        match &*call.name {
             "RetrieveServiceContent" => {
                 let instance = self.state.lock().unwrap().instance.clone();
                 Ok(format!(
