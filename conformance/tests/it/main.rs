@@ -5,5 +5,6 @@ mod command_line;
 mod determinism;
 mod histories;
 mod mutants;
+mod shipped;
 mod snapshots;
 mod sweeps;
