@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Builds a peer (a program that nobody here wrote) from its Go module and prints the path of the binary.
 #
-#   conformance/peers/build.sh govc      -> ~/.cache/vsphere-lab/peers/govc-0.55.1-<hash>/govc
+#   conformance/peers/build.sh govc             -> ~/.cache/vsphere-lab/peers/govc-0.55.1-<hash>/govc
+#   conformance/peers/build.sh kube-apiserver   -> ~/.cache/vsphere-lab/peers/kubernetes-1.36.3-<hash>/kube-apiserver
 #
-# Steps go to stderr, the path to stdout. What is built once stays in the cache, outside the tree; the key is
-# the version of the module's first requirement and a hash of the module's files.
+# A folder here is a module. It builds the program of its own name from its main.go, or the commands that its tools.go
+# imports, each with the version stamped in as Kubernetes' own build does it. Steps go to stderr, the path to stdout.
+# What is built once stays in the cache, outside the tree; the key is the version of the module's first requirement and
+# a hash of the module's files.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -12,16 +15,31 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/vsphere-lab/peers
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 die() { say "$1"; say "remedy: $2"; exit 1; }
-peers() { (cd "$here" && printf '%s\n' */go.mod | sed 's,/go.mod,,' | paste -sd' '); }
+commands() { sed -nE 's,^[[:space:]]*_ "(.*)",\1,p' "$1/tools.go"; } # MODULE: the packages it imports as tools
+peers() {
+  local module
+  for module in "$here"/*/go.mod; do
+    module=${module%/go.mod}
+    if [ -f "$module/main.go" ]; then basename "$module"; else commands "$module" | sed 's,.*/,,'; fi
+  done | paste -sd' '
+}
 
 [ $# -eq 1 ] || { say "usage: build.sh NAME, where NAME is one of: $(peers)"; exit 2; }
-name=$1
-[ -f "$here/$name/go.mod" ] || die "no peer is called '$name'" "one of: $(peers)"
+name=$1 module='' package=.
+for dir in "$here"/*/; do
+  dir=${dir%/}
+  if [ -f "$dir/main.go" ]; then
+    [ "$(basename "$dir")" != "$name" ] || module=$dir
+  elif found=$(commands "$dir" | grep -E "/$name\$"); then
+    module=$dir package=$found
+  fi
+done
+[ -n "$module" ] || die "no peer is called '$name'" "one of: $(peers)"
 
-cd "$here/$name"
+cd "$module"
 version=$(sed -nE 's/^(require )?[[:space:]]*[a-z][^ ]*\.[^ ]+ v([^ ]+).*/\2/p' go.mod | head -n 1)
 hash=$(cat go.mod go.sum ./*.go | sha256sum | cut -c1-12)
-dir=$cache/$name-$version-$hash
+dir=$cache/$(basename "$module")-$version-$hash
 if [ -x "$dir/$name" ]; then
   say "$name $version: in the cache"
   printf '%s\n' "$dir/$name"
@@ -39,10 +57,12 @@ have=$(go env GOVERSION | sed -E 's/^go([0-9]+\.[0-9]+).*/\1/')
 mkdir -p "$dir"
 scratch=$(mktemp -d "$dir/build.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
-say "$name $version: building (a minute or two when nothing is cached)"
+say "$name $version: building (a minute or two when nothing is cached; kube-apiserver takes three or four)"
 started=$SECONDS
-go build -mod=readonly -trimpath -ldflags '-s -w' -o "$scratch/$name" . ||
-  die "$name did not build" "read the lines above; without a network, set GOPROXY to a mirror that has the modules of $name/go.mod"
+stamp="-X k8s.io/component-base/version.gitVersion=v$version -X k8s.io/client-go/pkg/version.gitVersion=v$version"
+[ "$package" != . ] || stamp=
+go build -mod=readonly -trimpath -ldflags "-s -w $stamp" -o "$scratch/$name" "$package" ||
+  die "$name did not build" "read the lines above; without a network, set GOPROXY to a mirror that has the modules of $module/go.mod"
 mv "$scratch/$name" "$dir/$name"
 say "$name $version: built in $((SECONDS - started)) s"
 printf '%s\n' "$dir/$name"

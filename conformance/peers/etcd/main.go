@@ -1,0 +1,10 @@
+// Command etcd is the store behind the real kube-apiserver.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }
