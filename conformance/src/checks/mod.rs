@@ -14,6 +14,7 @@ mod lifecycle;
 mod observe;
 mod recovery;
 mod sessions;
+mod shutdown;
 mod zones;
 
 use crate::lab::{Run, Stage, run};
@@ -108,6 +109,7 @@ pub fn all() -> Vec<Check> {
         efficiency::checks(),
         contract::checks(),
         lifecycle::checks(),
+        shutdown::checks(),
     ]
     .into_iter()
     .flatten()
