@@ -10,6 +10,7 @@ use sim::world::{Command, Named, Nodes, Topology};
 use uuid::Uuid;
 
 use super::observe::name;
+pub(super) use crate::periods::GRACE;
 use crate::scenario::Scenario;
 
 /// Seconds.
@@ -25,8 +26,6 @@ pub(super) const T_STATUS: Duration = s(300);
 pub(super) const T_MONITOR: Duration = s(5);
 /// Bound for judging a NotReady node: two monitor periods and five seconds.
 pub(super) const T_LIFE: Duration = s(15);
-/// Silence after which a node is NotReady.
-pub(super) const GRACE: Duration = s(50);
 /// When nodes of a fresh world have long been initialized.
 pub(super) const SETTLED: Duration = s(60);
 
