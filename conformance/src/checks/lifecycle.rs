@@ -5,7 +5,8 @@ use sim::faults::{Action, Rule};
 use sim::world::Command;
 
 use super::build::{
-    GRACE, SETTLED, T_LIFE, T_MONITOR, forget_reference, machine, s, world, world_with,
+    GRACE, SETTLED, T_LIFE, T_MONITOR, end_sessions, forget_reference, machine, s, world,
+    world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -81,7 +82,7 @@ fn errors() -> Vec<Case> {
     ] {
         let mut scenario = world(12, s(1500))
             .at(SETTLED, Rule::new("failing", [action]).on(Face::Soap))
-            .at(s(61), Command::ExpireSessions { vcenter: None, family: None });
+            .at(s(61), end_sessions());
         for n in 1..=4 {
             scenario = scenario.at(s(62), Command::StopKubelet(machine(n)));
         }

@@ -4,7 +4,9 @@ use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::Command;
 
-use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, machine, s, world};
+use super::build::{
+    GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, end_sessions, machine, s, world,
+};
 use super::observe::name;
 use super::{Case, Check};
 use crate::lab::Run;
@@ -246,7 +248,7 @@ fn stays() -> Case {
     let scenario = world(12, broken + s(120))
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(broken, no_power())
-        .at(broken, Command::ExpireSessions { vcenter: None, family: None })
+        .at(broken, end_sessions())
         .at(broken, Command::DeleteMachine(machine(3)));
     let case = Case::new(scenario, move |run| {
         marked(run, 1)
