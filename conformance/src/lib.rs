@@ -9,6 +9,7 @@ pub mod checks;
 pub mod cost;
 pub mod judge;
 pub mod lab;
+pub mod periods;
 pub mod report;
 pub mod scenario;
 pub mod suite;

@@ -6,10 +6,12 @@ use std::time::Duration;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::objects::{self, Key, PatchKind};
+use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Nodes, Topology};
 use uuid::Uuid;
 
 use super::observe::name;
+pub(super) use crate::periods::GRACE;
 use crate::scenario::Scenario;
 
 /// Seconds.
@@ -25,8 +27,6 @@ pub(super) const T_STATUS: Duration = s(300);
 pub(super) const T_MONITOR: Duration = s(5);
 /// Bound for judging a NotReady node: two monitor periods and five seconds.
 pub(super) const T_LIFE: Duration = s(15);
-/// Silence after which a node is NotReady.
-pub(super) const GRACE: Duration = s(50);
 /// When nodes of a fresh world have long been initialized.
 pub(super) const SETTLED: Duration = s(60);
 
@@ -153,4 +153,25 @@ pub(super) fn about_machines(id: &str, actions: impl IntoIterator<Item = Action>
         "ModifyListView",
         "CreateContainerView",
     ])
+}
+
+/// A change by hand to a Node.
+pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
+    Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
+}
+
+/// Every session of every vCenter ends.
+pub(super) fn end_sessions() -> Command {
+    Command::ExpireSessions { vcenter: None, family: None }
+}
+
+/// A machine that runs from now on, whose kubelet registers once it is up.
+pub(super) fn newcomer(name: &str, cluster: Option<&str>) -> Command {
+    Command::CreateMachine {
+        vcenter: None,
+        spec: MachineSpec { name: Some(name.to_owned()), ..MachineSpec::default() },
+        cluster: cluster.map(str::to_owned),
+        power_on: true,
+        kubelet: true,
+    }
 }

@@ -4,12 +4,12 @@ use serde_json::json;
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
-use sim::world::objects::{self, Key, PatchKind};
+use sim::world::objects::{self, Key};
 use sim::world::vcenter::MachineSpec;
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, known_uuid, machine, s, set_address, world,
-    world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, known_uuid, machine, patch, s, set_address,
+    world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -26,13 +26,8 @@ pub(super) fn checks() -> Vec<Check> {
             })],
         ),
         Check::new("NODE-002", [Case::new(world(5, SETTLED), atomic)]),
-        Check::new("NODE-003", [foreign_taints()]),
         Check::new("NODE-004", [Case::new(world(5, SETTLED), provider_ids)]),
         Check::new("NODE-005", [preset_provider_id()]),
-        Check::new("NODE-007", [Case::new(world(5, SETTLED), twins)]),
-        Check::new("NODE-008", [prelabelled()]),
-        Check::new("NODE-011", [beta_only()]),
-        Check::new("NODE-012", [ga_changed()]),
         Check::new(
             "NODE-015",
             [Case::new(world(5, SETTLED), |run| {
@@ -135,10 +130,6 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-fn patch(node: &str, patch: serde_json::Value) -> Command {
-    Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
-}
-
 fn hide_machine() -> Act {
     Act::Fault(Rule::new("hidden", [Action::Hide(name(1))]).on(Face::Soap))
 }
@@ -156,25 +147,6 @@ fn atomic(run: &Run) -> Verdict {
         }
     }
     run.keeps(&[9, 26])
-}
-
-fn foreign_taints() -> Case {
-    let taint = |key: &str| json!({"key": key, "value": "yes", "effect": "NoSchedule"});
-    let ours = json!({
-        "key": "node.cloudprovider.kubernetes.io/uninitialized",
-        "value": "something-else",
-        "effect": "NoExecute",
-    });
-    let taints =
-        json!({"spec": {"taints": [taint("example.com/a"), ours, taint("example.com/b")]}});
-    Case::new(world(2, SETTLED).at(s(0), patch(&name(1), taints)), |run| {
-        run.initializes(&names(2), s(0), T_INIT).and(|| {
-            let left = run.node(&name(1)).map(|node| node.taints).unwrap_or_default();
-            Verdict::of(left == ["example.com/a", "example.com/b"], || {
-                format!("taints left: {left:?}")
-            })
-        })
-    })
 }
 
 fn provider_ids(run: &Run) -> Verdict {
@@ -195,88 +167,6 @@ fn preset_provider_id() -> Case {
         Verdict::of(kept, || format!("provider IDs: {ids:?}"))
             .and(|| Verdict::of(!other, || "a request carried another provider ID".to_owned()))
             .and(|| run.initializes(&names(2), s(0), T_INIT))
-    })
-}
-
-fn twins(run: &Run) -> Verdict {
-    for name in names(5) {
-        let Some(node) = run.node_object(&name) else {
-            return Verdict::Fail(format!("node {name} is gone"));
-        };
-        let labels = &node["metadata"]["labels"];
-        for (ga, beta) in PAIRS {
-            if labels[ga].is_null() || labels[ga] != labels[beta] {
-                return Verdict::Fail(format!(
-                    "{name}: {ga} is {}, {beta} is {}",
-                    labels[ga], labels[beta]
-                ));
-            }
-        }
-    }
-    Verdict::Pass
-}
-
-const PAIRS: [(&str, &str); 3] = [
-    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
-    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
-    ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
-];
-
-fn prelabelled() -> Case {
-    let mut labels = serde_json::Map::new();
-    for (ga, beta) in PAIRS {
-        labels.insert(ga.into(), json!("kubelet"));
-        labels.insert(beta.into(), json!("kubelet"));
-    }
-    let scenario =
-        world(5, SETTLED).at(s(0), patch(&name(1), json!({"metadata": {"labels": labels}})));
-    Case::new(scenario, |run| {
-        twins(run).and(|| {
-            let node = run.node(&name(1)).unwrap_or_default();
-            Verdict::of(!node.labels.contains(&Some("kubelet".to_owned())), || {
-                format!("labels are {:?}", node.labels)
-            })
-        })
-    })
-}
-
-/// A change by hand to labels of a node that is initialized.
-fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
-    world(2, s(300)).at(s(at), patch(&name(1), json!({"metadata": {"labels": changes}})))
-}
-
-fn beta_only() -> Case {
-    let scenario = relabel(
-        100,
-        json!({
-            "topology.kubernetes.io/zone": null,
-            "failure-domain.beta.kubernetes.io/zone": "by-hand",
-        }),
-    );
-    Case::new(scenario, |run| {
-        let shown =
-            run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
-            format!("the GA label followed the beta label at {shown:?}")
-        })
-    })
-}
-
-fn ga_changed() -> Case {
-    let scenario = relabel(100, json!({"topology.kubernetes.io/zone": "by-hand"}));
-    Case::new(scenario, |run| {
-        let back =
-            run.when_after(&name(1), s(101), |node| node.labels[0].as_deref() == Some("zone-a"));
-        let now = run.node(&name(1)).and_then(|node| node.labels[0].clone());
-        let beta = run.node_object(&name(1)).map(|node| {
-            node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
-        });
-        Verdict::of(now.as_deref() == Some("zone-a"), || {
-            format!("the GA label is {now:?}, {back:?}")
-        })
-        .and(|| {
-            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
-        })
     })
 }
 

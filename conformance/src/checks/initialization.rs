@@ -4,7 +4,7 @@ use sim::faults::Action;
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step};
 
-use super::build::{GRACE, SETTLED, T_INIT, fault_kinds, machine, s, world, world_with};
+use super::build::{GRACE, SETTLED, T_INIT, fault_kinds, machine, newcomer, s, world, world_with};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::scenario::Act;
@@ -63,16 +63,7 @@ pub(super) fn checks() -> Vec<Check> {
 /// The machine is powered on after the provider started; its guest reports step by step.
 fn late_guest() -> Case {
     let scenario = world_with(0, 2, s(240))
-        .at(
-            s(20),
-            Command::CreateMachine {
-                vcenter: None,
-                spec: MachineSpec { name: Some("late".into()), ..MachineSpec::default() },
-                cluster: None,
-                power_on: true,
-                kubelet: true,
-            },
-        )
+        .at(s(20), newcomer("late", None))
         // The kubelet is up long before VMware Tools report an address.
         .at(s(0), Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(2)) })
         .at(s(0), Command::SetTiming { step: Step::Address, completion: Completion::After(s(90)) });

@@ -2,10 +2,11 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Topology};
 
-use super::build::{GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, s, set_address, world, world_with};
+use super::build::{
+    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, newcomer, s, set_address, world, world_with,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::scenario::{Act, Scenario};
@@ -108,16 +109,7 @@ fn tags_down() -> Case {
         .at(s(100), Act::Crash(0))
         .at(s(101), Act::Start(0))
         // A new node asks for tags, whatever the others do.
-        .at(
-            s(110),
-            Command::CreateMachine {
-                vcenter: None,
-                spec: MachineSpec { name: Some("newcomer".into()), ..MachineSpec::default() },
-                cluster: None,
-                power_on: true,
-                kubelet: true,
-            },
-        )
+        .at(s(110), newcomer("newcomer", None))
         .at(s(150), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));

@@ -1,27 +1,20 @@
-//! NODE-SHUT and LIFE-…: nodes that are not Ready.
+//! LIFE-…: whether the machines of nodes that are not Ready still exist, and what follows.
 
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 
 use super::build::{
-    GRACE, SETTLED, T_LIFE, T_MONITOR, forget_reference, machine, s, world, world_with,
+    GRACE, SETTLED, T_LIFE, T_MONITOR, end_sessions, forget_reference, machine, s, world,
+    world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
-use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        Check::new(
-            "NODE-SHUT-003",
-            [Case::new(world(3, s(300)).at(SETTLED, Command::Suspend(machine(1))), |run| {
-                marked(run, 1).and(|| run.keeps(&[1]))
-            })],
-        ),
-        Check::new("NODE-SHUT-004", [flapping()]),
         Check::new(
             "LIFE-001",
             [Case::new(world(12, s(300)).at(SETTLED, Command::DeleteMachine(machine(1))), |run| {
@@ -65,73 +58,7 @@ pub(super) fn checks() -> Vec<Check> {
             )],
         ),
         Check::new("LIFE-004", errors()),
-        Check::new(
-            "LIFE-005",
-            [Case::new(world(3, s(300)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-                marked(run, 1).and(|| run.keeps(&[1, 13])).and(|| {
-                    let taint = run.node_object(&name(1)).and_then(|node| {
-                        let taints = node["spec"]["taints"].as_array()?.clone();
-                        taints
-                            .into_iter()
-                            .find(|it| it["key"] == "node.cloudprovider.kubernetes.io/shutdown")
-                    });
-                    let ok = taint.as_ref().is_some_and(|it| {
-                        it["effect"] == "NoSchedule"
-                            && it["value"].as_str().unwrap_or_default().is_empty()
-                    });
-                    Verdict::of(ok, || format!("the taint is {taint:?}"))
-                })
-            })],
-        ),
-        Check::new(
-            "LIFE-006",
-            [Case::new(world(3, s(400)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-                marked(run, 1).and(|| {
-                    let since = run
-                        .when(&name(1), |node| node.shutdown)
-                        .map(|at| at.since_start())
-                        .unwrap_or_default();
-                    let node = name(1);
-                    let later: Vec<String> = run
-                        .writes_on(&node)
-                        .filter(|call| call.t.since_start() > since + s(1))
-                        .map(ToString::to_string)
-                        .collect();
-                    Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
-                })
-            })],
-        ),
-        Check::new("LIFE-007", [back()]),
-        Check::new("LIFE-008", [power_alone()]),
-        Check::new(
-            "LIFE-010",
-            [Case::new(
-                world(3, SETTLED + GRACE - s(1)).at(SETTLED, Command::PowerOff(machine(1))),
-                |run| {
-                    Verdict::of(run.when(&name(1), |node| node.shutdown).is_none(), || {
-                        "a Ready node was marked shut down".to_owned()
-                    })
-                },
-            )],
-        ),
-        Check::new("LIFE-011", [lost_update()]),
         Check::new("LIFE-012", [deletion_fails()]),
-        Check::new(
-            "LIFE-013",
-            [Case::new(
-                world(12, s(500))
-                    .at(SETTLED, Command::PowerOff(machine(1)))
-                    .at(s(200), Command::DeleteMachine(machine(1))),
-                |run| {
-                    let deleted = run.deleted(&name(1));
-                    marked_once(run, 1).and(|| {
-                    Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
-                        format!("the node was deleted at {deleted:?}; its machine is gone since 200 s")
-                    })
-                })
-                },
-            )],
-        ),
         Check::new(
             "LIFE-014",
             [Case::new(world(3, s(400)).at(s(0), Command::DeleteMachine(machine(1))), |run| {
@@ -145,51 +72,6 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// The node is marked shut down in time and still there.
-fn marked(run: &Run, n: u32) -> Verdict {
-    let at = run.when(&name(n), |node| node.shutdown);
-    run.was_not_ready(&name(n))
-        .and(|| {
-            Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
-                format!("the shutdown taint came at {at:?}; the machine is off since {SETTLED:?}")
-            })
-        })
-        .and(|| Verdict::of(run.node(&name(n)).is_some(), || "the node was deleted".to_owned()))
-}
-
-fn marked_once(run: &Run, n: u32) -> Verdict {
-    match run.when(&name(n), |node| node.shutdown) {
-        Some(_) => Verdict::Pass,
-        None => Verdict::Fail("the node never had the shutdown taint".to_owned()),
-    }
-}
-
-fn flapping() -> Case {
-    let mut scenario = world(3, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
-    for n in 0..20_u64 {
-        let act =
-            if n % 2 == 0 { Command::PowerOff(machine(1)) } else { Command::PowerOn(machine(1)) };
-        scenario = scenario.at(s(150 + 2 * n), act);
-    }
-    Case::new(scenario, |run| {
-        let node = name(1);
-        let writes = run
-            .writes_on(&node)
-            .filter(|call| (s(150)..s(200)).contains(&call.t.since_start()))
-            .count() as u64;
-        // Fifty seconds of flapping: ten monitor periods.
-        let allowed = s(50).as_secs() / T_MONITOR.as_secs();
-        Verdict::of(writes <= allowed, || format!("{writes} writes in ten monitor periods"))
-            .and(|| run.keeps(&[1]))
-            .and(|| {
-                let end = run.node(&name(1));
-                Verdict::of(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
-                    "the node did not return to normal".to_owned()
-                })
-            })
-    })
-}
-
 fn errors() -> Vec<Case> {
     let mut cases = Vec::new();
     for (case, action) in [
@@ -200,7 +82,7 @@ fn errors() -> Vec<Case> {
     ] {
         let mut scenario = world(12, s(1500))
             .at(SETTLED, Rule::new("failing", [action]).on(Face::Soap))
-            .at(s(61), Command::ExpireSessions { vcenter: None, family: None });
+            .at(s(61), end_sessions());
         for n in 1..=4 {
             scenario = scenario.at(s(62), Command::StopKubelet(machine(n)));
         }
@@ -224,73 +106,6 @@ fn errors() -> Vec<Case> {
         );
     }
     cases
-}
-
-fn back() -> Case {
-    let scenario = world(3, s(500))
-        .at(SETTLED, Command::PowerOff(machine(1)))
-        .at(s(200), Command::PowerOn(machine(1)));
-    Case::new(scenario, |run| {
-        marked(run, 1).and(|| {
-            let ready = run.when_after(&name(1), s(200), |node| node.is_ready());
-            let clear = run.when_after(&name(1), s(200), |node| node.is_ready() && !node.shutdown);
-            match (ready, clear) {
-                (Some(ready), Some(clear)) if clear.since(ready) <= T_LIFE => Verdict::Pass,
-                _ => Verdict::Fail(format!("Ready at {ready:?}, without the taint at {clear:?}")),
-            }
-        })
-    })
-}
-
-fn power_alone() -> Case {
-    // The machine runs again, its kubelet does not.
-    let scenario = world(3, s(300))
-        .at(SETTLED, Command::PowerOff(machine(1)))
-        .at(
-            s(150),
-            Command::SetTiming {
-                step: sim::world::Step::Kubelet,
-                completion: sim::world::Completion::WhenTold,
-            },
-        )
-        .at(s(200), Command::PowerOn(machine(1)));
-    Case::new(scenario, |run| {
-        marked(run, 1).and(|| {
-            let node = run.node(&name(1));
-            Verdict::of(node.is_some_and(|it| it.shutdown && !it.is_ready()), || {
-                "the taint left before the node was Ready".to_owned()
-            })
-        })
-    })
-}
-
-fn lost_update() -> Case {
-    // The write of the taint is slow; meanwhile somebody else adds one.
-    let slow = Rule::new("slow", [Action::Delay(s(4))])
-        .on(Face::Cluster)
-        .op(["patch nodes"])
-        .named(name(1))
-        .first(1);
-    let foreign = serde_json::json!({"spec": {"taints": [
-        {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
-        {"key": "example.com/foreign", "effect": "NoSchedule"},
-    ]}});
-    let mut scenario = world(3, s(400)).at(s(59), slow).at(SETTLED, Command::PowerOff(machine(1)));
-    for at in [111, 113, 115] {
-        scenario = scenario.at(
-            s(at),
-            Command::Cluster(sim::world::objects::Command::patch(
-                sim::world::objects::Key::node(name(1)),
-                sim::world::objects::PatchKind::Merge,
-                foreign.clone(),
-            )),
-        );
-    }
-    Case::new(scenario, |run| {
-        let node = run.node(&name(1)).unwrap_or_default();
-        let both = node.shutdown && node.taints.iter().any(|key| key == "example.com/foreign");
-        Verdict::of(both, || format!("taints at the end: {:?}", node.taints))
-    })
 }
 
 fn deletion_fails() -> Case {

@@ -7,15 +7,19 @@ mod build;
 mod contract;
 mod deletion;
 mod efficiency;
+mod gone;
 mod identity;
 mod initialization;
 mod isolation;
+mod labels;
 mod lifecycle;
 mod observe;
 mod recovery;
 mod sessions;
+mod shutdown;
 mod zones;
 
+use crate::catalogue;
 use crate::lab::{Run, Stage, run};
 use crate::scenario::Scenario;
 use crate::verdict::Verdict;
@@ -94,22 +98,27 @@ impl Check {
     }
 }
 
-/// Every check that can be run, in the order of the catalogue's surfaces.
+/// Every check that can be run, in the order of the catalogue.
 pub fn all() -> Vec<Check> {
-    [
+    let mut all: Vec<Check> = [
         initialization::checks(),
         identity::checks(),
         addresses::checks(),
         deletion::checks(),
+        gone::checks(),
         zones::checks(),
         sessions::checks(),
         isolation::checks(),
         recovery::checks(),
         efficiency::checks(),
         contract::checks(),
+        labels::checks(),
         lifecycle::checks(),
+        shutdown::checks(),
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .collect();
+    all.sort_by_key(|check| catalogue::entries().iter().position(|entry| entry.id == check.id));
+    all
 }

@@ -5,8 +5,8 @@ use sim::faults::{Action, Rule};
 use sim::world::Command;
 
 use super::build::{
-    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, s, set_address,
-    world, world_with,
+    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, end_sessions, fault_kinds, machine,
+    newcomer, s, set_address, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -47,7 +47,7 @@ fn every_fault() -> Vec<Case> {
                 .at(s(100), set_address(1, &["10.6.0.1"]))
                 .at(s(110), Command::PowerOff(machine(2)))
                 .at(s(120), Command::DeleteMachine(machine(3)))
-                .at(s(125), Command::ExpireSessions { vcenter: None, family: None })
+                .at(s(125), end_sessions())
                 .at(s(130), Command::StartKubelet(machine(4)))
                 .at(s(300), Act::Heal);
             let label = format!("{} {kind}", face.as_str());
@@ -60,19 +60,7 @@ fn every_fault() -> Vec<Case> {
 }
 
 fn joining(scenario: Scenario) -> Scenario {
-    scenario.at(s(10), Act::Crash(0)).at(s(11), Act::Start(0)).at(
-        s(12),
-        Command::CreateMachine {
-            vcenter: None,
-            spec: sim::world::vcenter::MachineSpec {
-                name: Some("newcomer".into()),
-                ..Default::default()
-            },
-            cluster: None,
-            power_on: true,
-            kubelet: true,
-        },
-    )
+    scenario.at(s(10), Act::Crash(0)).at(s(11), Act::Start(0)).at(s(12), newcomer("newcomer", None))
 }
 
 fn restarts_of_vcenter() -> Vec<Case> {
@@ -153,19 +141,7 @@ fn watches() -> Vec<Case> {
         let scenario = world(3, s(1800))
             .fault(rule)
             // A node that joins and one that stops while the watch is broken.
-            .at(
-                s(20),
-                Command::CreateMachine {
-                    vcenter: None,
-                    spec: sim::world::vcenter::MachineSpec {
-                        name: Some("newcomer".into()),
-                        ..Default::default()
-                    },
-                    cluster: None,
-                    power_on: true,
-                    kubelet: true,
-                },
-            )
+            .at(s(20), newcomer("newcomer", None))
             .at(s(60), Command::PowerOff(machine(1)));
         cases.push(
             Case::new(scenario, |run| {

@@ -7,7 +7,7 @@ use sim::faults::{Action, Rule};
 use sim::world::vcenter::{Family, LoginRules, Password};
 use sim::world::{Command, PROVIDER_USER};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, s, set_address, world};
+use super::build::{SETTLED, T_INIT, T_STATUS, end_sessions, s, set_address, world};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::lab::Run;
@@ -29,10 +29,6 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn logins(run: &Run, op: &str) -> Vec<Duration> {
     run.calls().filter(|call| call.op == op).map(|call| call.t.since_start()).collect()
-}
-
-fn end_sessions() -> Command {
-    Command::ExpireSessions { vcenter: None, family: None }
 }
 
 fn one_session() -> Case {

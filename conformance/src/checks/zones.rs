@@ -2,10 +2,11 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY};
 
-use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, s, set_address, world};
+use super::build::{
+    GRACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, newcomer, s, set_address, world,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::lab::Run;
@@ -47,16 +48,6 @@ fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
 }
 
 /// A new machine in the first zone, with a kubelet.
-fn newcomer(name: &str) -> Command {
-    Command::CreateMachine {
-        vcenter: None,
-        spec: MachineSpec { name: Some(name.into()), ..MachineSpec::default() },
-        cluster: Some("DC0_C0".into()),
-        power_on: true,
-        kubelet: true,
-    }
-}
-
 /// The host's path decides before the machine's own; the nearest tag on it wins.
 fn nearest() -> Vec<Case> {
     let plain = || Scenario::new("", Topology::zones(3).machines(3), s(120));
@@ -127,7 +118,7 @@ fn moved_tag() -> Case {
         .at(s(60), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")))
         .at(s(60), Command::AttachTag(tag(ZONE_CATEGORY, "zone-z", "DC0_C0")))
         // The tag refresh time has passed.
-        .at(s(2000), newcomer("newcomer"));
+        .at(s(2000), newcomer("newcomer", Some("DC0_C0")));
     Case::new(scenario, |run| {
         shows(run, &name(1), "zone-a", "region-a")
             .and(|| shows(run, "newcomer", "zone-z", "region-a"))
@@ -174,7 +165,7 @@ fn outage() -> Case {
         .at(s(100), Command::AttachTag(tag(ZONE_CATEGORY, "rack-1", "DC0_C0_H0")))
         .at(s(110), Act::Crash(0))
         .at(s(111), Act::Start(0))
-        .at(s(120), newcomer("newcomer"))
+        .at(s(120), newcomer("newcomer", Some("DC0_C0")))
         .at(s(900), Act::Heal);
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.7.0.1"));
@@ -203,7 +194,7 @@ fn unreadable() -> Vec<Case> {
                 .at(s(62), Act::Start(0))
                 .at(s(100), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
                 // Somebody has to ask for tags: a node that joins.
-                .at(s(120), newcomer("newcomer"))
+                .at(s(120), newcomer("newcomer", Some("DC0_C0")))
                 .at(s(2100), Act::Heal);
             Case::new(scenario, |run| {
                 shows(run, &name(1), "zone-a", "region-a").and(|| run.keeps(&[9, 25, 26]))

@@ -1,7 +1,6 @@
 //! Liveness: what must have come about once all faults are healed and time has passed.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use sim::ledger::Record;
 use sim::world::objects::GroupResource;
@@ -10,9 +9,7 @@ use sim::world::vcenter::{Power, Tools};
 use super::Violation;
 use super::facts::{facts, machine_of, reported};
 use crate::lab::Run;
-
-/// In the last stretch of a healed run nothing is written any more.
-const QUIET: Duration = Duration::from_secs(30);
+use crate::periods::Periods;
 
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let at = run.end_time();
@@ -68,7 +65,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             && call.class == Some(sim::Class::Write)
             && !call.op.contains("leases")
             && !call.op.contains("events")
-            && at.since(call.t) < QUIET
+            && at.since(call.t) < Periods::quiet()
             && call.phase.as_deref() != Some("stop")
     };
     let mut writes = run.calls().filter(late);

@@ -4,6 +4,7 @@
 //! into the provider. Numbers are those of the project's list of invariants (SPECIFICATION.md).
 
 mod facts;
+mod leadership;
 mod liveness;
 mod safety;
 mod sessions;
@@ -13,6 +14,7 @@ use std::fmt;
 use sim::world::Time;
 
 pub use facts::{NodeFacts, facts, machine_of, reported};
+pub use leadership::takeovers;
 
 use crate::lab::{Exit, Run};
 
@@ -37,6 +39,7 @@ impl fmt::Display for Violation {
 pub fn safety(run: &Run) -> Vec<Violation> {
     let mut found = safety::violations(run);
     found.extend(sessions::violations(run));
+    found.extend(leadership::violations(run));
     for exit in run.exits.iter().filter(|exit| **exit == Exit::Panicked) {
         found.push(Violation {
             invariant: 62,

@@ -14,8 +14,6 @@ use super::Violation;
 use super::facts::{NodeFacts, facts, machine_of, reported};
 use crate::lab::Run;
 
-/// The provider's `--node-monitor-period`.
-const MONITOR: Duration = Duration::from_secs(5);
 /// A power state that has lasted this long is known to whoever looks.
 const NOTICED: Duration = Duration::from_secs(30);
 /// A Node younger than this was perhaps never matched.
@@ -23,6 +21,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
     let mut judge = Judge {
+        monitor: run.scenario.provider.monitor_period,
         zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
         ..Judge::default()
     };
@@ -37,6 +36,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
 struct Judge {
     found: Vec<Violation>,
     zones: bool,
+    monitor: Duration,
     /// Addresses that each node's machine has ever reported.
     ever_reported: BTreeMap<String, BTreeSet<IpAddr>>,
     /// When the power of each node's machine last changed.
@@ -129,7 +129,7 @@ impl Judge {
         let n_nodes = after.cluster.count(&GroupResource::core("nodes")) + 1;
         self.deletions.push((at, n_nodes));
         let recent: Vec<&(Time, usize)> =
-            self.deletions.iter().filter(|(then, _)| at.since(*then) < MONITOR).collect();
+            self.deletions.iter().filter(|(then, _)| at.since(*then) < self.monitor).collect();
         let most = recent.iter().map(|(_, n)| *n).max().unwrap_or(0);
         let allowed = (most / 10).max(1);
         let n_recent = recent.len();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim::ledger::Record;
+use sim::ledger::{Kind, Record};
 use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
@@ -62,7 +62,7 @@ fn excused(run: &Run, until: Time) -> usize {
         .scenario
         .timeline
         .iter()
-        .filter(|step| matches!(step.act, Act::Crash(_)))
+        .filter(|step| matches!(step.act, Act::Crash(_) | Act::CrashLeader))
         .filter(|step| Time::after_start(step.at) <= until)
         .count();
     run.scenario.provider.replicas.max(1) + lost + killed
@@ -113,7 +113,8 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Reasons to log in again within the window before `at`: broken calls, restarts, ended sessions.
+/// Reasons to log in again within the window before `at`: broken calls, restarts (also of replicas that lost
+/// their lease), ended sessions.
 fn endings(run: &Run, server: &str, at: Time) -> usize {
     let recent = |then: Time| then <= at && at.since(then) < WINDOW + Duration::from_secs(60);
     let broken = run
@@ -126,9 +127,17 @@ fn endings(run: &Run, server: &str, at: Time) -> usize {
         .timeline
         .iter()
         .filter(|step| recent(Time::after_start(step.at)))
-        .filter(|step| matches!(step.act, Act::World(_) | Act::Start(_) | Act::Crash(_)))
+        .filter(|step| {
+            matches!(step.act, Act::World(_) | Act::Crash(_) | Act::CrashLeader | Act::StopLeader)
+        })
         .count();
-    broken + 2 * steps
+    let starts = run
+        .ledger
+        .iter()
+        .filter(|it| it.kind == Kind::Note && it.op.starts_with("replica ") && recent(it.t))
+        .filter(|it| it.op.ends_with(" starts"))
+        .count();
+    broken + 2 * (steps + starts)
 }
 
 fn left_behind(run: &Run, found: &mut Vec<Violation>) {

@@ -9,7 +9,11 @@ use sim::world::{Log, Retain, State, World};
 use sim::{Sim, WorldHandle};
 
 use crate::scenario::{Act, Scenario};
+pub(crate) use provider::LEASE;
 pub use provider::{Exit, Mutants, Replica};
+
+/// What passes before the supervisor of a replica that ended by itself starts it again.
+const RESTART: Duration = Duration::from_secs(1);
 
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
@@ -137,6 +141,23 @@ impl Lab {
             Act::Start(replica) => self.start(*replica),
             Act::Stop(replica) => self.stop(*replica).await,
             Act::Crash(replica) => self.crash(*replica).await,
+            Act::StopLeader => {
+                if let Some(leader) = self.leader() {
+                    self.note(format!("replica {leader} leads"));
+                    self.stop(leader).await;
+                }
+            }
+            Act::CrashLeader => {
+                if let Some(leader) = self.leader() {
+                    self.note(format!("replica {leader} leads"));
+                    self.crash(leader).await;
+                }
+            }
+            Act::StartAll => {
+                for replica in 0..self.scenario.provider.replicas.max(1) {
+                    self.start(replica);
+                }
+            }
             Act::Secret { name, password } => {
                 let secret = provider::secret(&self.sim, name, Some(password));
                 if let Err(fault) = self.world().apply(secret) {
@@ -175,9 +196,32 @@ impl Lab {
         }
     }
 
-    /// Lets virtual time pass.
+    /// The replica that leads: that which holds the lease, or the first that runs where none is elected.
+    pub fn leader(&self) -> Option<usize> {
+        if !self.scenario.provider.elects() {
+            return self.replicas.first().map(Replica::index);
+        }
+        let holder = self.world().read(|world| provider::holder(World::state(world)))?;
+        self.replicas.iter().find(|it| it.identity() == holder).map(Replica::index)
+    }
+
+    /// Lets virtual time pass. A replica that ends meanwhile is started again after a moment.
     pub async fn advance(&mut self, by: Duration) {
-        tokio::time::sleep(by).await;
+        let until = tokio::time::Instant::now() + by;
+        loop {
+            let ends: Vec<_> = self.replicas.iter().map(|it| Box::pin(it.end())).collect();
+            let one_ends = async {
+                if ends.is_empty() {
+                    std::future::pending::<()>().await;
+                }
+                futures::future::select_all(ends).await;
+            };
+            if tokio::time::timeout_at(until, one_ends).await.is_err() {
+                break;
+            }
+            tokio::time::sleep_until(until.min(tokio::time::Instant::now() + RESTART)).await;
+            self.bury();
+        }
         self.bury();
     }
 

@@ -8,9 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sim::Sim;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
-use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
+use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, State, ZONE_CATEGORY};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::Stage;
 use crate::scenario::Scenario;
@@ -45,14 +46,16 @@ impl fmt::Display for Exit {
 #[derive(Debug)]
 pub struct Replica {
     index: usize,
+    identity: String,
     stop: CancellationToken,
+    ended: CancellationToken,
     task: JoinHandle<Exit>,
 }
 
 impl Replica {
     /// Starts a replica in the current runtime.
     pub(super) fn start(sim: &Sim, scenario: &Scenario, stage: &Stage, index: usize) -> Self {
-        let label = if index == 0 { "provider".to_owned() } else { format!("provider-{index}") };
+        let label = label(index);
         let stop = CancellationToken::new();
         let config = config(sim, scenario);
         let options = options(scenario, stage);
@@ -68,27 +71,50 @@ impl Replica {
                 .ok_or_else(|| format!("no vCenter {}", wanted.endpoint.host))
         };
         let kube = kube::Client::new(sim.cluster().service(&label), "default");
+        let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let deps = Deps {
             connect: Arc::new(connect),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            identity: format!("{label}-{}", sim.world().now().since_start().as_millis()),
+            identity: identity.clone(),
             epoch: now,
             stop: stop.clone(),
             ..Deps::new(kube)
         };
-        let task = tokio::task::spawn(async move {
-            match ::provider::run(config, options, deps).await {
-                Ok(()) => Exit::Stopped,
-                Err(error) => Exit::Failed(error.to_string()),
+        let ended = CancellationToken::new();
+        // Also when it panics.
+        let at_the_end = ended.clone().drop_guard();
+        let span = tracing::info_span!("replica", identity);
+        // The replica owns the task. `Lab` learns of its end through `ended`, whatever it was, and starts it
+        // again unless it was told to end: `stop` waits for it, `kill` and dropping the replica abort it.
+        let task = tokio::task::spawn(
+            async move {
+                let _at_the_end = at_the_end;
+                match ::provider::run(config, options, deps).await {
+                    Ok(()) => Exit::Stopped,
+                    Err(error) => Exit::Failed(error.to_string()),
+                }
             }
-        });
-        Self { index, stop, task }
+            .instrument(span),
+        );
+        Self { index, identity, stop, ended, task }
     }
 
     /// Which replica it is.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// How it calls itself in the lease: the label of its connections, `@`, and when it started.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Completes when it has ended, however that came about.
+    ///
+    /// Cancel safe.
+    pub(super) async fn end(&self) {
+        self.ended.cancelled().await;
     }
 
     /// How it ended, if it has.
@@ -101,16 +127,38 @@ impl Replica {
     }
 
     /// Tells it to stop and waits.
-    pub(super) async fn stop(self) -> Exit {
+    pub(super) async fn stop(mut self) -> Exit {
         self.stop.cancel();
-        self.task.await.unwrap_or(Exit::Panicked)
+        (&mut self.task).await.unwrap_or(Exit::Panicked)
     }
 
     /// Ends it at its next await, whatever it is doing.
-    pub(super) async fn kill(self) {
+    pub(super) async fn kill(mut self) {
         self.task.abort();
-        let _ = self.task.await;
+        let _ = (&mut self.task).await;
     }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What the connections of a replica are labelled with in the ledger.
+fn label(index: usize) -> String {
+    if index == 0 { "provider".to_owned() } else { format!("provider-{index}") }
+}
+
+/// Namespace and name of the lease that replicas lead by.
+pub(crate) const LEASE: (&str, &str) = ("kube-system", "cloud-controller-manager");
+
+/// Who leads, as the lease says.
+pub(super) fn holder(state: &State) -> Option<String> {
+    let leases = GroupResource::of("coordination.k8s.io", "leases");
+    let lease = state.cluster.get(&Key::new(leases, LEASE.0, LEASE.1))?;
+    let holder = lease["spec"]["holderIdentity"].as_str()?;
+    (!holder.is_empty()).then(|| holder.to_owned())
 }
 
 /// Namespace of the Secret with the credentials.
@@ -178,9 +226,16 @@ fn config(sim: &Sim, scenario: &Scenario) -> Config {
 
 fn options(scenario: &Scenario, stage: &Stage) -> Options {
     let setup = &scenario.provider;
-    let elects = setup.leader_election || setup.replicas > 1;
+    let (namespace, name) = LEASE;
+    let election = LeaderElection {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..LeaderElection::default()
+    };
     Options {
-        leader_election: elects.then(LeaderElection::default),
+        leader_election: setup.elects().then_some(election),
+        node_status_period: setup.status_period,
+        node_monitor_period: setup.monitor_period,
         concurrent_node_syncs: setup.workers,
         kube_api_qps: f64::from(setup.kube_qps),
         skip_node_deletion: setup.skip_deletion,

@@ -59,6 +59,13 @@ pub enum Act {
     Stop(usize),
     /// A replica dies, as by SIGKILL.
     Crash(usize),
+    /// The replica that leads is told to stop: it gives its lease up. Without an election, the first
+    /// that runs.
+    StopLeader,
+    /// The replica that leads dies: its lease runs out. Without an election, the first that runs.
+    CrashLeader,
+    /// Every replica that does not run starts.
+    StartAll,
     /// The Secret with the provider's credentials gets another password.
     Secret {
         /// The Secret, in `kube-system`.
@@ -80,6 +87,15 @@ pub struct ProviderSetup {
     pub zones: bool,
     /// Whether a leader is elected; always, with several replicas.
     pub leader_election: bool,
+    /// Whether several replicas run without electing a leader, as no administrator should have it: what
+    /// looks for two leaders has to find them then.
+    pub anarchy: bool,
+    /// `--node-status-update-frequency`.
+    #[serde(with = "sim::world::duration")]
+    pub status_period: Duration,
+    /// `--node-monitor-period`.
+    #[serde(with = "sim::world::duration")]
+    pub monitor_period: Duration,
     /// Workers of the node controller.
     pub workers: usize,
     /// Requests per second to the cluster, per controller.
@@ -101,6 +117,9 @@ impl Default for ProviderSetup {
             start: true,
             zones: true,
             leader_election: false,
+            anarchy: false,
+            status_period: Duration::from_secs(300),
+            monitor_period: Duration::from_secs(5),
             workers: 1,
             kube_qps: 20,
             nodes: Vec::new(),
@@ -108,6 +127,13 @@ impl Default for ProviderSetup {
             secret: None,
             skip_deletion: false,
         }
+    }
+}
+
+impl ProviderSetup {
+    /// Whether its replicas elect a leader.
+    pub fn elects(&self) -> bool {
+        (self.leader_election || self.replicas > 1) && !self.anarchy
     }
 }
 

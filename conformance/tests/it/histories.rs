@@ -2,41 +2,71 @@
 //! calm everything comes right.
 //!
 //! Actions are abstract while they are generated and become steps of a [`Scenario`], which proptest
-//! shrinks; what fails is printed as YAML and kept below `tests/it/regressions/`.
+//! shrinks; what fails is written as YAML to `tests/it/regressions/` and played from then on. Half of the
+//! histories have two replicas, one of which leads until it dies or is stopped.
 
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conformance::checks::fault_kinds;
-use conformance::judge::{Violation, liveness, safety};
-use conformance::lab::{Stage, run};
+use conformance::judge::{Violation, liveness, safety, takeovers};
+use conformance::lab::{Mutants, Run, Stage, run};
+use conformance::periods::Periods;
 use conformance::scenario::{Act, Scenario};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
+use sha2::{Digest, Sha256};
 use sim::Face;
 use sim::faults::Rule;
+use sim::ledger::Record;
 use sim::world::{Command, Named, Topology};
 
 /// Machines in the world.
 const MACHINES: u32 = 4;
 
+/// Of the provider. Short, so that as much happens in fewer hours.
+const STATUS_PERIOD: Duration = Duration::from_secs(100);
+
 /// Something that can happen, named by small numbers.
 #[derive(Clone, Debug)]
 enum Happening {
-    Power { machine: u32, on: bool },
-    Address { machine: u32, last: u8 },
+    Power {
+        machine: u32,
+        on: bool,
+    },
+    Address {
+        machine: u32,
+        last: u8,
+    },
     ClearAddresses(u32),
-    VMotion { machine: u32, host: u32 },
+    VMotion {
+        machine: u32,
+        host: u32,
+    },
     Delete(u32),
     Inaccessible(u32),
     Connect(u32),
     Reregister(u32),
-    Kubelet { machine: u32, runs: bool },
+    Kubelet {
+        machine: u32,
+        runs: bool,
+    },
     Sessions,
     Stop,
     Start,
-    Crash,
-    Fault { face: u8, kind: u8, first: u8 },
-    Failover,
+    /// A replica dies and is started again at once, whether it leads or not.
+    Crash(usize),
+    Fault {
+        face: u8,
+        kind: u8,
+        first: u8,
+    },
+    /// The leader dies, or is stopped, and comes back later.
+    Failover {
+        crash: bool,
+        back: u8,
+    },
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -55,8 +85,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(H::Sessions),
         1 => Just(H::Stop),
         2 => Just(H::Start),
-        1 => Just(H::Crash),
-        1 => Just(H::Failover),
+        1 => (0..2_usize).prop_map(H::Crash),
+        3 => (any::<bool>(), 0..90_u8).prop_map(|(crash, back)| H::Failover { crash, back }),
         4 => (0..3_u8, any::<u8>(), 1..6_u8)
             .prop_map(|(face, kind, first)| H::Fault { face, kind, first }),
     ]
@@ -66,8 +96,9 @@ fn named(machine: u32) -> Named {
     format!("node-{machine:04}").as_str().into()
 }
 
-/// Steps for one happening. The number keeps rule names apart.
-fn steps(n: usize, happening: &Happening) -> Vec<Act> {
+/// Steps for one happening, and how long after it they come. The number keeps rule names apart.
+fn steps(n: usize, happening: &Happening) -> Vec<(Duration, Act)> {
+    let now = Duration::ZERO;
     let command = match *happening {
         Happening::Power { machine, on: true } => Command::PowerOn(named(machine)),
         Happening::Power { machine, on: false } => Command::PowerOff(named(machine)),
@@ -83,82 +114,199 @@ fn steps(n: usize, happening: &Happening) -> Vec<Act> {
         Happening::Delete(machine) => Command::DeleteMachine(named(machine)),
         Happening::Inaccessible(machine) => Command::Inaccessible(named(machine)),
         Happening::Connect(machine) => Command::Connect(named(machine)),
-        Happening::Reregister(machine) => Command::Reregister(named(machine)),
+        // Without its storage a machine cannot be registered.
+        Happening::Reregister(machine) => {
+            let steps = [Command::Connect(named(machine)), Command::Reregister(named(machine))];
+            return steps.map(|command| (now, Act::World(command))).to_vec();
+        }
         Happening::Kubelet { machine, runs: true } => Command::StartKubelet(named(machine)),
         Happening::Kubelet { machine, runs: false } => Command::StopKubelet(named(machine)),
         Happening::Sessions => Command::ExpireSessions { vcenter: None, family: None },
         Happening::Stop => Command::StopVCenter { vcenter: None },
         Happening::Start => Command::StartVCenter { vcenter: None },
-        Happening::Crash => return vec![Act::Crash(0), Act::Start(0)],
-        Happening::Failover => return vec![Act::Stop(0), Act::Start(0)],
+        Happening::Crash(replica) => {
+            return vec![(now, Act::Crash(replica)), (now, Act::StartAll)];
+        }
+        Happening::Failover { crash, back } => {
+            let fail = if crash { Act::CrashLeader } else { Act::StopLeader };
+            let back = Duration::from_secs(u64::from(back));
+            return vec![(now, fail), (back, Act::StartAll)];
+        }
         Happening::Fault { face, kind, first } => {
             let face = [Face::Soap, Face::Vapi, Face::Cluster][usize::from(face) % 3];
             let kinds = fault_kinds(face);
             let kind = &kinds[usize::from(kind) % kinds.len()];
             let rule = Rule::new(format!("fault-{n}"), kind.actions.clone()).on(face);
-            return vec![Act::Fault(rule.first(u64::from(first)))];
+            return vec![(now, Act::Fault(rule.first(u64::from(first))))];
         }
     };
-    vec![Act::World(command)]
+    vec![(now, Act::World(command))]
 }
 
-/// Churn, then calm: faults healed, the vCenter up, machines connected and reporting.
-fn scenario(history: &[(u8, Happening)]) -> Scenario {
+/// Churn, then calm: faults healed, the vCenter up, every replica running, machines connected and
+/// reporting, and as much time as the provider's periods say that it takes to come right.
+fn scenario(replicas: usize, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario =
-        Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO);
+        Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO)
+            .with(|it| (it.replicas, it.status_period) = (replicas, STATUS_PERIOD));
     let mut at = Duration::from_secs(20);
     for (n, (pause, happening)) in history.iter().enumerate() {
         at += Duration::from_secs(u64::from(*pause));
-        for act in steps(n, happening) {
-            scenario = scenario.at(at, act);
+        for (after, act) in steps(n, happening) {
+            scenario = scenario.at(at + after, act);
         }
     }
-    let calm = at + Duration::from_secs(30);
-    scenario = scenario.at(calm, Act::Heal).at(calm, Command::StartVCenter { vcenter: None });
+    let last = scenario.timeline.last().map_or(at, |step| step.at);
+    let calm = last + Duration::from_secs(30);
+    scenario = scenario
+        .at(calm, Act::Heal)
+        .at(calm, Command::StartVCenter { vcenter: None })
+        .at(calm, Act::StartAll);
     for machine in 1..=MACHINES {
         scenario = scenario.at(calm, Command::Connect(named(machine)));
         // A guest that was silenced reports again; one that is off does not mind.
         scenario = scenario.at(calm, Command::StartTools(named(machine)));
     }
-    scenario.horizon = calm + Duration::from_secs(1800);
-    scenario
+    scenario.settling()
+}
+
+fn histories() -> impl Strategy<Value = (usize, Vec<(u8, Happening)>)> {
+    (1..=2_usize, prop::collection::vec((0..60_u8, happening()), 1..25))
+}
+
+fn played(scenario: &Scenario, stage: &Stage) -> (Run, Vec<Violation>) {
+    let run = run(scenario, stage);
+    let mut found = safety(&run);
+    found.extend(liveness(&run));
+    (run, found)
 }
 
 fn broken(scenario: &Scenario) -> Vec<Violation> {
-    let run = run(scenario, &Stage::default());
-    let mut found = safety(&run);
-    found.extend(liveness(&run));
-    found
+    played(scenario, &Stage::default()).1
+}
+
+/// What happened in a lot of histories: without it their passing would mean nothing.
+#[derive(Debug, Default)]
+struct Exercised {
+    takeovers: usize,
+    crashed_leaders: usize,
+    stopped_leaders: usize,
+    faults: u64,
+    deletions: usize,
+}
+
+impl Exercised {
+    fn note(&mut self, run: &Run) {
+        let leads = |what: &str| {
+            let notes: Vec<&str> = run.ledger.iter().map(|record| record.op.as_str()).collect();
+            notes.windows(2).filter(|it| it[0].ends_with(" leads") && it[1].ends_with(what)).count()
+        };
+        if run.scenario.provider.elects() {
+            self.takeovers += takeovers(run);
+            self.crashed_leaders += leads(" is killed");
+            self.stopped_leaders += leads(" is told to stop");
+        }
+        self.faults += run.fired.iter().map(|(_, n)| n).sum::<u64>();
+        self.deletions += run.calls().filter(|call| call.op == "delete nodes").count();
+    }
 }
 
 #[test]
 fn sixty_four_histories_break_nothing_and_end_well() {
     let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
     // The same histories every time: a failure here is for whoever changed the code.
-    let rng = proptest::test_runner::TestRng::deterministic_rng(config.rng_algorithm);
+    let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
-    let strategy = prop::collection::vec((0..60_u8, happening()), 1..25);
-    let result = runner.run(&strategy, |history| {
-        let scenario = scenario(&history);
-        match broken(&scenario).first() {
+    let exercised = RefCell::new(Exercised::default());
+    let result = runner.run(&histories(), |(replicas, history)| {
+        let (run, found) = played(&scenario(replicas, &history), &Stage::default());
+        exercised.borrow_mut().note(&run);
+        match found.first() {
             None => Ok(()),
-            Some(violation) => Err(TestCaseError::fail(format!(
-                "{violation}\n{}",
-                serde_saphyr::to_string(&scenario).unwrap_or_default()
-            ))),
+            Some(violation) => Err(TestCaseError::fail(violation.to_string())),
         }
     });
-    if let Err(error) = result {
-        panic!("{error}");
+    if let Err(TestError::Fail(why, (replicas, history))) = &result {
+        // The shortest list of steps that still breaks it stays, to be played with every test from now on.
+        let text = serde_saphyr::to_string(&scenario(*replicas, history)).unwrap();
+        let name = format!(
+            "{:08x}.yaml",
+            Sha256::digest(&text)[..4].iter().fold(0_u32, |all, it| all << 8 | u32::from(*it))
+        );
+        std::fs::write(regressions().join(&name), &text).unwrap();
+        panic!("{why}\nkept as tests/it/regressions/{name}:\n{text}");
     }
+    result.unwrap();
+    let Exercised { takeovers, crashed_leaders, stopped_leaders, faults, deletions } =
+        exercised.into_inner();
+    let seen =
+        [takeovers, crashed_leaders, stopped_leaders, usize::try_from(faults).unwrap(), deletions];
+    assert!(seen.iter().all(|n| *n >= 10), "too little happened: {seen:?}");
+}
+
+/// A leader dies, then the next is stopped, both with work to do.
+fn failover() -> Scenario {
+    let history = [
+        (30, Happening::Power { machine: 1, on: false }),
+        (1, Happening::Failover { crash: true, back: 50 }),
+        (1, Happening::Address { machine: 2, last: 7 }),
+        (58, Happening::Delete(3)),
+        (20, Happening::Failover { crash: false, back: 50 }),
+        (1, Happening::Address { machine: 2, last: 8 }),
+        (40, Happening::Power { machine: 1, on: true }),
+    ];
+    scenario(2, &history)
+}
+
+#[test]
+fn the_other_replica_takes_over() {
+    let scenario = failover();
+    let (run, found) = played(&scenario, &Stage::default());
+    assert_eq!(found, Vec::new());
+    assert_eq!(takeovers(&run), 2);
+    let bound = Periods::of(&scenario.provider).takeover();
+    for (leader, what) in [("provider-1", "is killed"), ("provider", "is told to stop")] {
+        let lost = run.ledger.iter().find(|it| it.op.ends_with(what)).unwrap().t;
+        let writes = |call: &&Record| {
+            call.client.client == leader && call.op.starts_with("patch nodes") && call.t >= lost
+        };
+        let at = run.calls().find(writes).unwrap_or_else(|| panic!("{leader} wrote nothing")).t;
+        assert!(
+            at.since(lost) <= bound,
+            "{leader} writes {:?} after its turn came",
+            at.since(lost)
+        );
+    }
+}
+
+/// What looks for two leaders finds them where nobody elects one.
+#[test]
+fn replicas_that_do_not_elect_a_leader_are_found_out() {
+    let scenario = failover().with(|it| it.anarchy = true);
+    let (_, found) = played(&scenario, &Stage::default());
+    assert!(found.iter().any(|it| it.invariant == 61), "{found:?}");
+}
+
+/// A leader that leaves its session behind is found out by the session of its successor.
+#[test]
+fn a_leader_that_does_not_log_out_is_found_out() {
+    let stops = (0..3).map(|_| (59, Happening::Failover { crash: false, back: 30 }));
+    let scenario = scenario(2, &stops.collect::<Vec<_>>());
+    assert_eq!(broken(&scenario), Vec::new());
+    let stage = Stage { mutant: Some(Mutants::NoLogout), ..Stage::default() };
+    let (_, found) = played(&scenario, &stage);
+    assert!(found.iter().any(|it| it.invariant == 50), "{found:?}");
+}
+
+fn regressions() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/regressions")
 }
 
 /// Histories that broke something once.
 #[test]
 fn regressions_stay_mended() {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/regressions");
     let mut files: Vec<_> =
-        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+        std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     for file in files.iter().filter(|file| file.extension().is_some_and(|it| it == "yaml")) {
         let text = std::fs::read_to_string(file).unwrap();

@@ -1,6 +1,9 @@
-//! The judge judged: determinism, budgets, sweeps, mutants, histories, snapshots.
+//! The judge judged: determinism, budgets, certificates, sweeps, mutants, histories, snapshots.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod budgets;
+mod certificates;
 mod command_line;
 mod determinism;
 mod histories;

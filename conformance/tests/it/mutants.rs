@@ -15,6 +15,7 @@ const KILLS: &[(Mutants, &str)] = &[
     (Mutants::ZonesWhenOff, "ZONE-006"),
     (Mutants::IgnoreInvalidCollectorVersion, "LIVE-008"),
     (Mutants::ShutdownOnUnknown, "LIFE-004"),
+    (Mutants::ShutdownOnUnknown, "LIFE-009"),
     (Mutants::LoginPerCall, "SESS-001"),
     (Mutants::NoDeadline, "LIVE-005"),
     (Mutants::NoLockout, "SESS-007"),

@@ -1,51 +1,230 @@
-//! What a person would check: the calls and the final Nodes of one life, from join to delete.
+//! What a person would check: for each named scenario the calls that were made and the Nodes that are left.
+//!
+//! Scenarios are those of the cost table, and those that checks are built on, under their names in the
+//! catalogue. A transcript has a line per call, repetitions folded: who, where, what, on what
+//! kind of object, the outcome, and the rule that fired. It leaves out what says nothing: polls and watches
+//! that came back for the time alone, and the renewals of a lease.
 
-use conformance::lab::{Stage, run};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use conformance::catalogue;
+use conformance::checks;
+use conformance::cost::PHASES;
+use conformance::lab::{Run, Stage, run};
+use conformance::scenario::{Act, Scenario};
 use conformance::sweep;
+use serde_json::{Value, json};
+use sim::Class;
 use sim::ledger::{Kind, Record};
 use sim::world::objects::GroupResource;
+use sim::world::{Command, Topology};
 
-/// A record without what changes with the seed or the layout of answers: sessions, sizes, ids.
-fn normalised(record: &Record) -> String {
-    let phase = record.phase.as_deref().unwrap_or("-");
-    if record.kind != Kind::Call {
-        return format!("{phase:<9} -- {}", record.op);
+/// A fleet that is small, and has the seventh machine that one phase deletes.
+const FLEET: u32 = 7;
+
+/// A phase of the cost table; the transcript begins with it.
+fn phase(name: &str) -> String {
+    let phase = PHASES.iter().find(|phase| phase.name == name).expect("the phase exists");
+    let run = run(&(phase.scenario)(FLEET), &Stage::default());
+    transcript(&run, |record| record.phase.as_deref() == Some(name))
+}
+
+/// The case of a check (the first if `case` is empty) whose scenario has this name in the catalogue.
+fn check(scenario: &str, id: &str, case: &str) -> String {
+    let entry = catalogue::entry(id).expect("the check stands in the catalogue");
+    assert_eq!(entry.scenario.as_deref(), Some(scenario), "{id}");
+    let all = checks::all();
+    let check = all.iter().find(|check| check.id == id).expect("the check is built");
+    let case = check.cases.iter().find(|it| case.is_empty() || it.name == case);
+    let outcome = case.expect("the check has this case").run(&Stage::default());
+    let verdict = &outcome.verdict;
+    let case = if outcome.case.is_empty() { String::new() } else { format!(", {}", outcome.case) };
+    format!("{id}{case}: {verdict}\n{}", transcript(&outcome.run, |_| true))
+}
+
+/// From join to delete, as sweeps disturb it.
+fn life() -> String {
+    transcript(&run(&sweep::scenario(), &Stage::default()), |_| true)
+}
+
+/// Two replicas: the leader dies, is missed, and its successor is stopped.
+fn failover() -> String {
+    let s = std::time::Duration::from_secs;
+    let address = |last| Command::SetAddresses {
+        machine: "node-0001".into(),
+        addresses: vec![vec![std::net::Ipv4Addr::new(10, 6, 0, last).into()]],
+    };
+    let scenario = Scenario::new("failover", Topology::zones(3).machines(2), s(300))
+        .with(|it| it.replicas = 2)
+        .at(s(60), Act::CrashLeader)
+        .at(s(61), address(1))
+        .at(s(120), Act::StartAll)
+        .at(s(180), Act::StopLeader)
+        .at(s(181), address(2));
+    transcript(&run(&scenario, &Stage::default()), |_| true)
+}
+
+fn transcript(run: &Run, wanted: impl Fn(&Record) -> bool) -> String {
+    let mut lines = Vec::new();
+    let mut phase = None;
+    let mut leases = BTreeMap::new();
+    for record in run.ledger.iter().filter(|record| wanted(record)) {
+        if record.phase != phase {
+            phase.clone_from(&record.phase);
+            lines.push(format!("== {}", phase.as_deref().unwrap_or_default()));
+        }
+        let line = line(record);
+        if record.kind != Kind::Call {
+            // What follows an act is worth a line, a lease that is given up for one.
+            leases.clear();
+        } else if says_nothing(record) {
+            continue;
+        } else if record.op.contains("leases") {
+            let before = leases.insert(record.client.client.clone(), line.clone());
+            if before.as_ref() == Some(&line) {
+                continue;
+            }
+        }
+        lines.push(line);
     }
-    let target = record.target.name.as_deref().unwrap_or_default();
-    let status = record.ended.as_ref().and_then(|ended| ended.status);
-    let status = status.map_or("open".to_owned(), |status| status.to_string());
-    let name =
-        if record.op == "create events" { target.split('.').next().unwrap_or("") } else { target };
-    format!("{phase:<9} {:<8} {:<50} {name:<10} {status}", record.server, record.op)
+    let nodes = serde_saphyr::to_string(&nodes(run)).unwrap();
+    format!("{}== nodes at the end\n{nodes}", folded(&lines))
 }
 
-#[test]
-fn a_life_in_calls() {
-    let run = run(&sweep::scenario(), &Stage::default());
-    let mut lines: Vec<String> = run.ledger.iter().map(normalised).collect();
-    // Long polls and watches that come back for the time alone say nothing.
-    lines.dedup();
-    insta::assert_snapshot!("a_life_in_calls", lines.join("\n"));
+/// Lines, and groups of up to four, that are repeated stand once with a count.
+fn folded(lines: &[String]) -> String {
+    let repeats = |at: usize, length: usize| {
+        let mut groups = lines[at..].chunks_exact(length);
+        let first = groups.next();
+        1 + groups.take_while(|group| Some(*group) == first).count()
+    };
+    let mut out = String::new();
+    let mut at = 0;
+    while at < lines.len() {
+        let longest = 4.min(lines.len() - at);
+        let folds = (1..=longest).map(|length| (length, repeats(at, length)));
+        let best = folds.max_by_key(|(length, n)| (length * (n - 1), Reverse(*length)));
+        let (length, n) = best.unwrap_or((1, 1));
+        let (length, n) = if n == 1 { (1, 1) } else { (length, n) };
+        for (k, line) in lines[at..at + length].iter().enumerate() {
+            match (n, length, k + 1 == length) {
+                (1, ..) => writeln!(out, "{line}"),
+                (_, 1, _) => writeln!(out, "{line}  × {n}"),
+                (_, _, true) => writeln!(out, "{line:<104}┘ × {n}"),
+                (_, _, false) if k == 0 => writeln!(out, "{line:<104}┐"),
+                _ => writeln!(out, "{line:<104}│"),
+            }
+            .unwrap();
+        }
+        at += length * n;
+    }
+    out
 }
 
-#[test]
-fn a_life_in_nodes() {
-    let run = run(&sweep::scenario(), &Stage::default());
-    let nodes = GroupResource::core("nodes");
-    let shown: Vec<serde_json::Value> = run
-        .end
-        .cluster
-        .all(&nodes)
-        .map(|node| {
-            serde_json::json!({
-                "name": node["metadata"]["name"],
-                "labels": node["metadata"]["labels"],
-                "spec": node["spec"],
-                "addresses": node["status"]["addresses"],
-            })
+/// A wait in which nothing came about, or that is still going on.
+fn says_nothing(record: &Record) -> bool {
+    let is_wait = record.class == Some(Class::Longpoll) && !record.was_faulted();
+    let came_back = record.ended.as_ref();
+    is_wait
+        && came_back.is_none_or(|it| it.objects == 0 && it.fault.is_none() && it.broken.is_none())
+}
+
+fn line(record: &Record) -> String {
+    if record.kind != Kind::Call {
+        let mut text = record.op.clone();
+        if let Some((at, _)) = text.char_indices().nth(140) {
+            text.replace_range(at.., "…");
+        }
+        return format!("-- {text}");
+    }
+    let kind = record.target.kind.as_deref().unwrap_or("-");
+    let mut line =
+        format!("{:<11}{:<9}{:<54}{kind:<18}", record.client.client, record.server, record.op);
+    match &record.ended {
+        None => line.push('…'),
+        Some(ended) => {
+            let parts = [
+                ended.status.map(|status| status.to_string()),
+                ended.fault.clone(),
+                ended.broken.map(str::to_owned),
+            ];
+            line.push_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(" "));
+        }
+    }
+    for rule in record.rules.iter().filter(|rule| rule.fired) {
+        write!(line, " [{}]", rule.rule).unwrap();
+    }
+    line.trim_end().to_owned()
+}
+
+/// The Nodes, as far as they do not change with every heartbeat.
+fn nodes(run: &Run) -> Vec<Value> {
+    let shown = |node: &Value| {
+        let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.iter().find(|it| it["type"] == "Ready").cloned();
+        json!({
+            "name": node["metadata"]["name"],
+            "labels": node["metadata"]["labels"],
+            "annotations": node["metadata"]["annotations"],
+            "spec": node["spec"],
+            "addresses": node["status"]["addresses"],
+            "ready": ready.map(|it| it["status"].clone()),
         })
-        .collect();
-    insta::assert_json_snapshot!("a_life_in_nodes", shown);
+    };
+    run.end.cluster.all(&GroupResource::core("nodes")).map(|node| shown(node)).collect()
+}
+
+macro_rules! transcripts {
+    ($($name:ident: $text:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            insta::assert_snapshot!(stringify!($name), $text);
+        }
+    )*};
+}
+
+transcripts! {
+    phase_join: phase("join");
+    phase_steady: phase("steady");
+    phase_not_ready: phase("not-ready");
+    phase_delete: phase("delete");
+    phase_change: phase("change");
+    phase_session_lost: phase("session-lost");
+
+    join_to_delete: life();
+    leader_killed_then_stopped: failover();
+
+    join_late_guest: check("join-late-guest", "NODE-INIT-002", "");
+    join_conflict: check("join-conflict", "NODE-032", "");
+    join_duplicate_uuid: check("join-duplicate-uuid", "NODE-ID-005", "in one vCenter");
+    join_duplicate_uuid_elsewhere: check("join-duplicate-uuid", "NODE-ID-005", "in two vCenters");
+    join_uuid_empty: check("join-uuid-empty", "NODE-ID-002", "");
+    join_dual_stack: check("join-dual-stack", "NODE-ADDR-008", "");
+    restart: check("restart-steady", "NODE-034", "");
+    restart_in_outage: check("restart-in-outage", "LIVE-003", "vCenter down, nodes known");
+    address_change: check("address-change", "NODE-016", "");
+    guest_info_lost: check("guest-info-lost", "NODE-018", "");
+    power_off: check("power-off", "LIFE-005", "");
+    power_on: check("power-on", "LIFE-007", "");
+    power_fault: check("power-fault", "LIFE-009", "after a restart");
+    suspend: check("suspend", "NODE-SHUT-003", "");
+    machine_deleted: check("machine-deleted", "LIFE-001", "");
+    machine_deleted_refused: check("machine-deleted-refused", "LIFE-012", "");
+    machine_unreachable: check("machine-unreachable", "NODE-DEL-004", "");
+    mass_vanish: check("mass-vanish", "NODE-DEL-008", "");
+    replace_same_name: check("replace-same-name", "NODE-ID-004", "");
+    vcenter_down_of_two: check("vcenter-down-of-two", "ISO-001", "stopped");
+    vcenter_restart: check("fault-heal", "LIVE-002", "vCenter gone for two minutes");
+    privilege_lost: check("privilege-lost", "NODE-DEL-007", "");
+    lockout: check("lockout", "SESS-007", "");
+    credential_rotation: check("credential-rotation", "SESS-008", "");
+    zones: check("zones", "ZONE-001", "");
+    zones_off: check("zones-off", "ZONE-006", "");
+    zones_vmotion: check("vmotion-zones", "ZONE-005", "");
+    tag_outage: check("tag-outage", "ZONE-007", "");
+    sigterm: check("sigterm", "SESS-004", "");
 }
 
 #[test]
@@ -57,7 +236,7 @@ fn a_life_in_events() {
         .cluster
         .all(&events)
         .map(|event| {
-            let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             format!(
                 "{} {} {}: {}",
                 text(&event["involvedObject"]["name"]),

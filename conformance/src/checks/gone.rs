@@ -1,0 +1,147 @@
+//! NODE-DEL: what happens when machines are really gone, or seem to be in numbers.
+
+use std::time::Duration;
+
+use sim::world::{Command, Grant, PROVIDER_USER};
+
+use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, world};
+use super::deletion::{SAFE, survives};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("NODE-DEL-008", [mass_vanish(), mass_hidden()]),
+        Check::new("NODE-DEL-010", [really_gone()]),
+        Check::new("NODE-DEL-011", [opted_out()]),
+        Check::new("NODE-DEL-012", [event()]),
+    ]
+}
+
+fn mass_vanish() -> Case {
+    let n = 20;
+    let mut scenario = world(n, s(900));
+    for gone in 1..=12 {
+        scenario = scenario.at(SETTLED, Command::DeleteMachine(machine(gone)));
+    }
+    Case::new(scenario, move |run| {
+        let times: Vec<Duration> = names(12)
+            .iter()
+            .filter_map(|name| run.deleted(name))
+            .map(|at| at.since_start())
+            .collect();
+        let not_ready = SETTLED + GRACE;
+        let first = times.iter().min().copied();
+        let held = run.events().iter().any(|event| event.kind == "Warning");
+        run.keeps(&[1, 5])
+            .and(|| {
+                Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
+                    format!("the first node was deleted at {first:?}, NotReady since {not_ready:?}")
+                })
+            })
+            .and(|| Verdict::of(held, || "no Warning event tells of the held nodes".to_owned()))
+            .and(|| {
+                let left = run.nodes().len();
+                Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
+            })
+    })
+    .named("machines really deleted")
+}
+
+fn mass_hidden() -> Case {
+    let n = 20;
+    let object = "DC0".to_owned();
+    let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object };
+    let mut scenario = world(n, s(600)).at(SETTLED, Command::RevokePrivilege(grant));
+    for silent in 1..=12 {
+        scenario = scenario.at(s(65), Command::StopKubelet(machine(silent)));
+    }
+    Case::new(scenario, move |run| survives(run, n)).named("inventory hidden")
+}
+
+fn really_gone() -> Case {
+    let scenario = world(20, s(400)).at(SETTLED, Command::DeleteMachine(machine(7)));
+    Case::new(scenario, |run| {
+        let gone = name(7);
+        let deleted = run.deleted(&gone);
+        let since = SETTLED + GRACE;
+        let calls = run.vcenter_calls().filter(|call| {
+            let at = call.t.since_start();
+            at >= SETTLED && at <= since + T_LIFE && call.op != "WaitForUpdatesEx"
+        });
+        let n_calls = calls.count();
+        run.was_not_ready(&gone)
+            .and(|| {
+                Verdict::of(
+                    deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2),
+                    || format!("the node was deleted at {deleted:?}, NotReady since {since:?}"),
+                )
+            })
+            .and(|| {
+                Verdict::of(n_calls <= 4, || format!("{n_calls} calls for one deleted machine"))
+            })
+            .and(|| run.keeps(SAFE))
+            .and(|| {
+                Verdict::of(run.nodes().len() == 19, || {
+                    format!("{} nodes are left", run.nodes().len())
+                })
+            })
+    })
+}
+
+fn opted_out() -> Case {
+    let scenario = world(12, s(400))
+        .with(|it| it.skip_deletion = true)
+        .at(SETTLED, Command::DeleteMachine(machine(2)))
+        .at(s(200), Act::Phase("long gone".into()));
+    Case::new(scenario, |run| {
+        let kept = name(2);
+        let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
+        let told = run.events().iter().any(|event| event.reason.starts_with("DeletingNode"));
+        // Forty monitor periods after it is long known.
+        let writes = run
+            .calls_in("long gone")
+            .filter(|call| call.is_cluster_call() && call.class == Some(sim::Class::Write))
+            .count();
+        run.was_not_ready(&kept)
+            .and(|| Verdict::of(run.node(&kept).is_some(), || "the node was deleted".to_owned()))
+            .and(|| Verdict::of(deletions == 0, || format!("{deletions} deletions were tried")))
+            .and(|| {
+                Verdict::of(!told, || "an event tells of a deletion that was not made".to_owned())
+            })
+            .and(|| Verdict::of(writes == 0, || format!("{writes} writes about a node that stays")))
+    })
+}
+
+fn event() -> Case {
+    let scenario = world(5, s(300)).at(SETTLED, Command::DeleteMachine(machine(2)));
+    Case::new(scenario, |run| {
+        let gone = name(2);
+        let Some(deleted) = run.deleted(&gone) else {
+            return Verdict::Inconclusive("no node was deleted".to_owned());
+        };
+        let events: Vec<_> = run
+            .events()
+            .into_iter()
+            .filter(|event| event.reason == "DeletingNode" && event.object == gone)
+            .collect();
+        let call = run
+            .calls()
+            .find(|call| call.op == "create events" && call.req.detail.contains("DeletingNode"));
+        Verdict::of(events.len() == 1 && events[0].kind == "Normal", || {
+            format!("events: {events:?}")
+        })
+        .and(|| {
+            Verdict::of(events[0].message.contains(&gone), || {
+                format!("message: {}", events[0].message)
+            })
+        })
+        .and(|| {
+            Verdict::of(call.is_some_and(|call| call.t <= deleted), || {
+                "the event came after the deletion".to_owned()
+            })
+        })
+    })
+}

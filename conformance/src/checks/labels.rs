@@ -1,0 +1,120 @@
+//! NODE-…: labels and taints that the cloud-node controller shares with others.
+
+use serde_json::json;
+
+use super::build::{SETTLED, T_INIT, patch, s, world};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("NODE-003", [foreign_taints()]),
+        Check::new("NODE-007", [Case::new(world(5, SETTLED), twins)]),
+        Check::new("NODE-008", [prelabelled()]),
+        Check::new("NODE-011", [beta_only()]),
+        Check::new("NODE-012", [ga_changed()]),
+    ]
+}
+
+fn foreign_taints() -> Case {
+    let taint = |key: &str| json!({"key": key, "value": "yes", "effect": "NoSchedule"});
+    let ours = json!({
+        "key": "node.cloudprovider.kubernetes.io/uninitialized",
+        "value": "something-else",
+        "effect": "NoExecute",
+    });
+    let taints =
+        json!({"spec": {"taints": [taint("example.com/a"), ours, taint("example.com/b")]}});
+    Case::new(world(2, SETTLED).at(s(0), patch(&name(1), taints)), |run| {
+        run.initializes(&names(2), s(0), T_INIT).and(|| {
+            let left = run.node(&name(1)).map(|node| node.taints).unwrap_or_default();
+            Verdict::of(left == ["example.com/a", "example.com/b"], || {
+                format!("taints left: {left:?}")
+            })
+        })
+    })
+}
+
+fn twins(run: &Run) -> Verdict {
+    for name in names(5) {
+        let Some(node) = run.node_object(&name) else {
+            return Verdict::Fail(format!("node {name} is gone"));
+        };
+        let labels = &node["metadata"]["labels"];
+        for (ga, beta) in PAIRS {
+            if labels[ga].is_null() || labels[ga] != labels[beta] {
+                return Verdict::Fail(format!(
+                    "{name}: {ga} is {}, {beta} is {}",
+                    labels[ga], labels[beta]
+                ));
+            }
+        }
+    }
+    Verdict::Pass
+}
+
+fn prelabelled() -> Case {
+    let mut labels = serde_json::Map::new();
+    for (ga, beta) in PAIRS {
+        labels.insert(ga.into(), json!("kubelet"));
+        labels.insert(beta.into(), json!("kubelet"));
+    }
+    let scenario =
+        world(5, SETTLED).at(s(0), patch(&name(1), json!({"metadata": {"labels": labels}})));
+    Case::new(scenario, |run| {
+        twins(run).and(|| {
+            let node = run.node(&name(1)).unwrap_or_default();
+            Verdict::of(!node.labels.contains(&Some("kubelet".to_owned())), || {
+                format!("labels are {:?}", node.labels)
+            })
+        })
+    })
+}
+
+/// A change by hand to labels of a node that is initialized.
+fn relabel(at: u64, changes: serde_json::Value) -> crate::scenario::Scenario {
+    world(2, s(300)).at(s(at), patch(&name(1), json!({"metadata": {"labels": changes}})))
+}
+
+fn beta_only() -> Case {
+    let scenario = relabel(
+        100,
+        json!({
+            "topology.kubernetes.io/zone": null,
+            "failure-domain.beta.kubernetes.io/zone": "by-hand",
+        }),
+    );
+    Case::new(scenario, |run| {
+        let shown =
+            run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
+            format!("the GA label followed the beta label at {shown:?}")
+        })
+    })
+}
+
+fn ga_changed() -> Case {
+    let scenario = relabel(100, json!({"topology.kubernetes.io/zone": "by-hand"}));
+    Case::new(scenario, |run| {
+        let back =
+            run.when_after(&name(1), s(101), |node| node.labels[0].as_deref() == Some("zone-a"));
+        let now = run.node(&name(1)).and_then(|node| node.labels[0].clone());
+        let beta = run.node_object(&name(1)).map(|node| {
+            node["metadata"]["labels"]["failure-domain.beta.kubernetes.io/zone"].clone()
+        });
+        Verdict::of(now.as_deref() == Some("zone-a"), || {
+            format!("the GA label is {now:?}, {back:?}")
+        })
+        .and(|| {
+            Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
+        })
+    })
+}
+
+const PAIRS: [(&str, &str); 3] = [
+    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+    ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+];

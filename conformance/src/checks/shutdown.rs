@@ -1,0 +1,321 @@
+//! NODE-SHUT and LIFE-…: nodes whose machines are off, or whose power nobody can read.
+
+use sim::Face;
+use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::Command;
+
+use super::build::{
+    GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, end_sessions, machine, s, world,
+};
+use super::observe::name;
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new(
+            "NODE-SHUT-003",
+            [Case::new(world(3, s(300)).at(SETTLED, Command::Suspend(machine(1))), |run| {
+                marked(run, 1).and(|| run.keeps(&[1]))
+            })],
+        ),
+        Check::new("NODE-SHUT-004", [flapping()]),
+        Check::new(
+            "LIFE-005",
+            [Case::new(world(3, s(300)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
+                marked(run, 1).and(|| run.keeps(&[1, 13])).and(|| {
+                    let taint = run.node_object(&name(1)).and_then(|node| {
+                        let taints = node["spec"]["taints"].as_array()?.clone();
+                        taints
+                            .into_iter()
+                            .find(|it| it["key"] == "node.cloudprovider.kubernetes.io/shutdown")
+                    });
+                    let ok = taint.as_ref().is_some_and(|it| {
+                        it["effect"] == "NoSchedule"
+                            && it["value"].as_str().unwrap_or_default().is_empty()
+                    });
+                    Verdict::of(ok, || format!("the taint is {taint:?}"))
+                })
+            })],
+        ),
+        Check::new(
+            "LIFE-006",
+            [Case::new(world(3, s(400)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
+                marked(run, 1).and(|| {
+                    let since = run
+                        .when(&name(1), |node| node.shutdown)
+                        .map(|at| at.since_start())
+                        .unwrap_or_default();
+                    let node = name(1);
+                    let later: Vec<String> = run
+                        .writes_on(&node)
+                        .filter(|call| call.t.since_start() > since + s(1))
+                        .map(ToString::to_string)
+                        .collect();
+                    Verdict::of(later.is_empty(), || format!("written again: {}", later.join("; ")))
+                })
+            })],
+        ),
+        Check::new("LIFE-007", [back()]),
+        Check::new("LIFE-008", [power_alone()]),
+        Check::new("LIFE-009", [unreadable(Since::Watching), unreadable(Since::Starting), stays()]),
+        Check::new(
+            "LIFE-010",
+            [Case::new(
+                world(3, SETTLED + GRACE - s(1)).at(SETTLED, Command::PowerOff(machine(1))),
+                |run| {
+                    Verdict::of(run.when(&name(1), |node| node.shutdown).is_none(), || {
+                        "a Ready node was marked shut down".to_owned()
+                    })
+                },
+            )],
+        ),
+        Check::new("LIFE-011", [lost_update()]),
+        Check::new(
+            "LIFE-013",
+            [Case::new(
+                world(12, s(500))
+                    .at(SETTLED, Command::PowerOff(machine(1)))
+                    .at(s(200), Command::DeleteMachine(machine(1))),
+                |run| {
+                    let deleted = run.deleted(&name(1));
+                    marked_once(run, 1).and(|| {
+                    Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
+                        format!("the node was deleted at {deleted:?}; its machine is gone since 200 s")
+                    })
+                })
+                },
+            )],
+        ),
+    ]
+}
+
+/// The node is marked shut down in time and still there.
+fn marked(run: &Run, n: u32) -> Verdict {
+    let at = run.when(&name(n), |node| node.shutdown);
+    run.was_not_ready(&name(n))
+        .and(|| {
+            Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
+                format!("the shutdown taint came at {at:?}; the machine is off since {SETTLED:?}")
+            })
+        })
+        .and(|| Verdict::of(run.node(&name(n)).is_some(), || "the node was deleted".to_owned()))
+}
+
+fn marked_once(run: &Run, n: u32) -> Verdict {
+    match run.when(&name(n), |node| node.shutdown) {
+        Some(_) => Verdict::Pass,
+        None => Verdict::Fail("the node never had the shutdown taint".to_owned()),
+    }
+}
+
+fn flapping() -> Case {
+    let mut scenario = world(3, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
+    for n in 0..20_u64 {
+        let act =
+            if n % 2 == 0 { Command::PowerOff(machine(1)) } else { Command::PowerOn(machine(1)) };
+        scenario = scenario.at(s(150 + 2 * n), act);
+    }
+    Case::new(scenario, |run| {
+        let node = name(1);
+        let writes = run
+            .writes_on(&node)
+            .filter(|call| (s(150)..s(200)).contains(&call.t.since_start()))
+            .count() as u64;
+        // Fifty seconds of flapping: ten monitor periods.
+        let allowed = s(50).as_secs() / T_MONITOR.as_secs();
+        Verdict::of(writes <= allowed, || format!("{writes} writes in ten monitor periods"))
+            .and(|| run.keeps(&[1]))
+            .and(|| {
+                let end = run.node(&name(1));
+                Verdict::of(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
+                    "the node did not return to normal".to_owned()
+                })
+            })
+    })
+}
+
+fn back() -> Case {
+    let scenario = world(3, s(500))
+        .at(SETTLED, Command::PowerOff(machine(1)))
+        .at(s(200), Command::PowerOn(machine(1)));
+    Case::new(scenario, |run| {
+        marked(run, 1).and(|| {
+            let ready = run.when_after(&name(1), s(200), |node| node.is_ready());
+            let clear = run.when_after(&name(1), s(200), |node| node.is_ready() && !node.shutdown);
+            match (ready, clear) {
+                (Some(ready), Some(clear)) if clear.since(ready) <= T_LIFE => Verdict::Pass,
+                _ => Verdict::Fail(format!("Ready at {ready:?}, without the taint at {clear:?}")),
+            }
+        })
+    })
+}
+
+fn power_alone() -> Case {
+    // The machine runs again, its kubelet does not.
+    let scenario = world(3, s(300))
+        .at(SETTLED, Command::PowerOff(machine(1)))
+        .at(
+            s(150),
+            Command::SetTiming {
+                step: sim::world::Step::Kubelet,
+                completion: sim::world::Completion::WhenTold,
+            },
+        )
+        .at(s(200), Command::PowerOn(machine(1)));
+    Case::new(scenario, |run| {
+        marked(run, 1).and(|| {
+            let node = run.node(&name(1));
+            Verdict::of(node.is_some_and(|it| it.shutdown && !it.is_ready()), || {
+                "the taint left before the node was Ready".to_owned()
+            })
+        })
+    })
+}
+
+/// Since when a provider cannot read power states.
+#[derive(Clone, Copy)]
+enum Since {
+    /// It knew them before.
+    Watching,
+    /// It has never known them.
+    Starting,
+}
+
+/// Everything about a machine is answered except whether it runs.
+fn no_power() -> Rule {
+    let paths = vec!["runtime.powerState".into(), "summary.runtime.powerState".into()];
+    let fault = "SystemError".to_owned();
+    about_machines("no power", [Action::MissingSet(MissingPaths { paths, fault })])
+}
+
+/// While power states are unreadable one machine is off, one runs without a kubelet, and one is really
+/// gone: its node shows that questions about existence were asked and answered.
+fn unreadable(since: Since) -> Case {
+    let (broken, healed) = (SETTLED + s(1), s(200));
+    let mut scenario = world(12, s(400))
+        .at(SETTLED, no_power())
+        .at(broken, Command::PowerOff(machine(1)))
+        .at(broken, Command::StopKubelet(machine(2)))
+        .at(broken, Command::DeleteMachine(machine(3)))
+        .at(healed, Act::Heal);
+    if let Since::Starting = since {
+        scenario = scenario.at(broken, Act::Crash(0)).at(broken + s(1), Act::Start(0));
+    }
+    let case = Case::new(scenario, move |run| {
+        for n in [1, 2] {
+            let marked = run.when(&name(n), |node| node.shutdown);
+            if let Some(at) = marked.filter(|at| at.since_start() < healed) {
+                let text = format!("{} was marked shut down at {at}, on an error", name(n));
+                return Verdict::Fail(text);
+            }
+            let asked = run.when(&name(n), |node| !node.is_ready()).map(|at| at.since_start());
+            if asked.is_none_or(|at| at + T_MONITOR * 5 > healed) {
+                let text = format!("{} was not NotReady for five monitor periods", name(n));
+                return Verdict::Inconclusive(text);
+            }
+        }
+        existence_was_answered(run, 3, broken + GRACE + T_LIFE)
+            .and(|| {
+                // What was held back comes once it can be read: the fault stood in its way, and nothing else.
+                let bound = healed + T_LIFE + s(60);
+                let at = run.when(&name(1), |node| node.shutdown);
+                match at.filter(|at| at.since_start() <= bound) {
+                    Some(_) => Verdict::Pass,
+                    None => Verdict::Inconclusive(format!(
+                        "the machine that is off was marked at {at:?}; its power is readable since {healed:?}"
+                    )),
+                }
+            })
+            .and(|| {
+                Verdict::of(run.when(&name(2), |node| node.shutdown).is_none(), || {
+                    "a node whose machine runs was marked shut down".to_owned()
+                })
+            })
+            .and(|| run.keeps(&[1, 13]))
+    });
+    case.named(match since {
+        Since::Watching => "known before",
+        Since::Starting => "after a restart",
+    })
+}
+
+/// A taint that is there stays as it is when the view is built anew without power states.
+fn stays() -> Case {
+    let broken = s(200);
+    let scenario = world(12, broken + s(120))
+        .at(SETTLED, Command::PowerOff(machine(1)))
+        .at(broken, no_power())
+        .at(broken, end_sessions())
+        .at(broken, Command::DeleteMachine(machine(3)));
+    let case = Case::new(scenario, move |run| {
+        marked(run, 1)
+            .and(|| existence_was_answered(run, 3, broken + GRACE + T_LIFE))
+            .and(|| {
+                let node = name(1);
+                let lost = run.when_after(&node, broken, |node| !node.shutdown);
+                let end = run.node(&node);
+                let kept = lost.is_none() && end.is_some_and(|node| node.shutdown);
+                Verdict::of(kept, || format!("{node} lost the shutdown taint at {lost:?}"))
+            })
+            .and(|| {
+                let node = name(1);
+                let written = run.writes_on(&node).find(|call| call.t.since_start() > broken);
+                Verdict::of(written.is_none(), || {
+                    format!(
+                        "written on an error: {}",
+                        written.map(ToString::to_string).unwrap_or_default()
+                    )
+                })
+            })
+    });
+    case.named("marked before")
+}
+
+/// Inconclusive unless a machine was read without its power, and the node of the `gone`-th machine, which
+/// was destroyed meanwhile, went in time.
+fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> Verdict {
+    let read = |call: &&sim::ledger::Record| {
+        call.was_faulted() && call.ended.as_ref().is_some_and(|ended| ended.objects > 0)
+    };
+    if run.vcenter_calls().find(read).is_none() {
+        return Verdict::Inconclusive("no machine was read while power was unreadable".to_owned());
+    }
+    match run.deleted(&name(gone)) {
+        Some(at) if at.since_start() <= bound => Verdict::Pass,
+        other => Verdict::Inconclusive(format!(
+            "existence was not answered: the node of a destroyed machine was deleted at {other:?}"
+        )),
+    }
+}
+
+fn lost_update() -> Case {
+    // The write of the taint is slow; meanwhile somebody else adds one.
+    let slow = Rule::new("slow", [Action::Delay(s(4))])
+        .on(Face::Cluster)
+        .op(["patch nodes"])
+        .named(name(1))
+        .first(1);
+    let foreign = serde_json::json!({"spec": {"taints": [
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
+        {"key": "example.com/foreign", "effect": "NoSchedule"},
+    ]}});
+    let mut scenario = world(3, s(400)).at(s(59), slow).at(SETTLED, Command::PowerOff(machine(1)));
+    for at in [111, 113, 115] {
+        scenario = scenario.at(
+            s(at),
+            Command::Cluster(sim::world::objects::Command::patch(
+                sim::world::objects::Key::node(name(1)),
+                sim::world::objects::PatchKind::Merge,
+                foreign.clone(),
+            )),
+        );
+    }
+    Case::new(scenario, |run| {
+        let node = run.node(&name(1)).unwrap_or_default();
+        let both = node.shutdown && node.taints.iter().any(|key| key == "example.com/foreign");
+        Verdict::of(both, || format!("taints at the end: {:?}", node.taints))
+    })
+}

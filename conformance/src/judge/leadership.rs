@@ -1,0 +1,85 @@
+//! Leadership: where replicas elect a leader, only the leader writes.
+
+use std::time::Duration;
+
+use sim::Class;
+use sim::world::objects::{GroupResource, Key};
+use sim::world::{Event, Time};
+
+use super::Violation;
+use crate::lab::{LEASE, Run};
+
+/// What the lease said from a moment on.
+struct Term<'a> {
+    from: Time,
+    holder: &'a str,
+    /// How long the lease lasts without a renewal.
+    lasts: Duration,
+}
+
+impl Term<'_> {
+    /// Whether this caller may write at `at`, by this record alone.
+    fn allows(&self, caller: &str, at: Time) -> bool {
+        let is_holder = self.holder.rsplit_once('@').is_some_and(|(label, _)| label == caller);
+        is_holder && at.since(self.from) < self.lasts
+    }
+}
+
+/// Writes of replicas that did not hold a valid lease when the write arrived.
+///
+/// A leader that can no longer renew stops before its lease runs out, so nobody's clock has to be forgiven.
+/// Leases themselves are how leadership is sought, and events are reports: anybody may write those.
+pub(super) fn violations(run: &Run) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if run.scenario.provider.replicas < 2 || run.log.base().is_none() {
+        return found;
+    }
+    let terms = terms(run);
+    let writes = run.calls().filter(|call| {
+        call.is_cluster_call()
+            && call.class == Some(Class::Write)
+            && call.client.client.starts_with("provider")
+            && !call.op.contains("leases")
+            && !call.op.contains("events")
+    });
+    for write in writes {
+        let caller = write.client.client.as_str();
+        // At the moment of a change both the old and the new record count.
+        let next = terms.partition_point(|term| term.from <= write.t);
+        let before = terms.partition_point(|term| term.from < write.t);
+        let now = &terms[before.saturating_sub(1)..next];
+        if !now.iter().any(|term| term.allows(caller, write.t)) {
+            let holder = now.last().map_or("", |term| term.holder);
+            let text = format!("{caller} writes while the lease is that of {holder:?}: {write}");
+            found.push(Violation { invariant: 61, at: write.t, text });
+        }
+    }
+    found
+}
+
+/// How often another replica has taken the lease from one that held it.
+pub fn takeovers(run: &Run) -> usize {
+    let holders: Vec<&str> =
+        terms(run).iter().map(|term| term.holder).filter(|it| !it.is_empty()).collect();
+    holders.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+fn terms(run: &Run) -> Vec<Term<'_>> {
+    let (namespace, name) = LEASE;
+    let leases = GroupResource::of("coordination.k8s.io", "leases");
+    let key = Key::new(leases, namespace, name);
+    run.log
+        .entries()
+        .filter_map(|(at, event)| match event {
+            Event::Cluster(event) if event.key == key => {
+                let spec = &event.object["spec"];
+                Some(Term {
+                    from: *at,
+                    holder: spec["holderIdentity"].as_str().unwrap_or_default(),
+                    lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or(0)),
+                })
+            }
+            _ => None,
+        })
+        .collect()
+}
