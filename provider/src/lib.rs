@@ -66,8 +66,9 @@ pub use config::{
     parse_secret,
 };
 pub use instances::{
-    AddressError, Ancestors, Family, Guest, Instances, Nic, Placement, Selection, TagNames, Tuning,
-    VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
+    AddressError, Ancestors, Datacenters, Family, Guest, Instances, Nic, Placement, Selection,
+    TagNames, Tuning, VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve,
+    select,
 };
 pub use model::{
     Address, AddressKind, Clock, Lookup, MACHINE_ANNOTATION, MachineId, MachineReference, Metadata,

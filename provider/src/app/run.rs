@@ -164,7 +164,8 @@ fn connect(
         clients.push(Vcenter::new(&vcenter.endpoint, transport, credentials, settings));
     }
     let families = vcenters.iter().map(|vcenter| vcenter.families.clone()).collect();
-    let policy = vcenter_policy(selection.clone(), families, zones.clone(), active);
+    let datacenters = vcenters.iter().map(|vcenter| vcenter.datacenters.clone()).collect();
+    let policy = vcenter_policy(selection.clone(), families, datacenters, zones.clone(), active);
     let tuning = Tuning {
         seed: deps.seed,
         absence_period: options.tuning.absence_period.max(options.node_monitor_period),

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod cloud_init;
+mod datacenters;
 mod instance_type;
 mod vcenter;
 mod zones;
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
+pub use datacenters::Datacenters;
 pub(crate) use vcenter::policy as vcenter_policy;
 pub use vcenter::{Tuning, VcenterInstances};
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};

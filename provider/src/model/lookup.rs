@@ -38,6 +38,9 @@ pub enum Unknown {
     /// A vCenter that could own the machine did not answer, or not completely.
     #[error("{0}")]
     Unavailable(String),
+    /// The machine exists, in a datacenter that the configuration leaves out.
+    #[error("{0}")]
+    Outside(String),
     /// The machine is known, but this about it is not (yet).
     #[error("{0}")]
     Incomplete(String),

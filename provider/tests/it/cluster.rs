@@ -62,6 +62,15 @@ impl Cluster {
         }));
     }
 
+    /// Deletes a node as an administrator would.
+    pub(crate) fn delete(&self, name: &str) {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        let node = state.nodes.remove(name).unwrap();
+        state.log.push((state.version, json!({"type": "DELETED", "object": node})));
+        self.changed.notify_waiters();
+    }
+
     pub(crate) fn set_ready(&self, name: &str, ready: bool) {
         let mut node = self.node(name).unwrap();
         let status = if ready { "True" } else { "Unknown" };

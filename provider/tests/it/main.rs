@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod cluster;
+mod datacenters;
 mod references;
 mod scenarios;
 mod tls;

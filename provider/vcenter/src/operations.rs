@@ -116,6 +116,9 @@ impl Vcenter {
     }
 }
 
+/// Room on a page for folders and datacenters that come along, so that the machines take no page more.
+const TREE_ROOM: u32 = 64;
+
 fn write_retrieve(
     content: &ServiceContent,
     spec: &FilterSpec,
@@ -124,6 +127,7 @@ fn write_retrieve(
 ) {
     out.reference("_this", &content.property_collector);
     spec.write("specSet", out);
+    let page_size = page_size + if spec.tree.is_some() { TREE_ROOM } else { 0 };
     out.nest("options", "", |out| {
         out.text("maxObjects", &page_size.to_string());
     });

@@ -113,6 +113,8 @@ pub struct FilterSpec {
     pub traversals: Vec<Traversal>,
     /// Whether a starting object that is gone is left out; otherwise it fails the whole call.
     pub tolerates_missing: bool,
+    /// Root folder whose folders and datacenters come along, with name and parent.
+    pub tree: Option<MoRef>,
 }
 
 impl FilterSpec {
@@ -129,6 +131,21 @@ impl FilterSpec {
     #[must_use]
     pub fn tolerating_missing(self) -> Self {
         Self { tolerates_missing: true, ..self }
+    }
+
+    /// All folders above datacenters, and the datacenters, with name and parent.
+    pub fn datacenters(root: MoRef) -> Self {
+        Self::default().with_datacenters(root)
+    }
+
+    /// The same, and what [`FilterSpec::datacenters`] reads.
+    #[must_use]
+    pub fn with_datacenters(mut self, root: MoRef) -> Self {
+        for kind in ["Folder", "Datacenter"] {
+            self.properties.push((kind.to_owned(), vec!["name".to_owned(), "parent".to_owned()]));
+        }
+        self.tree = Some(root);
+        self
     }
 
     /// `paths` of everything of type `kind` in a view.
@@ -180,6 +197,21 @@ impl FilterSpec {
                     for path in paths {
                         out.text("pathSet", path);
                     }
+                });
+            }
+            if let Some(root) = &self.tree {
+                out.nest("objectSet", "", |out| {
+                    out.reference("obj", root);
+                    out.text("skip", "false");
+                    out.nest("selectSet", " xsi:type=\"TraversalSpec\"", |out| {
+                        out.text("name", "folders");
+                        out.text("type", "Folder");
+                        out.text("path", "childEntity");
+                        out.text("skip", "false");
+                        out.nest("selectSet", " xsi:type=\"SelectionSpec\"", |out| {
+                            out.text("name", "folders");
+                        });
+                    });
                 });
             }
             for object in &self.objects {

@@ -12,11 +12,14 @@ use provider_vcenter::{Backoff, CallError, Chain, FilterSpec, Jitter, MoRef, Ret
 use tokio::time::Instant;
 
 use super::{
-    Shared,
-    search::{Hanging, one_of},
+    Shared, scope,
+    search::Hanging,
     state::{JoinRequest, Outcome, VcenterIndex},
 };
-use crate::model::{MachineId, parse_uuid};
+use crate::{
+    instances::datacenters::Tree,
+    model::{MachineId, parse_uuid},
+};
 
 /// Up to this many joins are searched one by one without a thought.
 const FEW: usize = 3;
@@ -24,6 +27,8 @@ const FEW: usize = 3;
 const PAGED_OVERHEAD: usize = 2;
 /// Objects per page, for the estimate only; the client decides.
 const PAGE: usize = 1000;
+
+const MACHINE: &str = "VirtualMachine";
 
 type Batch = BTreeMap<String, JoinRequest>;
 
@@ -182,8 +187,19 @@ async fn by_reference<'a>(
         .collect();
     let machines: Vec<MoRef> = known.keys().cloned().collect();
     for chunk in machines.chunks(PAGE) {
-        let spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], chunk.to_vec());
-        for object in client.retrieve(&spec.tolerating_missing()).await? {
+        let mut spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], chunk.to_vec());
+        let with_tree = scope::wants_tree(shared, index);
+        if with_tree {
+            spec = spec.with_datacenters(client.session().await?.content.root_folder);
+        }
+        let objects = client.retrieve(&spec.tolerating_missing()).await?;
+        if with_tree {
+            scope::learn(shared, index, &Tree::of(&objects));
+        }
+        let there: Vec<MoRef> = objects.iter().map(|object| object.object.clone()).collect();
+        let there: Vec<MoRef> = there.into_iter().filter(|it| known.contains_key(it)).collect();
+        let sieve = scope::sieve(shared, index, &there).await?;
+        for object in objects {
             let Some(name) = known.get(&object.object) else { continue };
             let candidates = &batch[*name].candidates;
             let uuid = match object.text("config.uuid").and_then(parse_uuid) {
@@ -194,8 +210,8 @@ async fn by_reference<'a>(
             };
             if let Some(uuid) = uuid {
                 left.remove(name);
-                let hit = Outcome::Hit(object.object, uuid);
-                answer(shared, index, name, &batch[*name], hit);
+                let outcome = sieve.choose(shared, uuid, &[object.object]);
+                answer(shared, index, name, &batch[*name], outcome);
             }
         }
     }
@@ -220,41 +236,62 @@ async fn by_inventory(
     }
     let mut found: BTreeMap<MachineId, Vec<MoRef>> = BTreeMap::new();
     let (mut n_machines, mut n_pages) = (0, 0);
-    let mut read = client.read_inventory(&["config.uuid"]).await?;
-    let outcome = loop {
-        match client.next_page(&mut read).await {
-            Ok(Some(page)) => {
-                n_pages += 1;
-                n_machines += page.len();
-                for object in page {
-                    let uuid = object.text("config.uuid").and_then(parse_uuid);
-                    if let Some(uuid) = uuid.filter(|uuid| wanted.contains(uuid)) {
-                        found.entry(uuid).or_default().push(object.object);
+    let with_tree = scope::wants_tree(shared, index);
+    let mut tree = Vec::new();
+    let limited_to = scope::containers(shared, index);
+    let containers = match &limited_to {
+        Some(datacenters) => datacenters.iter().map(Some).collect(),
+        None => vec![None],
+    };
+    for container in containers {
+        let mut read = client.read_inventory(&["config.uuid"], container, with_tree).await?;
+        let outcome = loop {
+            match client.next_page(&mut read).await {
+                Ok(Some(page)) => {
+                    n_pages += 1;
+                    let (machines, folders): (Vec<_>, Vec<_>) =
+                        page.into_iter().partition(|it| it.object.kind() == MACHINE);
+                    tree.extend(folders);
+                    n_machines += machines.len();
+                    for object in machines {
+                        let uuid = object.text("config.uuid").and_then(parse_uuid);
+                        if let Some(uuid) = uuid.filter(|uuid| wanted.contains(uuid)) {
+                            found.entry(uuid).or_default().push(object.object);
+                        }
+                    }
+                    if !read.is_complete() && n_pages >= limit {
+                        break Ok(());
                     }
                 }
-                if !read.is_complete() && n_pages >= limit {
-                    break Ok(());
-                }
+                Ok(None) => break Ok(()),
+                Err(err) => break Err(err),
             }
-            Ok(None) => break Ok(()),
-            Err(err) => break Err(err),
+        };
+        let is_complete = outcome.is_ok() && read.is_complete();
+        client.end_inventory(read).await;
+        outcome?;
+        if !is_complete {
+            // Too large an inventory for so few nodes; a lower bound will do for the next decision.
+            shared.lock().vcenters[index].inventory_size = Some(n_machines.max(PAGE) * 2);
+            return Ok(());
         }
-    };
-    let is_complete = outcome.is_ok() && read.is_complete();
-    client.end_inventory(read).await;
-    outcome?;
-    if !is_complete {
-        // Too large an inventory for so few nodes; a lower bound will do for the next decision.
-        shared.lock().vcenters[index].inventory_size = Some(n_machines.max(PAGE) * 2);
-        return Ok(());
     }
     shared.lock().vcenters[index].inventory_size = Some(n_machines);
+    if with_tree {
+        scope::learn(shared, index, &Tree::of(&tree));
+    }
+    let sieve = if limited_to.is_some() {
+        scope::blind_sieve(shared, index)
+    } else {
+        let all: Vec<MoRef> = found.values().flatten().cloned().collect();
+        scope::sieve(shared, index, &all).await?
+    };
     for name in names {
         let request = &batch[name];
         let hit = request.candidates.iter().find_map(|uuid| Some((uuid, found.get(uuid)?)));
         let outcome = match hit {
-            Some((uuid, machines)) => one_of(shared, *uuid, machines),
-            None => Outcome::Absent,
+            Some((uuid, machines)) => sieve.choose(shared, *uuid, machines),
+            None => sieve.absent(),
         };
         left.remove(name);
         answer(shared, index, name, request, outcome);

@@ -1,6 +1,6 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
-//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches (or one by one: [`search`]), [`view`] keeps them in one list
+//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches (or one by one: [`search`]; both leave out what [`scope`] leaves out), [`view`] keeps them in one list
 //! view with one filter and waits for changes ([`reread`] asks again for what could not be read), [`zone_reader`] reads tags when somebody needs a zone. They share
 //! [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`proof`] asks anew before a
 //! machine is called gone.
@@ -10,6 +10,7 @@ mod join;
 mod machine;
 mod proof;
 mod reread;
+mod scope;
 mod search;
 mod state;
 mod view;
@@ -29,7 +30,9 @@ use self::{
     machine::{ADDRESS_PATHS, Machine, PLACEMENT_PATHS, Power, SIZE_PATHS},
     state::{Effects, Link, State},
 };
-use super::{Family, Instances, Selection, ZoneCategories, ZoneWanted, addresses, instance_type};
+use super::{
+    Datacenters, Family, Instances, Selection, ZoneCategories, ZoneWanted, addresses, instance_type,
+};
 use crate::{
     model::{Lookup, MachineReference, Metadata, NodeIdentity, ProviderId, Unknown, parse_uuid},
     mutant::{Active, mutant},
@@ -69,18 +72,21 @@ pub(crate) struct Policy {
     pub selection: Selection,
     /// IP families by vCenter, in the order of the vCenters.
     pub families: Vec<Vec<Family>>,
+    /// Datacenters by vCenter, in the order of the vCenters.
+    pub datacenters: Vec<Datacenters>,
     pub zones: Option<ZoneCategories>,
     pub active: Active,
 }
 
-/// What addresses and zones are made of; `families` in the order of the vCenters.
+/// What addresses and zones are made of; `families` and `datacenters` in the order of the vCenters.
 pub(crate) fn policy(
     selection: Selection,
     families: Vec<Vec<Family>>,
+    datacenters: Vec<Datacenters>,
     zones: Option<ZoneCategories>,
     active: Active,
 ) -> Policy {
-    Policy { selection, families, zones, active }
+    Policy { selection, families, datacenters, zones, active }
 }
 
 /// The vCenter backend.
@@ -332,6 +338,9 @@ impl Instances for VcenterInstances {
             }
             if let Some(failure) = tracked.failure.take() {
                 return Lookup::Unknown(failure);
+            }
+            if let Some(why) = tracked.outside(Instant::now()) {
+                return Lookup::Unknown(Unknown::Outside(why));
             }
             if nameless {
                 let why = "the vCenter does not say at present which machine it is";

@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use provider_vcenter::MoRef;
 use tokio::time::Instant;
 
-use super::{machine::Machine, zone_reader::ZoneCache};
+use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
 /// How long "not here" of one vCenter is believed while another one is in trouble.
 const ABSENCE_HOLDS: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Whether a machine still is where it does not count is asked again after this long, when somebody wants to know.
+const OUTSIDE_PAUSE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Index of a vCenter in the backend's list.
 pub(super) type VcenterIndex = usize;
@@ -30,6 +33,8 @@ pub(super) enum Outcome {
     Hit(MoRef, MachineId),
     Absent,
     Ambiguous(String),
+    /// There, in a datacenter that the configuration leaves out.
+    Outside(String),
     Failed(String),
 }
 
@@ -57,6 +62,8 @@ pub(super) struct Tracked {
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
     /// Why nothing can be learned about its existence, and until when it is not asked about again.
     pub hidden: Option<(String, Instant)>,
+    /// Why its machine does not count, and until when that is believed.
+    pub outside: Option<(String, Instant)>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
 }
@@ -100,6 +107,8 @@ pub(super) struct VcenterState {
     /// Machines in the inventory at the last whole read.
     pub inventory_size: Option<usize>,
     pub census: Option<Census>,
+    /// What the configured datacenters are; none before they were needed.
+    pub scope: Option<Known>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
 }
@@ -123,6 +132,13 @@ pub(super) struct Effects {
     pub changed: BTreeSet<String>,
     /// A hit waits for slower vCenters.
     pub grace: bool,
+}
+
+impl Tracked {
+    /// Why its machine does not count, as long as that is believed.
+    pub(super) fn outside(&self, now: Instant) -> Option<String> {
+        self.outside.as_ref().filter(|(_, until)| now < *until).map(|(why, _)| why.clone())
+    }
 }
 
 impl State {
@@ -158,6 +174,7 @@ impl State {
                 absent_since: None,
                 absent_in: BTreeMap::new(),
                 hidden: None,
+                outside: None,
                 gone: None,
             },
         );
@@ -304,11 +321,13 @@ impl State {
         let mut hits = Vec::new();
         let mut failure = None;
         let mut ambiguous = None;
+        let mut outside = None;
         for (vcenter, outcome) in attempt.answers {
             match outcome {
                 Outcome::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
                 Outcome::Absent => {}
                 Outcome::Ambiguous(text) => ambiguous = Some(text),
+                Outcome::Outside(text) => outside = Some(text),
                 Outcome::Failed(text) => failure = Some(text),
             }
         }
@@ -327,11 +346,16 @@ impl State {
             self.unlink(name, effects);
         }
         let Some(tracked) = self.nodes.get_mut(name) else { return };
-        let result = match (ambiguous, link, failure) {
-            (Some(text), _, _) => Err(Unknown::Ambiguous(text)),
-            (None, Some(link), _) => Ok(link),
-            (None, None, Some(text)) => Err(Unknown::Unavailable(text)),
-            (None, None, None) => {
+        tracked.outside = None;
+        let result = match (ambiguous, link, failure, outside) {
+            (Some(text), _, _, _) => Err(Unknown::Ambiguous(text)),
+            (None, Some(link), _, _) => Ok(link),
+            (None, None, Some(text), _) => Err(Unknown::Unavailable(text)),
+            (None, None, None, Some(text)) => {
+                tracked.outside = Some((text.clone(), now + OUTSIDE_PAUSE));
+                Err(Unknown::Outside(text))
+            }
+            (None, None, None, None) => {
                 tracked.absent_since.get_or_insert(now);
                 Err(Unknown::NotSeen)
             }
