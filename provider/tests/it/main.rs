@@ -7,6 +7,7 @@
 
 mod cluster;
 mod datacenters;
+mod idle;
 mod references;
 mod scenarios;
 mod tls;

@@ -51,11 +51,6 @@ impl Vcenter {
             .await
     }
 
-    /// Whether there is a login right now.
-    pub fn is_logged_in(&self) -> bool {
-        self.inner.soap.current().is_some()
-    }
-
     async fn login(&self, epoch: u64) -> Result<Session, CallError> {
         let credential = self
             .inner

@@ -24,6 +24,10 @@ const CHUNK: usize = 1000;
 /// A filter that fails this often in a row is built anew.
 const MAX_FAILURES_PER_FILTER: u32 = 2;
 
+/// While there is nothing to wait for, the session is kept alive this often. vCenter ends one after 30 idle minutes;
+/// an administrator may shorten that, and a login costs more than this call.
+const KEEP_ALIVE: Duration = Duration::from_secs(300);
+
 /// A built view.
 struct Built {
     session: Session,
@@ -41,7 +45,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let mut optional_paths_refused = BTreeSet::new();
     loop {
         while shared.lock().vcenters[index].desired.is_empty() {
-            backend.view.notified().await;
+            idle(shared, index).await;
         }
         let err = match build(shared, index, &mut optional_paths_refused).await {
             Ok(built) => watch(shared, index, &built, &mut backoff).await,
@@ -63,6 +67,18 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         };
         tracing::warn!(error = %Chain(&err), pause = ?pause, "the view is lost and will be built anew");
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Waits for a machine to be watched, or until it is time to keep the session alive, and does so.
+async fn idle(shared: &Shared, index: VcenterIndex) {
+    let backend = &shared.vcenters[index];
+    if tokio::time::timeout(KEEP_ALIVE, backend.view.notified()).await.is_ok() {
+        return;
+    }
+    // A session that has ended is made anew by whoever needs one; until then nobody does.
+    if let Err(err) = backend.client.keep_alive().await {
+        tracing::info!(error = %Chain(&err), "session not kept alive");
     }
 }
 
