@@ -17,6 +17,7 @@ use crate::{
     model::Clock,
     mutant::{Active, mutant},
     tasks::Tasks,
+    telemetry::NodeNews,
 };
 
 /// Work under way at the stop may take this long to finish.
@@ -152,6 +153,7 @@ fn connect(
             call_deadline: options.vcenter_deadline,
             poll: options.vcenter_poll,
             seed: deps.seed,
+            observer: Some(Arc::clone(&deps.telemetry) as _),
             #[cfg(feature = "mutants")]
             defects: provider_vcenter::Defects {
                 no_single_flight: mutant!(active, NoSingleFlight),
@@ -171,7 +173,7 @@ fn connect(
         absence_period: options.tuning.absence_period.max(options.node_monitor_period),
         ..options.tuning.clone()
     };
-    Ok(VcenterInstances::new(clients, policy, tuning))
+    Ok(VcenterInstances::new(clients, policy, tuning, Arc::clone(&deps.telemetry)))
 }
 
 fn spawn_controllers(
@@ -236,11 +238,18 @@ fn spawn_controllers(
         deps.telemetry.set_check("cloud-node-lifecycle-controller", Ok(()));
     }
     let (cluster, seed) = (client(), deps.seed);
+    let telemetry = Arc::clone(&deps.telemetry);
     controllers.spawn_droppable(tracing::info_span!("node-watch"), async move {
         let on_change = |change: NodeChange| {
             match &change {
-                NodeChange::Applied(node) => backend.observe(&node.identity()),
-                NodeChange::Deleted(node) => backend.forget(&node.name),
+                NodeChange::Applied(node) => {
+                    telemetry.node_news(NodeNews::Applied);
+                    backend.observe(&node.identity());
+                }
+                NodeChange::Deleted(node) => {
+                    telemetry.node_news(NodeNews::Deleted);
+                    backend.forget(&node.name);
+                }
             }
             if let Some(controller) = &node_controller {
                 controller.on_change(&change);

@@ -8,6 +8,7 @@
 mod cluster;
 mod datacenters;
 mod idle;
+mod metrics;
 mod references;
 mod scenarios;
 mod tls;

@@ -174,10 +174,13 @@ impl Vcenter {
             value.set_sensitive(true);
             request.headers_mut().insert(header::COOKIE, value);
         }
-        let answer = self.exchange(operation, request, deadline).await?;
-        let cookie = session_cookie(&answer);
-        let element = decode(operation, &answer).map_err(|kind| self.error(operation, kind))?;
-        Ok((element, cookie))
+        self.observed(operation, async {
+            let answer = self.exchange(operation, request, deadline).await?;
+            let cookie = session_cookie(&answer);
+            let element = decode(operation, &answer).map_err(|kind| self.error(operation, kind))?;
+            Ok((element, cookie))
+        })
+        .await
     }
 }
 

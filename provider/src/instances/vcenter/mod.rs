@@ -37,6 +37,7 @@ use crate::{
     model::{Lookup, MachineReference, Metadata, NodeIdentity, ProviderId, Unknown, parse_uuid},
     mutant::{Active, mutant},
     tasks::Tasks,
+    telemetry::Telemetry,
 };
 
 /// How the vCenter backend behaves.
@@ -100,6 +101,7 @@ struct Shared {
     state: Mutex<State>,
     policy: Policy,
     tuning: Tuning,
+    telemetry: Arc<Telemetry>,
     news: Mutex<BTreeSet<String>>,
     news_arrived: Notify,
     grace: Notify,
@@ -116,7 +118,12 @@ struct Backend {
 
 impl VcenterInstances {
     /// A backend over these vCenters; nothing is called before [`VcenterInstances::spawn`].
-    pub(crate) fn new(vcenters: Vec<Vcenter>, policy: Policy, tuning: Tuning) -> Self {
+    pub(crate) fn new(
+        vcenters: Vec<Vcenter>,
+        policy: Policy,
+        tuning: Tuning,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
         let state = State::new(vcenters.len());
         let vcenters = vcenters
             .into_iter()
@@ -133,6 +140,7 @@ impl VcenterInstances {
                 state: Mutex::new(state),
                 policy,
                 tuning,
+                telemetry,
                 news: Mutex::new(BTreeSet::new()),
                 news_arrived: Notify::new(),
                 grace: Notify::new(),

@@ -48,7 +48,10 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             idle(shared, index).await;
         }
         let err = match build(shared, index, &mut optional_paths_refused).await {
-            Ok(built) => watch(shared, index, &built, &mut backoff).await,
+            Ok(built) => {
+                shared.telemetry.view_built(backend.client.name());
+                watch(shared, index, &built, &mut backoff).await
+            }
             Err(err) => err,
         };
         {
@@ -215,6 +218,7 @@ async fn watch(
                 shared.lock().vcenters[index].troubled = false;
                 let is_truncated = set.as_ref().is_some_and(|s| s.truncated);
                 if let Some(set) = set {
+                    shared.telemetry.delivered(client.name(), &set);
                     deliver(shared, index, &set, entered.as_mut());
                     truncated = set.truncated;
                     version = set.version;

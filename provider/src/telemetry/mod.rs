@@ -1,0 +1,318 @@
+//! Metrics and health of one running provider. No globals: each run has its own.
+//!
+//! Labels name vCenters, operations, codes and queues, never nodes or machines: what a label can be must not grow with
+//! the cluster. Names of the Kubernetes framework and of upstream are kept where they mean the same.
+
+mod queue;
+mod text;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicU64},
+    },
+};
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+use provider_vcenter::{Call, CallObserver, UpdateKind, UpdateSet};
+
+pub(crate) use queue::QueueMetrics;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct NameLabel {
+    name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct VcenterLabel {
+    vcenter: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    vcenter: String,
+    request: &'static str,
+    code: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LoginLabels {
+    vcenter: String,
+    api: &'static str,
+    code: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct UpdateLabels {
+    vcenter: String,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+/// Bounds in seconds, up to what a long poll takes.
+const CALL_BUCKETS: [f64; 14] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 90.0];
+
+/// One change of a node as the watch told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeNews {
+    Applied,
+    Deleted,
+}
+
+/// Metrics and health, shared by everything that runs.
+pub struct Telemetry {
+    registry: Registry,
+    controllers: Family<NameLabel, Gauge<i64, AtomicI64>>,
+    leader: Family<NameLabel, Gauge<i64, AtomicI64>>,
+    views: Family<NameLabel, Gauge<i64, AtomicI64>>,
+    held: Gauge<i64, AtomicI64>,
+    holds: Counter<u64, AtomicU64>,
+    calls: Family<CallLabels, Histogram, fn() -> Histogram>,
+    logins: Family<LoginLabels, Counter<u64, AtomicU64>>,
+    view_builds: Family<VcenterLabel, Counter<u64, AtomicU64>>,
+    deliveries: Family<VcenterLabel, Counter<u64, AtomicU64>>,
+    updates: Family<UpdateLabels, Counter<u64, AtomicU64>>,
+    node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
+    queues: queue::QueueFamilies,
+    initialized: Counter<u64, AtomicU64>,
+    deleted: Counter<u64, AtomicU64>,
+    failed: Counter<u64, AtomicU64>,
+    checks: Mutex<BTreeMap<String, Result<(), String>>>,
+    probe: Mutex<Option<Probe>>,
+}
+
+/// Tells which vCenters' views are current, by name.
+type Probe = Box<dyn Fn() -> Vec<(String, bool)> + Send>;
+
+impl std::fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Telemetry").field("checks", &self.checks()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let telemetry = Self {
+            controllers: Family::default(),
+            leader: Family::default(),
+            views: Family::default(),
+            held: Gauge::default(),
+            holds: Counter::default(),
+            calls: Family::new_with_constructor(|| Histogram::new(CALL_BUCKETS)),
+            logins: Family::default(),
+            view_builds: Family::default(),
+            deliveries: Family::default(),
+            updates: Family::default(),
+            node_news: Family::default(),
+            queues: queue::QueueFamilies::default(),
+            initialized: Counter::default(),
+            deleted: Counter::default(),
+            failed: Counter::default(),
+            checks: Mutex::new(BTreeMap::new()),
+            probe: Mutex::new(None),
+            registry: Registry::default(),
+        };
+        registry.register(
+            "running_managed_controllers",
+            "Controllers that run in this process",
+            telemetry.controllers.clone(),
+        );
+        registry.register(
+            "leader_election_master_status",
+            "Whether this process holds the lease",
+            telemetry.leader.clone(),
+        );
+        registry.register(
+            "vsphere_view_current",
+            "Whether the view of a vCenter's machines is current",
+            telemetry.views.clone(),
+        );
+        registry.register(
+            "vsphere_nodes_held",
+            "Nodes whose deletion is held back because too many are gone at once",
+            telemetry.held.clone(),
+        );
+        registry.register(
+            "vsphere_nodes_initialized",
+            "Nodes initialized",
+            telemetry.initialized.clone(),
+        );
+        registry.register(
+            "vsphere_nodes_deleted",
+            "Nodes deleted because their machine is gone",
+            telemetry.deleted.clone(),
+        );
+        registry.register(
+            "vsphere_node_sync_failures",
+            "Looks at a node that ended in an error of the cluster's API",
+            telemetry.failed.clone(),
+        );
+        registry.register(
+            "vsphere_node_deletions_held",
+            "Times that the deletion of a node was held back",
+            telemetry.holds.clone(),
+        );
+        registry.register(
+            "cloudprovider_vsphere_api_request_duration_seconds",
+            "Calls of vCenters and how long they took",
+            telemetry.calls.clone(),
+        );
+        registry.register("vsphere_logins", "Attempts to log in", telemetry.logins.clone());
+        registry.register(
+            "vsphere_view_builds",
+            "Times that the view of a vCenter's machines was built",
+            telemetry.view_builds.clone(),
+        );
+        registry.register(
+            "vsphere_view_deliveries",
+            "Deliveries of changes that the view got",
+            telemetry.deliveries.clone(),
+        );
+        registry.register(
+            "vsphere_view_updates",
+            "Machines in those deliveries",
+            telemetry.updates.clone(),
+        );
+        registry.register(
+            "vsphere_node_watch_events",
+            "Changes of nodes that the watch told of",
+            telemetry.node_news.clone(),
+        );
+        telemetry.queues.register(&mut registry);
+        Self { registry, ..telemetry }
+    }
+}
+
+impl CallObserver for Telemetry {
+    fn called(&self, call: &Call<'_>) {
+        let Call { vcenter, operation, .. } = *call;
+        let code = || call.code.clone().into_owned();
+        let labels = CallLabels { vcenter: vcenter.to_owned(), request: operation, code: code() };
+        self.calls.get_or_create(&labels).observe(call.took.as_secs_f64());
+        if let Some(api) = call.logs_in_to() {
+            let labels = LoginLabels { vcenter: vcenter.to_owned(), api, code: code() };
+            self.logins.get_or_create(&labels).inc();
+        }
+    }
+}
+
+impl Telemetry {
+    pub(crate) fn set_controller(&self, name: &str, runs: bool) {
+        self.controllers.get_or_create(&NameLabel { name: name.to_owned() }).set(i64::from(runs));
+    }
+
+    pub(crate) fn set_leader(&self, leads: bool) {
+        let name = "cloud-controller-manager".to_owned();
+        self.leader.get_or_create(&NameLabel { name }).set(i64::from(leads));
+    }
+
+    fn set_view(&self, vcenter: &str, is_current: bool) {
+        let label = NameLabel { name: vcenter.to_owned() };
+        self.views.get_or_create(&label).set(i64::from(is_current));
+    }
+
+    pub(crate) fn set_held(&self, n_held: usize) {
+        self.held.set(i64::try_from(n_held).unwrap_or(i64::MAX));
+    }
+
+    /// The deletion of a node was held back.
+    pub(crate) fn deletion_held(&self) {
+        self.holds.inc();
+    }
+
+    /// A view was built, at first or anew.
+    pub(crate) fn view_built(&self, vcenter: &str) {
+        self.view_builds.get_or_create(&VcenterLabel { vcenter: vcenter.to_owned() }).inc();
+    }
+
+    /// A view got a delivery.
+    pub(crate) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
+        self.deliveries.get_or_create(&VcenterLabel { vcenter: vcenter.to_owned() }).inc();
+        for update in &set.updates {
+            let kind = match update.kind {
+                UpdateKind::Enter => "enter",
+                UpdateKind::Modify => "modify",
+                UpdateKind::Leave => "leave",
+            };
+            let labels = UpdateLabels { vcenter: vcenter.to_owned(), kind };
+            self.updates.get_or_create(&labels).inc();
+        }
+    }
+
+    /// The watch told of a node.
+    pub(crate) fn node_news(&self, news: NodeNews) {
+        let kind = match news {
+            NodeNews::Applied => "applied",
+            NodeNews::Deleted => "deleted",
+        };
+        self.node_news.get_or_create(&KindLabel { kind }).inc();
+    }
+
+    /// The instruments of a work queue.
+    pub(crate) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
+        self.queues.queue(name)
+    }
+
+    pub(crate) fn initialized(&self) {
+        self.initialized.inc();
+    }
+
+    pub(crate) fn deleted(&self) {
+        self.deleted.inc();
+    }
+
+    pub(crate) fn sync_failed(&self) {
+        self.failed.inc();
+    }
+
+    /// Sets the outcome of a named check.
+    pub(crate) fn set_check(&self, name: &str, outcome: Result<(), String>) {
+        self.checks
+            .lock()
+            .expect("nothing panics under this lock")
+            .insert(name.to_owned(), outcome);
+    }
+
+    pub(crate) fn set_probe(&self, probe: Probe) {
+        *self.probe.lock().expect("nothing panics under this lock") = Some(probe);
+    }
+
+    /// Which vCenters answer and show current machines, by name.
+    pub fn vcenters(&self) -> Vec<(String, bool)> {
+        let probe = self.probe.lock().expect("nothing panics under this lock");
+        probe.as_ref().map(|probe| probe()).unwrap_or_default()
+    }
+
+    /// All checks by name; an empty list means "just started".
+    pub fn checks(&self) -> Vec<(String, Result<(), String>)> {
+        let checks = self.checks.lock().expect("nothing panics under this lock");
+        checks.iter().map(|(name, outcome)| (name.clone(), outcome.clone())).collect()
+    }
+
+    /// The metrics in the OpenMetrics text format, families in order of name.
+    pub fn metrics(&self) -> String {
+        for (vcenter, is_current) in self.vcenters() {
+            self.set_view(&vcenter, is_current);
+        }
+        self.queues.refresh();
+        let mut text = String::new();
+        if prometheus_client::encoding::text::encode(&mut text, &self.registry).is_err() {
+            return "# EOF\n".to_owned();
+        }
+        text::sorted(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests;
