@@ -2,21 +2,29 @@
 
 use std::collections::BTreeMap;
 
+#[derive(Default)]
+struct Family<'a> {
+    head: Vec<&'a str>,
+    /// Lines by labels.
+    metrics: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
 /// Families in order of name, metrics of a family in order of labels, lines of a metric (as the buckets of a
 /// histogram) in the encoder's order, which is the format's.
 pub(super) fn sorted(text: &str) -> String {
-    let mut families: BTreeMap<&str, (Vec<&str>, BTreeMap<&str, Vec<&str>>)> = BTreeMap::new();
+    let mut families: BTreeMap<&str, Family<'_>> = BTreeMap::new();
     let mut name = "";
     for line in text.lines().filter(|line| *line != "# EOF") {
         if line.starts_with('#') {
             name = line.split(' ').nth(2).unwrap_or_default();
-            families.entry(name).or_default().0.push(line);
+            families.entry(name).or_default().head.push(line);
         } else {
-            families.entry(name).or_default().1.entry(labels(line)).or_default().push(line);
+            let metrics = &mut families.entry(name).or_default().metrics;
+            metrics.entry(labels(line)).or_default().push(line);
         }
     }
     let mut out = String::new();
-    for (head, metrics) in families.values() {
+    for Family { head, metrics } in families.values() {
         for line in head.iter().chain(metrics.values().flatten()) {
             out.push_str(line);
             out.push('\n');
