@@ -23,6 +23,9 @@ use crate::{
 /// Work under way at the stop may take this long to finish.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The last event may take this long; the API server may be what was lost.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Why [`run`] ended before it was told to.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -44,7 +47,8 @@ pub enum RunError {
 
 /// Runs the provider until [`Deps::stop`] is cancelled.
 ///
-/// Order at the end: controllers finish the write they are at, the lease is released, backends stop, logins are ended.
+/// Order at the end: controllers finish the write they are at, the lease is released, backends stop, logins are ended,
+/// and an event says that this replica has stopped leading.
 ///
 /// # Errors
 ///
@@ -81,6 +85,10 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     let panicked = CancellationToken::new();
     let controllers = Tasks::new(&crash, &panicked);
     let backends = Tasks::new(&crash, &panicked);
+    if let Some(candidate) = &candidate {
+        let announcing = candidate.announce("became leader");
+        backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
+    }
     instances.spawn(&backends);
     let probe = instances.clone();
     deps.telemetry.set_probe(Box::new(move || probe.health()));
@@ -117,6 +125,11 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     backends.stop(GRACE).await;
     if !mutant!(active, NoLogout) {
         instances.close().await;
+    }
+    if let Some(candidate) = &candidate {
+        // Last, so that it holds up nothing else.
+        let announcing = candidate.announce("stopped leading");
+        let _ = tokio::time::timeout(FAREWELL, announcing).await;
     }
     outcome
 }

@@ -1,4 +1,4 @@
-//! The provider against small fakes with behavior, in virtual time and without sockets.
+//! The provider against small fakes with behavior, in virtual time and without sockets; `process` alone starts the binary.
 //!
 //! What a real vCenter and a real API server do in full is the simulator's business; these fakes know one inventory
 //! and one list of nodes, and count calls.
@@ -8,6 +8,7 @@
 mod cluster;
 mod datacenters;
 mod idle;
+mod leader;
 mod metrics;
 mod references;
 mod scenarios;

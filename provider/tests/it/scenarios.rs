@@ -115,6 +115,11 @@ impl Lab {
             .all(|i| is_initialized(&self.cluster.node(&format!("node-{i:03}")).unwrap()))
     }
 
+    /// How the run ended, if by itself.
+    pub(crate) async fn ended(self) -> Result<(), RunError> {
+        self.running.await.unwrap()
+    }
+
     pub(crate) async fn finish(self) {
         self.stop.cancel();
         self.running.await.unwrap().unwrap();

@@ -51,6 +51,7 @@ struct State {
     /// When the session was last used, and how many calls are being served.
     used_at: Option<tokio::time::Instant>,
     n_serving: u32,
+    password: String,
 }
 
 /// A session that is used by nobody for so long ends, as on a real vCenter.
@@ -68,6 +69,7 @@ impl Vcenter {
         let state = State {
             instance: "i-1".to_owned(),
             datacenters: [("datacenter-1", "DC0")].into(),
+            password: "secret".to_owned(),
             ..State::default()
         };
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
@@ -76,6 +78,11 @@ impl Vcenter {
     pub(crate) fn with_zones(self) -> Self {
         self.state.lock().unwrap().zone_tags = true;
         self
+    }
+
+    /// Changes the password of the account; sessions live on.
+    pub(crate) fn set_password(&self, password: &str) {
+        self.change(|state| state.password = password.to_owned());
     }
 
     pub(crate) fn add_datacenter(&self, id: &'static str, name: &'static str) {
@@ -269,7 +276,7 @@ impl Vcenter {
                 ))
             }
             "Login" => self.change(|state| {
-                if call.text_of("password") != Some("secret") {
+                if call.text_of("password") != Some(&state.password) {
                     return Err(("InvalidLogin", String::new()));
                 }
                 state.logins += 1;
