@@ -60,7 +60,10 @@ mod mutant;
 mod tasks;
 mod telemetry;
 
-pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run, serve};
+pub use app::{
+    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, configuration_changed, run,
+    serve,
+};
 pub use config::{
     Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
     parse_secret,

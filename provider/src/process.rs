@@ -5,11 +5,13 @@ use std::{
     net::SocketAddr,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::Context as _;
 use provider::{
-    Config, CredentialRef, Deps, SecretData, TlsTrust, Transport, VcenterConfig, cli::Arguments,
+    Config, CredentialRef, Deps, Options, SecretData, TlsTrust, Transport, UnknownKeys,
+    VcenterConfig, cli::Arguments,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -45,9 +47,14 @@ pub(crate) fn start_logging(arguments: &Arguments) {
     }
 }
 
+/// How often the configuration file is read again. It is small.
+const RELOAD_PERIOD: Duration = Duration::from_secs(2);
+
 /// What was read from files before anything is called.
 pub(crate) struct Prepared {
     config: Config,
+    /// The file that it was read from.
+    text: String,
     transports: Vec<(String, Transport)>,
 }
 
@@ -81,7 +88,7 @@ pub(crate) fn prepare(arguments: &Arguments) -> Result<Prepared, String> {
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", provider::Chain(&err)))?;
         transports.push((name.clone(), transport));
     }
-    Ok(Prepared { config, transports })
+    Ok(Prepared { config, text, transports })
 }
 
 /// Mounting something at the usual place is enough, as with upstream.
@@ -154,7 +161,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let kube = kube_client(&arguments).await?;
     let mut options = arguments.options;
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
-    let Prepared { config, transports } = prepared;
+    let Prepared { config, text, transports } = prepared;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.iter().find(|(name, _)| *name == vcenter.endpoint.name);
@@ -166,30 +173,75 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         identity: identity(),
         ..Deps::new(kube)
     };
-    if arguments.secure_port != 0 {
+    let listener = if arguments.secure_port == 0 {
+        None
+    } else {
         let address = SocketAddr::new(arguments.bind_address, arguments.secure_port);
         let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
             format!("cannot listen on {address} (--bind-address, --secure-port)")
         })?;
-        let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
-        tokio::spawn(async move {
-            if let Err(err) = provider::serve(listener, telemetry, stop).await {
-                tracing::error!(error = %err, "health endpoint not served");
-            }
-        });
+        Some(listener)
+    };
+    let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
+    // Both are polled by this task, so the endpoint ends with the run at the latest.
+    let endpoint = async {
+        if let Some(listener) = listener
+            && let Err(err) = provider::serve(listener, telemetry, stop).await
+        {
+            tracing::error!(error = %err, "health endpoint not served");
+        }
+        std::future::pending().await
+    };
+    let (file, unknown_keys) = (arguments.cloud_config, arguments.unknown_keys);
+    tokio::select! {
+        biased;
+        result = run_until_told(config, options, deps, &file, &text, unknown_keys) => result,
+        result = endpoint => result,
     }
+}
+
+/// Runs until a signal, or until the configuration file has changed to something that can be used.
+async fn run_until_told(
+    config: Config,
+    options: Options,
+    deps: Deps,
+    file: &Path,
+    text: &str,
+    unknown_keys: UnknownKeys,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let stop = deps.stop.clone();
+    let name = file.display().to_string();
+    let read = async || tokio::fs::read_to_string(file).await.map_err(|err| err.to_string());
+    let check = |text: &str| {
+        Config::parse(&name, text, unknown_keys).map(|_| ()).map_err(|err| err.to_string())
+    };
+    let changed = provider::configuration_changed(text, RELOAD_PERIOD, read, check);
     let run = provider::run(config, options, deps);
-    tokio::pin!(run);
+    tokio::pin!(run, changed);
+    let mut is_outdated = false;
     loop {
         tokio::select! {
             // The end of the run comes first: a signal that arrives with it changes nothing.
             biased;
-            result = &mut run => return result.map_err(Into::into),
+            result = &mut run => {
+                result?;
+                // As upstream: whoever started the process starts it again. Unlike upstream: in order.
+                anyhow::ensure!(
+                    !is_outdated,
+                    "{name} has changed; stopped in order to be started again with it"
+                );
+                return Ok(());
+            }
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = &mut changed, if !is_outdated && !stop.is_cancelled() => {
+                tracing::info!(file = %name, "the configuration has changed: stopping");
+                is_outdated = true;
+                stop.cancel();
+                continue;
+            }
         }
         if stop.is_cancelled() {
             anyhow::bail!("stopped at once by a second signal");

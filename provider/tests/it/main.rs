@@ -6,10 +6,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod cluster;
+mod credentials;
 mod datacenters;
 mod idle;
 mod leader;
 mod metrics;
+mod process;
 mod references;
 mod scenarios;
 mod tls;
