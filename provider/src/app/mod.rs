@@ -1,5 +1,6 @@
 //! The composition root: everything is built, started and stopped here.
 
+mod build;
 mod credentials;
 mod leader;
 mod options;

@@ -46,17 +46,6 @@ pub enum Unknown {
     Incomplete(String),
 }
 
-impl<T> Lookup<T> {
-    /// Keeps the kind of answer and changes what was found.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Lookup<U> {
-        match self {
-            Lookup::Found(value) => Lookup::Found(f(value)),
-            Lookup::Gone { proved_at, matched } => Lookup::Gone { proved_at, matched },
-            Lookup::Unknown(why) => Lookup::Unknown(why),
-        }
-    }
-}
-
 /// Zone and region of a machine, from one consistent read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {

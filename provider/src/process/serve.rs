@@ -1,149 +1,15 @@
-//! What only a process has: the log, files with certificates and secrets, signals, the health endpoint.
+//! Runs the provider between its signals, its configuration file and its health endpoint.
 
-use std::{
-    io::{self, Write as _},
-    net::SocketAddr,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use provider::{
-    Config, CredentialRef, Deps, Options, SecretData, TlsTrust, Transport, UnknownKeys,
-    VcenterConfig, cli::Arguments,
-};
+use provider::{Config, Deps, Options, UnknownKeys, VcenterConfig, cli::Arguments};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
-/// Bundles of trusted roots, where the usual distributions keep them.
-const SYSTEM_ROOTS: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-/// Says on standard error what is wrong; the log may not be there yet.
-pub(crate) fn complain(what: &str) {
-    let _ = writeln!(io::stderr(), "provider: {what}");
-}
-
-pub(crate) fn start_logging(arguments: &Arguments) {
-    let level = match arguments.verbosity {
-        0..=1 => "info",
-        2..=3 => "info,provider=info",
-        4..=5 => "info,provider=debug,provider_vcenter=debug",
-        _ => "debug,provider=trace,provider_vcenter=trace",
-    };
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(level))
-        .with_writer(io::stderr)
-        .with_ansi(false);
-    if arguments.json_logs {
-        builder.json().init();
-    } else {
-        builder.init();
-    }
-}
+use super::{Prepared, files::read_secrets};
 
 /// How often the configuration file is read again. It is small.
 const RELOAD_PERIOD: Duration = Duration::from_secs(2);
-
-/// What was read from files before anything is called.
-pub(crate) struct Prepared {
-    config: Config,
-    /// The file that it was read from.
-    text: String,
-    transports: Vec<(String, Transport)>,
-}
-
-/// Reads the configuration and everything it points to.
-pub(crate) fn prepare(arguments: &Arguments) -> Result<Prepared, String> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let file = arguments.cloud_config.display().to_string();
-    let text = std::fs::read_to_string(&arguments.cloud_config)
-        .map_err(|err| format!("{file}: cannot be read: {err}"))?;
-    let (mut config, warnings) =
-        Config::parse(&file, &text, arguments.unknown_keys).map_err(|err| err.to_string())?;
-    for warning in warnings {
-        tracing::warn!(file = %file, "{warning}");
-    }
-    for note in &arguments.notes {
-        tracing::info!("{note}");
-    }
-    default_secrets_directory(&mut config);
-    let dual_stack = std::env::var_os("ENABLE_ALPHA_DUAL_STACK").is_some();
-    let mut transports = Vec::new();
-    for vcenter in &config.vcenters {
-        let name = &vcenter.endpoint.name;
-        if vcenter.families.len() > 1 && !dual_stack {
-            return Err(format!(
-                "{file}: vCenter {name:?}: more than one IP family needs the environment variable \
-                 ENABLE_ALPHA_DUAL_STACK"
-            ));
-        }
-        let trust = trust(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
-        let transport = provider::https(&vcenter.endpoint, &trust)
-            .map_err(|err| format!("{file}: vCenter {name:?}: {}", provider::Chain(&err)))?;
-        transports.push((name.clone(), transport));
-    }
-    Ok(Prepared { config, text, transports })
-}
-
-/// Mounting something at the usual place is enough, as with upstream.
-fn default_secrets_directory(config: &mut Config) {
-    let usual = Path::new("/etc/cloud/secrets");
-    if !usual.is_dir() {
-        return;
-    }
-    for vcenter in &mut config.vcenters {
-        if vcenter.credentials == CredentialRef::None {
-            vcenter.credentials = CredentialRef::Directory(usual.to_owned());
-        }
-    }
-}
-
-fn trust(vcenter: &VcenterConfig) -> Result<TlsTrust, String> {
-    let mut trust = TlsTrust {
-        thumbprint: vcenter.thumbprint.clone(),
-        insecure: vcenter.insecure,
-        ..TlsTrust::default()
-    };
-    if let Some(paths) = &vcenter.ca_file {
-        for path in std::env::split_paths(paths) {
-            let pem = std::fs::read(&path).map_err(|err| {
-                format!("invalid certificate '{}', cannot be used: {err}", path.display())
-            })?;
-            trust.roots_pem.extend(pem);
-            trust.roots_pem.push(b'\n');
-        }
-    } else if !vcenter.insecure {
-        trust.roots_pem =
-            SYSTEM_ROOTS.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
-    }
-    Ok(trust)
-}
-
-fn read_secrets(directory: &Path) -> Result<SecretData, String> {
-    let fail = |err: io::Error| format!("{}: {err}", directory.display());
-    let mut data = SecretData::new();
-    for entry in std::fs::read_dir(directory).map_err(fail)? {
-        let path = entry.map_err(fail)?.path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        // `..data` and its like are how Secrets are mounted.
-        if name.starts_with("..") || !path.is_file() {
-            continue;
-        }
-        match std::fs::read(&path) {
-            Ok(content) => {
-                data.insert(name.to_owned(), content);
-            }
-            Err(err) => tracing::warn!(file = name, error = %err, "secret file not read"),
-        }
-    }
-    Ok(data)
-}
 
 /// Runs until a signal.
 pub(crate) fn run(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
