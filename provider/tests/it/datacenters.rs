@@ -101,12 +101,14 @@ async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_machines_with_one_uuid_the_listed_one_is_taken() {
-    for n_others in [0, 9] {
+async fn of_two_machines_that_answer_the_listed_one_is_taken() {
+    // The same UUID, or its other byte order, which is looked for second.
+    for (n_others, second) in [(0, uuid(900)), (9, uuid(900)), (0, swapped(900)), (9, swapped(900))]
+    {
         let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
         vcenter.add_datacenter("datacenter-2", "DC1");
         vcenter.add("vm-900", &uuid(900), "node-900", Some("10.0.9.1"));
-        vcenter.add("vm-901", &uuid(900), "node-900", Some("10.0.9.2"));
+        vcenter.add("vm-901", &second, "node-900", Some("10.0.9.2"));
         vcenter.edit("vm-900", |vm| vm.datacenter = "datacenter-2");
         cluster.join("node-900", &swapped(900));
         for i in 0..n_others {
@@ -115,7 +117,11 @@ async fn of_two_machines_with_one_uuid_the_listed_one_is_taken() {
         }
         let lab = start(&vcenter, &cluster, ONLY_DC0, Options::default());
         sleep(5 * SECOND).await;
-        assert_eq!(internal_ip(&cluster.node("node-900").unwrap()), "10.0.9.2", "{n_others}");
+        assert_eq!(
+            internal_ip(&cluster.node("node-900").unwrap()),
+            "10.0.9.2",
+            "{second} {n_others}"
+        );
         lab.finish().await;
     }
 }

@@ -1,7 +1,7 @@
 //! Machines in one or more vCenters, kept current by property collectors.
 //!
-//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches (or one by one: [`search`]; both leave
-//! out what [`scope`] leaves out), [`view`] keeps them in one list view with one filter and waits for changes
+//! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches ([`inventory`], or one by one: [`search`];
+//! both leave out what [`scope`] leaves out), [`view`] keeps them in one list view with one filter and waits for changes
 //! ([`reread`] asks again for what could not be read), [`zone_reader`] reads tags when somebody needs a zone. They
 //! share [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`answers`] are given from
 //! it, what a node is told in [`describe`]; [`proof`] asks anew before a machine is called gone.
@@ -9,6 +9,7 @@
 mod answers;
 mod census;
 mod describe;
+mod inventory;
 mod join;
 mod machine;
 mod proof;
