@@ -5,6 +5,7 @@
 
 mod queue;
 mod text;
+mod vcenter;
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +17,10 @@ use std::{
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use provider_vcenter::{Call, CallObserver, UpdateKind, UpdateSet};
+use provider_vcenter::{Call, CallObserver, UpdateSet};
 
 pub(crate) use queue::QueueMetrics;
 
@@ -29,38 +30,9 @@ struct NameLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct VcenterLabel {
-    vcenter: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CallLabels {
-    vcenter: String,
-    request: &'static str,
-    code: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LoginLabels {
-    vcenter: String,
-    api: &'static str,
-    code: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct UpdateLabels {
-    vcenter: String,
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
 }
-
-/// Bounds in seconds, up to what a long poll takes.
-const CALL_BUCKETS: [f64; 14] =
-    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 90.0];
 
 /// One change of a node as the watch told it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +49,7 @@ pub struct Telemetry {
     views: Family<NameLabel, Gauge<i64, AtomicI64>>,
     held: Gauge<i64, AtomicI64>,
     holds: Counter<u64, AtomicU64>,
-    calls: Family<CallLabels, Histogram, fn() -> Histogram>,
-    logins: Family<LoginLabels, Counter<u64, AtomicU64>>,
-    view_builds: Family<VcenterLabel, Counter<u64, AtomicU64>>,
-    deliveries: Family<VcenterLabel, Counter<u64, AtomicU64>>,
-    updates: Family<UpdateLabels, Counter<u64, AtomicU64>>,
+    vcenter_metrics: vcenter::VcenterFamilies,
     node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
     queues: queue::QueueFamilies,
     initialized: Counter<u64, AtomicU64>,
@@ -109,11 +77,7 @@ impl Default for Telemetry {
             views: Family::default(),
             held: Gauge::default(),
             holds: Counter::default(),
-            calls: Family::new_with_constructor(|| Histogram::new(CALL_BUCKETS)),
-            logins: Family::default(),
-            view_builds: Family::default(),
-            deliveries: Family::default(),
-            updates: Family::default(),
+            vcenter_metrics: vcenter::VcenterFamilies::default(),
             node_news: Family::default(),
             queues: queue::QueueFamilies::default(),
             initialized: Counter::default(),
@@ -164,31 +128,11 @@ impl Default for Telemetry {
             telemetry.holds.clone(),
         );
         registry.register(
-            "cloudprovider_vsphere_api_request_duration_seconds",
-            "Calls of vCenters and how long they took",
-            telemetry.calls.clone(),
-        );
-        registry.register("vsphere_logins", "Attempts to log in", telemetry.logins.clone());
-        registry.register(
-            "vsphere_view_builds",
-            "Times that the view of a vCenter's machines was built",
-            telemetry.view_builds.clone(),
-        );
-        registry.register(
-            "vsphere_view_deliveries",
-            "Deliveries of changes that the view got",
-            telemetry.deliveries.clone(),
-        );
-        registry.register(
-            "vsphere_view_updates",
-            "Machines in those deliveries",
-            telemetry.updates.clone(),
-        );
-        registry.register(
             "vsphere_node_watch_events",
             "Changes of nodes that the watch told of",
             telemetry.node_news.clone(),
         );
+        telemetry.vcenter_metrics.register(&mut registry);
         telemetry.queues.register(&mut registry);
         Self { registry, ..telemetry }
     }
@@ -196,14 +140,7 @@ impl Default for Telemetry {
 
 impl CallObserver for Telemetry {
     fn called(&self, call: &Call<'_>) {
-        let Call { vcenter, operation, .. } = *call;
-        let code = || call.code.clone().into_owned();
-        let labels = CallLabels { vcenter: vcenter.to_owned(), request: operation, code: code() };
-        self.calls.get_or_create(&labels).observe(call.took.as_secs_f64());
-        if let Some(api) = call.logs_in_to() {
-            let labels = LoginLabels { vcenter: vcenter.to_owned(), api, code: code() };
-            self.logins.get_or_create(&labels).inc();
-        }
+        self.vcenter_metrics.called(call);
     }
 }
 
@@ -233,21 +170,12 @@ impl Telemetry {
 
     /// A view was built, at first or anew.
     pub(crate) fn view_built(&self, vcenter: &str) {
-        self.view_builds.get_or_create(&VcenterLabel { vcenter: vcenter.to_owned() }).inc();
+        self.vcenter_metrics.view_built(vcenter);
     }
 
     /// A view got a delivery.
     pub(crate) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
-        self.deliveries.get_or_create(&VcenterLabel { vcenter: vcenter.to_owned() }).inc();
-        for update in &set.updates {
-            let kind = match update.kind {
-                UpdateKind::Enter => "enter",
-                UpdateKind::Modify => "modify",
-                UpdateKind::Leave => "leave",
-            };
-            let labels = UpdateLabels { vcenter: vcenter.to_owned(), kind };
-            self.updates.get_or_create(&labels).inc();
-        }
+        self.vcenter_metrics.delivered(vcenter, set);
     }
 
     /// The watch told of a node.

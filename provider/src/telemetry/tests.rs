@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provider_vcenter::MoRef;
+use provider_vcenter::{MoRef, UpdateKind};
 
 use super::*;
 use crate::controllers::WorkQueue;

@@ -4,38 +4,26 @@
 //! same wait. What is lost with a session, a restart or a collector version is built again: one login, one view, one
 //! filter, one delivery. Until then the old picture stays, and nobody takes absence from it.
 
+mod deliveries;
+mod members;
+
 use std::{collections::BTreeSet, time::Duration};
 
-use provider_vcenter::{
-    Backoff, CallError, Chain, FaultKind, FilterSpec, Jitter, MoRef, Retry, Session, UpdateKind,
-    UpdateSet,
-};
+use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, MoRef, Retry};
 
-use super::{
-    Shared,
-    machine::{Machine, PATHS},
-    reread::Reread,
-    state::VcenterIndex,
+use self::{
+    deliveries::{deliver, settle},
+    members::{Built, abandon, adjust, build},
 };
+use super::{Shared, reread::Reread, state::VcenterIndex};
 use crate::mutant::mutant;
 
-/// References per `ModifyListView`.
-const CHUNK: usize = 1000;
 /// A filter that fails this often in a row is built anew.
 const MAX_FAILURES_PER_FILTER: u32 = 2;
 
 /// While there is nothing to wait for, the session is kept alive this often. vCenter ends one after 30 idle minutes;
 /// an administrator may shorten that, and a login costs more than this call.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
-
-/// A built view.
-struct Built {
-    session: Session,
-    view: MoRef,
-    filter: MoRef,
-    /// What the filter asks of every machine.
-    paths: Vec<&'static str>,
-}
 
 /// Serves the view for ever.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
@@ -94,81 +82,6 @@ fn is_session_bound_loss(err: &CallError) -> bool {
                 | FaultKind::ManagedObjectNotFound(_)
         )
     )
-}
-
-async fn build(
-    shared: &Shared,
-    index: VcenterIndex,
-    refused: &mut BTreeSet<String>,
-) -> Result<Built, CallError> {
-    let client = &shared.vcenters[index].client;
-    let session = client.session().await?;
-    let wanted: Vec<MoRef> = {
-        let vcenter = &mut shared.lock().vcenters[index];
-        vcenter.in_view = vcenter.desired.keys().cloned().collect();
-        vcenter.lost.clear();
-        let in_view = &vcenter.in_view;
-        vcenter.machines.retain(|machine, _| in_view.contains(machine));
-        vcenter.in_view.iter().cloned().collect()
-    };
-    let first = if wanted.len() <= CHUNK { wanted.as_slice() } else { &[] };
-    let view = match client.create_list_view(&session, first).await {
-        Ok(view) if first.len() == wanted.len() => view,
-        Ok(view) => {
-            add(shared, index, &session, &view, &wanted).await?;
-            view
-        }
-        // One of them is gone. An empty view takes the others and names those that it cannot find.
-        Err(err) if err.is_object_gone() && !first.is_empty() => {
-            let view = client.create_list_view(&session, &[]).await?;
-            add(shared, index, &session, &view, &wanted).await?;
-            view
-        }
-        Err(err) => return Err(err),
-    };
-    let (filter, paths) = loop {
-        let paths: Vec<&str> = PATHS.iter().copied().filter(|p| !refused.contains(*p)).collect();
-        let spec = FilterSpec::of_view(&view, "VirtualMachine", &paths);
-        match client.create_filter(&session, &spec).await {
-            Ok(filter) => break (filter, paths),
-            Err(err) => match err.fault() {
-                Some(FaultKind::InvalidProperty(path))
-                    if PATHS.contains(&path.as_str()) && refused.insert(path.clone()) =>
-                {
-                    tracing::warn!(path = %path, "this vCenter does not know a property");
-                }
-                _ => return Err(err),
-            },
-        }
-    };
-    Ok(Built { session, view, filter, paths })
-}
-
-async fn add(
-    shared: &Shared,
-    index: VcenterIndex,
-    session: &Session,
-    view: &MoRef,
-    machines: &[MoRef],
-) -> Result<(), CallError> {
-    for chunk in machines.chunks(CHUNK) {
-        let client = &shared.vcenters[index].client;
-        for machine in client.modify_list_view(session, view, chunk, &[]).await? {
-            left(shared, index, &machine);
-        }
-    }
-    Ok(())
-}
-
-fn left(shared: &Shared, index: VcenterIndex, machine: &MoRef) {
-    shared.with(|state, effects| {
-        state.machine_changed(
-            index,
-            machine,
-            |before| Some(Machine { present: false, ..before.cloned().unwrap_or_default() }),
-            effects,
-        );
-    });
 }
 
 /// Waits for changes until the view is lost; says how.
@@ -263,88 +176,4 @@ async fn watch(
             vcenter.fresh = true;
         }
     }
-}
-
-/// Frees what the server still holds, if the session lives on.
-async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built, why: &CallError) {
-    if why.retry() == Retry::AfterLogin || why.is_object_gone() {
-        return;
-    }
-    let client = &shared.vcenters[index].client;
-    if client.destroy_filter(&built.session, &built.filter).await.is_ok() {
-        let _ = client.destroy_view(&built.session, &built.view).await;
-    }
-}
-
-/// Tells the view of machines that joined or parted since.
-async fn adjust(shared: &Shared, index: VcenterIndex, built: &Built) -> Result<(), CallError> {
-    // Several changes of one moment become one call.
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    let (adds, removes, lost) = {
-        let vcenter = &mut shared.lock().vcenters[index];
-        let wanted: BTreeSet<MoRef> = vcenter.desired.keys().cloned().collect();
-        let adds: Vec<MoRef> = wanted.difference(&vcenter.in_view).cloned().collect();
-        let removes: Vec<MoRef> = vcenter.in_view.difference(&wanted).cloned().collect();
-        for machine in &removes {
-            vcenter.machines.remove(machine);
-        }
-        vcenter.in_view = wanted;
-        let lost: Vec<MoRef> = std::mem::take(&mut vcenter.lost).into_iter().collect();
-        (adds, removes, lost)
-    };
-    let client = &shared.vcenters[index].client;
-    for chunk in lost.chunks(CHUNK) {
-        client.modify_list_view(&built.session, &built.view, &[], chunk).await?;
-    }
-    let mut adds = adds.chunks(CHUNK);
-    let mut removes = removes.chunks(CHUNK);
-    loop {
-        let (add, remove) = (adds.next().unwrap_or(&[]), removes.next().unwrap_or(&[]));
-        if add.is_empty() && remove.is_empty() {
-            return Ok(());
-        }
-        for machine in client.modify_list_view(&built.session, &built.view, add, remove).await? {
-            left(shared, index, &machine);
-        }
-    }
-}
-
-fn deliver(
-    shared: &Shared,
-    index: VcenterIndex,
-    set: &UpdateSet,
-    mut entered: Option<&mut BTreeSet<MoRef>>,
-) {
-    shared.with(|state, effects| {
-        for update in &set.updates {
-            if let (Some(entered), UpdateKind::Enter) = (entered.as_deref_mut(), update.kind) {
-                entered.insert(update.object.clone());
-            }
-            let change = |before: Option<&Machine>| match update.kind {
-                UpdateKind::Enter => {
-                    Some(Machine::entering(&update.changes, &update.missing, before))
-                }
-                UpdateKind::Modify => before.map(|before| {
-                    let mut machine = before.clone();
-                    machine.apply(&update.changes, &update.missing);
-                    machine
-                }),
-                UpdateKind::Leave => {
-                    before.map(|before| Machine { present: false, ..before.clone() })
-                }
-            };
-            state.machine_changed(index, &update.object, change, effects);
-        }
-    });
-}
-
-/// After a whole delivery: what did not come is not there to be seen.
-fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<MoRef>) {
-    let missing: Vec<MoRef> =
-        shared.lock().vcenters[index].in_view.difference(entered).cloned().collect();
-    for machine in missing {
-        left(shared, index, &machine);
-    }
-    let names: BTreeSet<String> = shared.lock().vcenters[index].desired.values().cloned().collect();
-    tracing::info!(n_nodes = names.len(), n_machines = entered.len(), "the view is current");
 }
