@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use provider::{Config, CredentialRef, Transport, cli::Arguments};
+use provider::{Config, CredentialRef, Transport, UnknownKeys, cli::Arguments};
 use tracing_subscriber::EnvFilter;
 
 use self::files::trust;
@@ -49,16 +49,22 @@ pub(crate) struct Prepared {
 /// Reads the configuration and everything it points to.
 pub(crate) fn prepare(arguments: &Arguments) -> Result<Prepared, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let file = arguments.cloud_config.display().to_string();
-    let text = std::fs::read_to_string(&arguments.cloud_config)
-        .map_err(|err| format!("{file}: cannot be read: {err}"))?;
-    let (mut config, warnings) =
-        Config::parse(&file, &text, arguments.unknown_keys).map_err(|err| err.to_string())?;
-    for warning in warnings {
-        tracing::warn!(file = %file, "{warning}");
-    }
+    let path = &arguments.cloud_config;
+    let text = std::fs::read_to_string(path)
+        .map_err(|err| format!("{}: cannot be read: {err}", path.display()))?;
     for note in &arguments.notes {
         tracing::info!("{note}");
+    }
+    load(path, text, arguments.unknown_keys)
+}
+
+/// What a text of the configuration file comes to, with everything it points to.
+fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Prepared, String> {
+    let file = path.display().to_string();
+    let (mut config, warnings) =
+        Config::parse(&file, &text, unknown_keys).map_err(|err| err.to_string())?;
+    for warning in warnings {
+        tracing::warn!(file = %file, "{warning}");
     }
     default_secrets_directory(&mut config);
     let dual_stack = std::env::var_os("ENABLE_ALPHA_DUAL_STACK").is_some();

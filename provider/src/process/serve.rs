@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use provider::{Config, Deps, Options, UnknownKeys, VcenterConfig, cli::Arguments};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Prepared, files::read_secrets};
+use super::{Prepared, files::read_secrets, load};
 
 /// How often the configuration file is read again. It is small.
 const RELOAD_PERIOD: Duration = Duration::from_secs(2);
@@ -80,9 +80,8 @@ async fn run_until_told(
     let stop = deps.stop.clone();
     let name = file.display().to_string();
     let read = async || tokio::fs::read_to_string(file).await.map_err(|err| err.to_string());
-    let check = |text: &str| {
-        Config::parse(&name, text, unknown_keys).map(|_| ()).map_err(|err| err.to_string())
-    };
+    // All that the next start will look at: a file that only this one can use would end in a loop of failures.
+    let check = |text: &str| load(file, text.to_owned(), unknown_keys).map(drop);
     let changed = provider::configuration_changed(text, RELOAD_PERIOD, read, check);
     let run = provider::run(config, options, deps);
     tokio::pin!(run, changed);

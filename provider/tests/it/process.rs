@@ -71,6 +71,10 @@ fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_no
     std::fs::write(path("vsphere.conf"), "global: {server: vc.invalid, user: u}\n").unwrap();
     let refused = process.until("going on with the old one");
     assert!(refused.contains("Password is missing"), "{refused}");
+    let with_ca = config("hunter2").replace("insecureFlag: true", "caFile: /nowhere/ca.pem");
+    std::fs::write(path("vsphere.conf"), with_ca).unwrap();
+    let refused = process.until("going on with the old one");
+    assert!(refused.contains("/nowhere/ca.pem"), "{refused}");
     // As a mounted ConfigMap changes: another file in its place.
     std::fs::write(path("new"), config("hunter3")).unwrap();
     std::fs::rename(path("new"), path("vsphere.conf")).unwrap();
