@@ -60,14 +60,18 @@ mod mutant;
 mod tasks;
 mod telemetry;
 
-pub use app::{Connector, Deps, LeaderElection, Options, RunError, SecretFiles, run, serve};
+pub use app::{
+    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, configuration_changed, run,
+    serve,
+};
 pub use config::{
     Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
     parse_secret,
 };
 pub use instances::{
-    AddressError, Ancestors, Family, Guest, Instances, Nic, Placement, Selection, TagNames, Tuning,
-    VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
+    AddressError, Ancestors, Datacenters, Family, Guest, Instances, Nic, Placement, Selection,
+    TagNames, Tuning, VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve,
+    select,
 };
 pub use model::{
     Address, AddressKind, Clock, Lookup, MACHINE_ANNOTATION, MachineId, MachineReference, Metadata,

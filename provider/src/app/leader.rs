@@ -11,9 +11,12 @@ use tokio::time::Instant;
 
 use super::LeaderElection;
 use crate::{
-    cluster::{Cluster, ClusterError},
+    cluster::{Cluster, ClusterError, Subject, announce},
     model::Clock,
 };
+
+/// Source of the events, as upstream has it.
+const COMPONENT: &str = "cloud-controller-manager";
 
 /// One candidate for one Lease.
 pub(super) struct Candidate {
@@ -67,6 +70,22 @@ impl Candidate {
             }
             if Instant::now() >= deadline {
                 return;
+            }
+        }
+    }
+
+    /// Records an event `<identity> <what>` on the Lease as last seen, as client-go does when leadership begins and ends.
+    ///
+    /// A failure is logged: whoever needs to know who leads reads the Lease. Cancel safe.
+    pub(super) fn announce(&self, what: &str) -> impl Future<Output = ()> + Send + 'static {
+        let (cluster, at) = (self.cluster.clone(), self.clock.now());
+        let message = format!("{} {what}", self.identity);
+        let subject = self.seen.as_ref().map(|(lease, _)| Subject::lease(lease));
+        async move {
+            let Some(subject) = subject else { return };
+            let sent = announce(&cluster, COMPONENT, subject, "LeaderElection", message, at);
+            if let Err(err) = sent.await {
+                tracing::warn!(error = %Chain(&err), "leadership not announced");
             }
         }
     }

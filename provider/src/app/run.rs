@@ -1,26 +1,21 @@
 //! Builds everything, starts it, and stops it in order.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
-use provider_vcenter::{CredentialSource, Vcenter};
 use tokio_util::sync::CancellationToken;
 
-use super::{Deps, Options, credentials::Credentials, leader::Candidate};
-use crate::{
-    cluster::{Cluster, Events, NodeChange, NodeStore, watch_nodes},
-    config::Config,
-    controllers::{lifecycle, node},
-    instances::{Instances, Tuning, VcenterInstances, vcenter_policy},
-    model::Clock,
-    mutant::{Active, mutant},
-    tasks::Tasks,
+use super::{
+    Deps, Options,
+    build::{active, connect, spawn_controllers},
+    leader::Candidate,
 };
+use crate::{config::Config, model::Clock, mutant::mutant, tasks::Tasks};
 
 /// Work under way at the stop may take this long to finish.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The last event may take this long; the API server may be what was lost.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why [`run`] ended before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +38,8 @@ pub enum RunError {
 
 /// Runs the provider until [`Deps::stop`] is cancelled.
 ///
-/// Order at the end: controllers finish the write they are at, the lease is released, backends stop, logins are ended.
+/// Order at the end: controllers finish the write they are at, the lease is released, backends stop, logins are ended,
+/// and an event says that this replica has stopped leading.
 ///
 /// # Errors
 ///
@@ -80,6 +76,10 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     let panicked = CancellationToken::new();
     let controllers = Tasks::new(&crash, &panicked);
     let backends = Tasks::new(&crash, &panicked);
+    if let Some(candidate) = &candidate {
+        let announcing = candidate.announce("became leader");
+        backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
+    }
     instances.spawn(&backends);
     let probe = instances.clone();
     deps.telemetry.set_probe(Box::new(move || probe.health()));
@@ -117,134 +117,10 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     if !mutant!(active, NoLogout) {
         instances.close().await;
     }
+    if let Some(candidate) = &candidate {
+        // Last, so that it holds up nothing else.
+        let announcing = candidate.announce("stopped leading");
+        let _ = tokio::time::timeout(FAREWELL, announcing).await;
+    }
     outcome
-}
-
-fn active(options: &Options) -> Active {
-    #[cfg(feature = "mutants")]
-    return Active { mutant: options.mutant };
-    #[cfg(not(feature = "mutants"))]
-    {
-        let _ = options;
-        Active::default()
-    }
-}
-
-fn connect(
-    config: &Config,
-    options: &Options,
-    deps: &Deps,
-    active: Active,
-) -> Result<VcenterInstances, RunError> {
-    let Config { vcenters, selection, zones } = config;
-    let secrets = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
-    let mut clients = Vec::new();
-    for vcenter in vcenters {
-        let transport = (deps.connect)(vcenter)
-            .map_err(|what| RunError::Connect { vcenter: vcenter.endpoint.name.clone(), what })?;
-        let credentials: Arc<dyn CredentialSource> = Arc::new(Credentials {
-            vcenter: vcenter.clone(),
-            cluster: secrets.clone(),
-            files: deps.secret_files.clone(),
-            last: Mutex::new(None),
-        });
-        let settings = provider_vcenter::Settings {
-            call_deadline: options.vcenter_deadline,
-            poll: options.vcenter_poll,
-            seed: deps.seed,
-            #[cfg(feature = "mutants")]
-            defects: provider_vcenter::Defects {
-                no_single_flight: mutant!(active, NoSingleFlight),
-                login_per_call: mutant!(active, LoginPerCall),
-                no_deadline: mutant!(active, NoDeadline),
-                no_lockout: mutant!(active, NoLockout),
-            },
-            ..provider_vcenter::Settings::default()
-        };
-        clients.push(Vcenter::new(&vcenter.endpoint, transport, credentials, settings));
-    }
-    let families = vcenters.iter().map(|vcenter| vcenter.families.clone()).collect();
-    let policy = vcenter_policy(selection.clone(), families, zones.clone(), active);
-    let tuning = Tuning {
-        seed: deps.seed,
-        absence_period: options.tuning.absence_period.max(options.node_monitor_period),
-        ..options.tuning.clone()
-    };
-    Ok(VcenterInstances::new(clients, policy, tuning))
-}
-
-fn spawn_controllers(
-    options: &Options,
-    deps: &Deps,
-    instances: &VcenterInstances,
-    clock: Clock,
-    active: Active,
-    controllers: &Tasks,
-    backends: &Tasks,
-) {
-    let backend: Arc<dyn Instances> = Arc::new(instances.clone());
-    let store = Arc::new(NodeStore::new());
-    let client = || Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
-    let spawn_events = |component, cluster| {
-        let (events, sending) = Events::new(component, cluster, clock);
-        backends.spawn_droppable(tracing::info_span!("events", component), sending);
-        events
-    };
-    let mut node_controller = None;
-    if options.cloud_node {
-        let cluster = client();
-        let events = spawn_events("cloud-node-controller", cluster.clone());
-        let controller = node::NodeController::new(
-            cluster,
-            Arc::clone(&store),
-            Arc::clone(&backend),
-            events,
-            Arc::clone(&deps.telemetry),
-            node::Settings {
-                workers: options.concurrent_node_syncs.max(1),
-                status_period: options.node_status_period,
-                extra_labels: options.node_labels.clone(),
-                seed: deps.seed,
-                active,
-            },
-        );
-        controller.spawn(controllers);
-        deps.telemetry.set_controller("cloud-node", true);
-        deps.telemetry.set_check("cloud-node-controller", Ok(()));
-        node_controller = Some(controller);
-    }
-    if options.cloud_node_lifecycle {
-        let cluster = client();
-        let events = spawn_events("cloud-node-lifecycle-controller", cluster.clone());
-        lifecycle::LifecycleController::new(
-            cluster,
-            Arc::clone(&store),
-            Arc::clone(&backend),
-            events,
-            Arc::clone(&deps.telemetry),
-            clock,
-            lifecycle::Settings {
-                period: options.node_monitor_period,
-                skip_deletion: options.skip_node_deletion,
-                seed: deps.seed,
-                active,
-            },
-        )
-        .spawn(controllers);
-        deps.telemetry.set_controller("cloud-node-lifecycle", true);
-        deps.telemetry.set_check("cloud-node-lifecycle-controller", Ok(()));
-    }
-    let (cluster, seed) = (client(), deps.seed);
-    controllers.spawn_droppable(tracing::info_span!("node-watch"), async move {
-        let on_change = |change: NodeChange| {
-            match &change {
-                NodeChange::Applied(node) => backend.observe(&node.identity()),
-                NodeChange::Deleted(node) => backend.forget(&node.name),
-            }
-            if let Some(controller) = &node_controller {
-                controller.on_change(&change);
-            }
-        };
-        watch_nodes(&cluster, &store, seed, &on_change).await;
-    });
 }

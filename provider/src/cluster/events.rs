@@ -1,4 +1,4 @@
-//! Kubernetes events about nodes, in the core group as the published RBAC grants it.
+//! Kubernetes events about nodes and leases, in the core group as the published RBAC grants it.
 //!
 //! Names, fields and counting follow `k8s.io/client-go: tools/record`. Events are sent by a task of their own: a
 //! cluster that cannot take them must not hold up anything else.
@@ -9,7 +9,7 @@ use provider_vcenter::Chain;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Cluster, PatchKind};
+use super::{Cluster, ClusterError, PatchKind};
 use crate::model::{Clock, Node};
 
 /// Events that wait; more are dropped, as in client-go.
@@ -33,10 +33,62 @@ impl Severity {
     }
 }
 
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Subject {
+    api_version: &'static str,
+    kind: &'static str,
+    /// None for what has none; events about it go to `default`.
+    namespace: Option<String>,
+    name: String,
+    uid: String,
+}
+
+impl Subject {
+    fn node(node: &Node) -> Self {
+        Self {
+            api_version: "v1",
+            kind: "Node",
+            namespace: None,
+            name: node.name.clone(),
+            uid: node.uid.clone(),
+        }
+    }
+
+    /// A Lease as the server has it.
+    pub(crate) fn lease(lease: &Value) -> Self {
+        let text = |key: &str| {
+            let value = lease.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+            value.unwrap_or_default().to_owned()
+        };
+        Self {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            namespace: Some(text("namespace")),
+            name: text("name"),
+            uid: text("uid"),
+        }
+    }
+
+    fn events_path(&self) -> String {
+        format!("/api/v1/namespaces/{}/events", self.namespace.as_deref().unwrap_or("default"))
+    }
+
+    fn reference(&self) -> Value {
+        let mut reference = json!({
+            "apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid,
+        });
+        if let Some(namespace) = &self.namespace {
+            reference["namespace"] = namespace.as_str().into();
+        }
+        reference
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     component: &'static str,
-    uid: String,
+    subject: Subject,
     severity: Severity,
     reason: &'static str,
     message: String,
@@ -45,7 +97,6 @@ struct Key {
 #[derive(Debug)]
 struct Note {
     key: Key,
-    node: String,
     at: jiff::Timestamp,
 }
 
@@ -82,13 +133,26 @@ impl Events {
         reason: &'static str,
         message: String,
     ) {
-        let key =
-            Key { component: self.component, uid: node.uid.clone(), severity, reason, message };
-        let note = Note { key, node: node.name.clone(), at: self.clock.now() };
+        let subject = Subject::node(node);
+        let key = Key { component: self.component, subject, severity, reason, message };
+        let note = Note { key, at: self.clock.now() };
         if self.queue.try_send(note).is_err() {
             tracing::warn!(reason, "event dropped");
         }
     }
+}
+
+/// Sends one event at once, without counting repeats; for what is said once or twice in the life of a process.
+pub(crate) async fn announce(
+    cluster: &Cluster,
+    component: &'static str,
+    subject: Subject,
+    reason: &'static str,
+    message: String,
+    at: jiff::Timestamp,
+) -> Result<(), ClusterError> {
+    let key = Key { component, subject, severity: Severity::Normal, reason, message };
+    send(cluster, &Note { key, at }, None, 0).await.map(|_| ())
 }
 
 async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
@@ -116,14 +180,15 @@ async fn send(
     note: &Note,
     known: Option<Sent>,
     sequence: u64,
-) -> Result<Sent, super::ClusterError> {
-    const PATH: &str = "/api/v1/namespaces/default/events";
+) -> Result<Sent, ClusterError> {
+    let subject = &note.key.subject;
+    let path = subject.events_path();
     let at = note.at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     if let Some(known) = known {
         let count = known.count + 1;
         let body = json!({"count": count, "lastTimestamp": at, "message": note.key.message});
-        let path = format!("{PATH}/{}", known.name);
-        match cluster.patch(&path, PatchKind::Strategic, &body).await {
+        let of_event = format!("{path}/{}", known.name);
+        match cluster.patch(&of_event, PatchKind::Strategic, &body).await {
             Ok(_) => return Ok(Sent { count, ..known }),
             Err(err) if err.is_not_found() => {}
             Err(err) => return Err(err),
@@ -131,14 +196,14 @@ async fn send(
     }
     // The sequence keeps two events of one instant apart; a paused clock makes them likely.
     let nanos = note.at.as_nanosecond().unsigned_abs() + u128::from(sequence);
-    let name = format!("{}.{nanos:x}", note.node);
+    let name = format!("{}.{nanos:x}", subject.name);
     let body: Value = json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": "default"},
-        "involvedObject": {
-            "apiVersion": "v1", "kind": "Node", "name": note.node, "uid": note.key.uid,
+        "metadata": {
+            "name": name, "namespace": subject.namespace.as_deref().unwrap_or("default"),
         },
+        "involvedObject": subject.reference(),
         "reason": note.key.reason,
         "message": note.key.message,
         "source": {"component": note.key.component},
@@ -150,6 +215,6 @@ async fn send(
         "count": 1,
         "type": note.key.severity.as_str(),
     });
-    cluster.post(PATH, &body).await?;
+    cluster.post(&path, &body).await?;
     Ok(Sent { name, count: 1 })
 }

@@ -11,6 +11,6 @@ mod watch;
 
 pub(crate) use bucket::TokenBucket;
 pub(crate) use client::{Cluster, ClusterError, PatchKind};
-pub(crate) use events::{Events, Severity};
+pub(crate) use events::{Events, Severity, Subject, announce};
 pub(crate) use nodes::NodeStore;
 pub(crate) use watch::{NodeChange, watch_nodes};

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use provider_vcenter::{Credential, Endpoint};
 
-use crate::instances::{Family, Selection, ZoneCategories};
+use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 
 pub use credentials::{SecretData, parse_secret};
 
@@ -46,8 +46,8 @@ pub struct VcenterConfig {
     pub inline: Option<Credential>,
     /// Where else a credential is; asked first.
     pub credentials: CredentialRef,
-    /// Datacenters named in the file. The whole inventory that the login can see is searched all the same.
-    pub datacenters: Vec<String>,
+    /// Where machines count; no names mean everywhere.
+    pub datacenters: Datacenters,
 }
 
 /// Where a credential is, besides the file itself.

@@ -54,10 +54,20 @@ internal-network-subnet-cidr = 10.0.0.0/8,192.168.0.0/16
 
 #[test]
 fn both_dialects_mean_the_same() {
-    let (yaml, warnings) = parse(YAML).unwrap();
-    let (ini, _) = parse(INI).unwrap();
+    let (mut yaml, warnings) = parse(YAML).unwrap();
+    let (mut ini, _) = parse(INI).unwrap();
+    let keys =
+        [&mut yaml, &mut ini].map(|config| std::mem::take(&mut config.vcenters[0].datacenters.key));
+    assert_eq!(
+        keys,
+        [
+            "vsphere.conf: vcenter.one.datacenters",
+            "vsphere.conf: [VirtualCenter \"one\"] datacenters"
+        ]
+    );
     assert_eq!(format!("{yaml:?}"), format!("{ini:?}"));
-    assert_eq!(warnings.len(), 1, "datacenters: {warnings:?}");
+    assert_eq!(yaml.vcenters[0].datacenters.names, ["dc1"]);
+    assert_eq!(warnings, []);
     assert_eq!(yaml.vcenters[1].endpoint.authority(), "[fd00::2]:8443");
     assert_eq!(yaml.vcenters[1].families, [Family::V6, Family::V4]);
     assert!(yaml.vcenters[0].insecure && yaml.zones.is_some());

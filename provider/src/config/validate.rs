@@ -8,7 +8,7 @@ use provider_vcenter::{Credential, Endpoint};
 use super::{
     Config, ConfigError, CredentialRef, Raw, Value, VcenterConfig, Warning, keys::Section,
 };
-use crate::instances::{Family, Selection, ZoneCategories};
+use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 
 /// Entries of one section, by key.
 struct Entries<'a> {
@@ -99,6 +99,11 @@ impl<'a> Entries<'a> {
             .collect()
     }
 
+    fn datacenters(&self) -> Option<Datacenters> {
+        let key = format!("{}: {}", self.file, self.path("datacenters"));
+        Some(Datacenters { names: self.list("datacenters"), key }).filter(|d| !d.names.is_empty())
+    }
+
     fn path(&self, key: &'a str) -> &'a str {
         self.by_key.get(key).map_or(key, |(path, _)| path)
     }
@@ -147,15 +152,7 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
         exclude_internal: nodes.subnets("exclude-internal-network-subnet-cidr")?,
         exclude_external: nodes.subnets("exclude-external-network-subnet-cidr")?,
     };
-    let mut warnings = raw.warnings.clone();
-    for vcenter in vcenters.iter().filter(|vcenter| !vcenter.datacenters.is_empty()) {
-        warnings.push(Warning(format!(
-            "datacenters of vCenter {:?}: the whole inventory that the login can see is searched; restrict the \
-             login's privileges to restrict the search",
-            vcenter.endpoint.name
-        )));
-    }
-    Ok((Config { vcenters, selection, zones }, warnings))
+    Ok((Config { vcenters, selection, zones }, raw.warnings))
 }
 
 fn vcenter(
@@ -200,7 +197,6 @@ fn vcenter(
         return Err(own.fail(&format!("{place}user"), what));
     }
     let port = own.port("port")?.or(global.port("port")?).unwrap_or(443);
-    let datacenters = Some(own.list("datacenters")).filter(|list| !list.is_empty());
     Ok(VcenterConfig {
         endpoint: Endpoint { name: name.to_owned(), host, port },
         insecure: own.flag("insecure-flag")?.unwrap_or(false)
@@ -213,7 +209,7 @@ fn vcenter(
             .unwrap_or_else(|| vec![Family::V4]),
         inline,
         credentials,
-        datacenters: datacenters.unwrap_or_else(|| global.list("datacenters")),
+        datacenters: own.datacenters().or(global.datacenters()).unwrap_or_default(),
     })
 }
 

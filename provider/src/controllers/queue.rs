@@ -6,13 +6,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::cluster::TokenBucket;
+use crate::{cluster::TokenBucket, telemetry::QueueMetrics};
 
 const FIRST_DELAY: Duration = Duration::from_millis(5);
 const MAX_DELAY: Duration = Duration::from_secs(1000);
@@ -23,6 +23,7 @@ pub(crate) struct WorkQueue {
     state: Mutex<Queued>,
     changed: Notify,
     overall: TokenBucket,
+    metrics: Arc<QueueMetrics>,
 }
 
 #[derive(Debug, Default)]
@@ -36,11 +37,12 @@ struct Queued {
 }
 
 impl WorkQueue {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(metrics: Arc<QueueMetrics>) -> Self {
         Self {
             state: Mutex::new(Queued::default()),
             changed: Notify::new(),
             overall: TokenBucket::new(10.0, 100),
+            metrics,
         }
     }
 
@@ -50,12 +52,13 @@ impl WorkQueue {
 
     /// Adds a key now, whatever delay it was waiting for.
     pub(crate) fn add(&self, key: &str) {
-        self.lock().add(key);
+        self.lock().add(key, &self.metrics);
         self.changed.notify_one();
     }
 
     /// Adds a key later, unless it is due sooner anyway.
     pub(crate) fn add_after(&self, key: &str, delay: Duration) {
+        self.metrics.delayed();
         let at = Instant::now() + delay;
         let queued = &mut *self.lock();
         match queued.due.get(key) {
@@ -96,8 +99,9 @@ impl WorkQueue {
             let changed = self.changed.notified();
             let next_due = {
                 let queued = &mut *self.lock();
-                queued.release_due(Instant::now());
+                queued.release_due(Instant::now(), &self.metrics);
                 if let Some(key) = queued.take() {
+                    self.metrics.taken(&key);
                     if !queued.ready.is_empty() {
                         self.changed.notify_one();
                     }
@@ -118,6 +122,7 @@ impl WorkQueue {
     pub(crate) fn done(&self, key: &str) {
         let queued = &mut *self.lock();
         queued.processing.remove(key);
+        self.metrics.done(key);
         if queued.dirty.contains(key) {
             queued.ready.push_back(key.to_owned());
             self.changed.notify_one();
@@ -126,21 +131,24 @@ impl WorkQueue {
 }
 
 impl Queued {
-    fn add(&mut self, key: &str) {
+    fn add(&mut self, key: &str, metrics: &QueueMetrics) {
         if let Some(at) = self.due.remove(key) {
             self.delayed.remove(&(at, key.to_owned()));
         }
-        if self.dirty.insert(key.to_owned()) && !self.processing.contains(key) {
-            self.ready.push_back(key.to_owned());
+        if self.dirty.insert(key.to_owned()) {
+            metrics.added(key);
+            if !self.processing.contains(key) {
+                self.ready.push_back(key.to_owned());
+            }
         }
     }
 
-    fn release_due(&mut self, now: Instant) {
+    fn release_due(&mut self, now: Instant, metrics: &QueueMetrics) {
         while let Some((at, key)) = self.delayed.first().cloned() {
             if at > now {
                 break;
             }
-            self.add(&key);
+            self.add(&key, metrics);
         }
     }
 
@@ -156,11 +164,15 @@ impl Queued {
 mod tests {
     use super::*;
 
+    fn queue() -> WorkQueue {
+        WorkQueue::new(crate::Telemetry::default().queue("test"))
+    }
+
     const CAP: Duration = Duration::from_secs(1000);
 
     #[tokio::test(start_paused = true)]
     async fn a_key_is_queued_once_and_worked_on_by_one() {
-        let queue = WorkQueue::new();
+        let queue = queue();
         queue.add("a");
         queue.add("b");
         queue.add("a");
@@ -174,7 +186,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_wait_twice_as_long_each_time() {
-        let queue = WorkQueue::new();
+        let queue = queue();
         let mut waits = Vec::new();
         for _ in 0..20 {
             queue.add_rate_limited("a", CAP);
@@ -194,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn adding_bypasses_the_delay() {
-        let queue = WorkQueue::new();
+        let queue = queue();
         queue.add_after("a", CAP);
         queue.add("a");
         let before = Instant::now();
@@ -206,7 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_sooner_of_two_delays_counts() {
-        let queue = WorkQueue::new();
+        let queue = queue();
         queue.add_after("a", Duration::from_secs(9));
         queue.add_after("a", Duration::from_secs(3));
         queue.add_after("a", Duration::from_secs(6));

@@ -1,7 +1,7 @@
 //! What machines there are, and what they say. One backend per place to ask; none of them deletes anything.
 
 mod addresses;
-mod cloud_init;
+mod datacenters;
 mod instance_type;
 mod vcenter;
 mod zones;
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
-pub(crate) use vcenter::policy as vcenter_policy;
+pub use datacenters::Datacenters;
+pub(crate) use vcenter::Policy as VcenterPolicy;
 pub use vcenter::{Tuning, VcenterInstances};
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
 

@@ -38,20 +38,12 @@ pub enum Unknown {
     /// A vCenter that could own the machine did not answer, or not completely.
     #[error("{0}")]
     Unavailable(String),
+    /// The machine exists, in a datacenter that the configuration leaves out.
+    #[error("{0}")]
+    Outside(String),
     /// The machine is known, but this about it is not (yet).
     #[error("{0}")]
     Incomplete(String),
-}
-
-impl<T> Lookup<T> {
-    /// Keeps the kind of answer and changes what was found.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Lookup<U> {
-        match self {
-            Lookup::Found(value) => Lookup::Found(f(value)),
-            Lookup::Gone { proved_at, matched } => Lookup::Gone { proved_at, matched },
-            Lookup::Unknown(why) => Lookup::Unknown(why),
-        }
-    }
 }
 
 /// Zone and region of a machine, from one consistent read.

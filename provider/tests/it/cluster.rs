@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::{Method, Request, Response};
@@ -21,6 +22,10 @@ struct State {
     events: Vec<String>,
     writes: Vec<String>,
     lease: Option<Value>,
+    /// Events about anything but nodes, whole.
+    announcements: Vec<Value>,
+    /// The one Secret there is.
+    secret: Option<Value>,
     /// Refuses every request, as a dead API server would.
     is_down: bool,
 }
@@ -62,6 +67,15 @@ impl Cluster {
         }));
     }
 
+    /// Deletes a node as an administrator would.
+    pub(crate) fn delete(&self, name: &str) {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        let node = state.nodes.remove(name).unwrap();
+        state.log.push((state.version, json!({"type": "DELETED", "object": node})));
+        self.changed.notify_waiters();
+    }
+
     pub(crate) fn set_ready(&self, name: &str, ready: bool) {
         let mut node = self.node(name).unwrap();
         let status = if ready { "True" } else { "Unknown" };
@@ -93,6 +107,19 @@ impl Cluster {
         std::mem::take(&mut self.state.lock().unwrap().writes)
     }
 
+    /// Events about anything but nodes, whole.
+    pub(crate) fn announcements(&self) -> Vec<Value> {
+        self.state.lock().unwrap().announcements.clone()
+    }
+
+    /// Sets what the Secret says, as plain text.
+    pub(crate) fn set_secret(&self, data: &[(&str, &str)]) {
+        let encoded =
+            data.iter().map(|(key, value)| ((*key).to_owned(), STANDARD.encode(value).into()));
+        let data: serde_json::Map<String, Value> = encoded.collect();
+        self.state.lock().unwrap().secret = Some(json!({ "data": data }));
+    }
+
     pub(crate) fn set_down(&self, is_down: bool) {
         self.state.lock().unwrap().is_down = is_down;
     }
@@ -100,6 +127,15 @@ impl Cluster {
     pub(crate) fn lease_holder(&self) -> Option<String> {
         let state = self.state.lock().unwrap();
         Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())
+    }
+
+    /// Another replica takes the Lease, as it may after the clock of this one stood still.
+    pub(crate) fn usurp_lease(&self, holder: &str) {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        let lease = state.lease.as_mut().unwrap();
+        lease["spec"]["holderIdentity"] = holder.into();
+        lease["metadata"]["resourceVersion"] = state.version.to_string().into();
     }
 
     fn put(&self, mut node: Value) -> Value {
@@ -137,9 +173,17 @@ impl Cluster {
             return ok(&json!({"metadata": {"resourceVersion": version}, "items": items}));
         }
         if path.ends_with("/events") {
+            if body["involvedObject"]["kind"] != "Node" {
+                self.state.lock().unwrap().announcements.push(body.clone());
+                return ok(&body);
+            }
             let reason = body["reason"].as_str().unwrap().to_owned();
             self.state.lock().unwrap().events.push(reason);
             return ok(&body);
+        }
+        if path.contains("/secrets/") {
+            let secret = self.state.lock().unwrap().secret.clone();
+            return secret.map_or_else(|| status(404, "NotFound"), |secret| ok(&secret));
         }
         if path.contains("/leases") {
             return self.lease(&method, body);
@@ -211,6 +255,7 @@ impl Cluster {
             _ => {}
         }
         new["metadata"]["resourceVersion"] = state.version.to_string().into();
+        new["metadata"]["uid"] = "uid-lease".into();
         state.lease = Some(new.clone());
         ok(&new)
     }

@@ -1,4 +1,4 @@
-//! The provider against small fakes with behavior, in virtual time and without sockets.
+//! The provider against small fakes with behavior, in virtual time and without sockets; `process` alone starts the binary.
 //!
 //! What a real vCenter and a real API server do in full is the simulator's business; these fakes know one inventory
 //! and one list of nodes, and count calls.
@@ -6,6 +6,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod cluster;
+mod credentials;
+mod datacenters;
+mod idle;
+mod leader;
+mod metrics;
+mod process;
 mod references;
 mod scenarios;
 mod tls;

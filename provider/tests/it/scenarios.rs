@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use provider::{Config, Deps, LeaderElection, Options, RunError, UnknownKeys};
+use provider::{Config, Deps, LeaderElection, Options, RunError, Telemetry, UnknownKeys};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,7 @@ pub(crate) fn lines(calls: &BTreeMap<String, usize>) -> String {
 pub(crate) struct Lab {
     pub(crate) vcenter: Vcenter,
     pub(crate) cluster: Cluster,
+    pub(crate) telemetry: Arc<Telemetry>,
     stop: CancellationToken,
     running: JoinHandle<Result<(), RunError>>,
 }
@@ -42,6 +43,17 @@ pub(crate) fn start_with(
     config: &str,
     options: Options,
 ) -> Lab {
+    start_edited(vcenters, cluster, config, options, |_| {})
+}
+
+/// The same in a world that `edit` has changed.
+pub(crate) fn start_edited(
+    vcenters: &[&Vcenter],
+    cluster: &Cluster,
+    config: &str,
+    options: Options,
+    edit: impl FnOnce(&mut Deps),
+) -> Lab {
     let vcenter = vcenters[0];
     let (config, _) = Config::parse("vsphere.conf", config, UnknownKeys::Refuse).unwrap();
     let transports: BTreeMap<String, _> = config
@@ -50,19 +62,20 @@ pub(crate) fn start_with(
         .enumerate()
         .map(|(i, v)| (v.endpoint.name.clone(), vcenters[i.min(vcenters.len() - 1)].transport()))
         .collect();
-    let deps = Deps {
+    let mut deps = Deps {
         connect: Arc::new(move |v| Ok(transports[&v.endpoint.name].clone())),
         identity: "a".to_owned(),
         epoch: "2026-01-01T00:00:00Z".parse().unwrap(),
         ..Deps::new(cluster.client())
     };
-    let stop = deps.stop.clone();
+    edit(&mut deps);
+    let (stop, telemetry) = (deps.stop.clone(), Arc::clone(&deps.telemetry));
     let running = tokio::spawn(provider::run(config, options, deps));
-    Lab { vcenter: vcenter.clone(), cluster: cluster.clone(), stop, running }
+    Lab { vcenter: vcenter.clone(), cluster: cluster.clone(), telemetry, stop, running }
 }
 
 pub(crate) const PLAIN: &str = "global: {server: vc, user: ccm, password: secret}";
-const ZONES: &str = "global: {server: vc, user: ccm, password: secret}\nlabels: {zone: k8s-zone, region: k8s-region}";
+pub(crate) const ZONES: &str = "global: {server: vc, user: ccm, password: secret}\nlabels: {zone: k8s-zone, region: k8s-region}";
 
 /// A lab with `n` nodes and machines.
 pub(crate) fn lab(n: usize, config: &str) -> Lab {
@@ -100,6 +113,11 @@ impl Lab {
     pub(crate) fn all_initialized(&self) -> bool {
         (0..self.cluster.n_nodes())
             .all(|i| is_initialized(&self.cluster.node(&format!("node-{i:03}")).unwrap()))
+    }
+
+    /// How the run ended, if by itself.
+    pub(crate) async fn ended(self) -> Result<(), RunError> {
+        self.running.await.unwrap()
     }
 
     pub(crate) async fn finish(self) {

@@ -22,6 +22,7 @@ pub(crate) struct Vm {
     pub(crate) name: String,
     pub(crate) address: Option<String>,
     pub(crate) power: &'static str,
+    pub(crate) datacenter: &'static str,
     version: u64,
 }
 
@@ -43,7 +44,18 @@ struct State {
     faults: BTreeMap<&'static str, (&'static str, u32)>,
     black_hole: bool,
     instance: String,
+    /// Names by id, besides the one that is always there.
+    datacenters: BTreeMap<&'static str, &'static str>,
+    /// What the inventory view goes over.
+    container: String,
+    /// When the session was last used, and how many calls are being served.
+    used_at: Option<tokio::time::Instant>,
+    n_serving: u32,
+    password: String,
 }
+
+/// A session that is used by nobody for so long ends, as on a real vCenter.
+const IDLE: Duration = Duration::from_secs(30 * 60);
 
 /// The fake.
 #[derive(Clone, Debug)]
@@ -54,13 +66,27 @@ pub(crate) struct Vcenter {
 
 impl Vcenter {
     pub(crate) fn new() -> Self {
-        let state = State { instance: "i-1".to_owned(), ..State::default() };
+        let state = State {
+            instance: "i-1".to_owned(),
+            datacenters: [("datacenter-1", "DC0")].into(),
+            password: "secret".to_owned(),
+            ..State::default()
+        };
         Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
     }
 
     pub(crate) fn with_zones(self) -> Self {
         self.state.lock().unwrap().zone_tags = true;
         self
+    }
+
+    /// Changes the password of the account; sessions live on.
+    pub(crate) fn set_password(&self, password: &str) {
+        self.change(|state| state.password = password.to_owned());
+    }
+
+    pub(crate) fn add_datacenter(&self, id: &'static str, name: &'static str) {
+        self.change(|state| state.datacenters.insert(id, name));
     }
 
     /// Says which vCenter it is, in the form that a real one has.
@@ -83,6 +109,7 @@ impl Vcenter {
                 name: name.to_owned(),
                 address: address.map(str::to_owned),
                 power: "poweredOn",
+                datacenter: "datacenter-1",
                 version: state.changes,
             };
             state.vms.insert(id.to_owned(), vm);
@@ -195,11 +222,26 @@ impl Vcenter {
             return soap_fault(fault, "");
         }
         let is_open = matches!(name.as_str(), "RetrieveServiceContent" | "Login");
-        let session = self.state.lock().unwrap().session.clone();
+        let session = {
+            let state = &mut *self.state.lock().unwrap();
+            let now = tokio::time::Instant::now();
+            if state.n_serving == 0 && state.used_at.is_some_and(|at| at + IDLE <= now) {
+                state.session = None;
+            }
+            state.used_at = Some(now);
+            state.session.clone()
+        };
         if !is_open && (session.is_none() || cookie != session) {
             return soap_fault("NotAuthenticated", "");
         }
-        match self.soap(&call).await {
+        self.state.lock().unwrap().n_serving += 1;
+        let answered = self.soap(&call).await;
+        {
+            let state = &mut *self.state.lock().unwrap();
+            state.n_serving -= 1;
+            state.used_at = Some(tokio::time::Instant::now());
+        }
+        match answered {
             Ok(inner) => {
                 let mut response = answer(
                     200,
@@ -234,7 +276,7 @@ impl Vcenter {
                 ))
             }
             "Login" => self.change(|state| {
-                if call.text_of("password") != Some("secret") {
+                if call.text_of("password") != Some(&state.password) {
                     return Err(("InvalidLogin", String::new()));
                 }
                 state.logins += 1;
@@ -253,7 +295,11 @@ impl Vcenter {
                     .map(|(id, _)| format!("<returnval type=\"VirtualMachine\">{id}</returnval>"))
                     .collect())
             }
+            "CurrentTime" => Ok("<returnval>2026-01-01T00:00:00Z</returnval>".to_owned()),
             "CreateContainerView" => {
+                self.change(|state| {
+                    state.container = call.text_of("container").unwrap().to_owned();
+                });
                 Ok("<returnval type=\"ContainerView\">inventory</returnval>".to_owned())
             }
             "CreateListView" => self.change(|state| {
@@ -294,18 +340,41 @@ impl Vcenter {
 
     fn retrieve(&self, call: &Element) -> Result<String, (&'static str, String)> {
         let spec = call.child("specSet").unwrap();
-        let starts: Vec<Element> =
-            spec.all("objectSet").map(|o| o.child("obj").unwrap().clone()).collect();
+        let traversal = |set: &&Element| {
+            set.child("selectSet").and_then(|it| it.text_of("name")).unwrap_or_default().to_owned()
+        };
+        let (trees, sets): (Vec<&Element>, Vec<&Element>) =
+            spec.all("objectSet").partition(|set| traversal(set) == "folders");
+        let starts: Vec<Element> = sets.iter().map(|o| o.child("obj").unwrap().clone()).collect();
         let state = self.state.lock().unwrap();
         let mut objects = String::new();
-        match starts[0].type_attr.as_deref().unwrap() {
+        if !trees.is_empty() {
+            objects.push_str(&folders(&state));
+        }
+        match starts.first().map_or("nothing more", |it| it.type_attr.as_deref().unwrap()) {
+            "nothing more" => {}
             "ContainerView" => {
-                for (id, vm) in visible(&state) {
+                let is_below = |vm: &&Vm| {
+                    matches!(&state.container[..], "group-d1") || vm.datacenter == state.container
+                };
+                for (id, vm) in visible(&state).filter(|(_, vm)| is_below(vm)) {
                     let _ = write!(
                         objects,
                         "<objects><obj type=\"VirtualMachine\">{id}</obj><propSet><name>config.uuid</name>\
                          <val>{}</val></propSet></objects>",
                         vm.uuid
+                    );
+                }
+            }
+            "VirtualMachine" if traversal(&sets[0]) == "traverseParent" => {
+                objects.push_str(&folders(&state));
+                for (id, vm) in
+                    visible(&state).filter(|(id, _)| starts.iter().any(|s| s.text == **id))
+                {
+                    let _ = write!(
+                        objects,
+                        "<objects><obj type=\"VirtualMachine\">{id}</obj>{}</objects>",
+                        named(&vm.name, Some(("Datacenter", vm.datacenter)))
                     );
                 }
             }
@@ -415,6 +484,26 @@ impl Vcenter {
         };
         answer(200, serde_json::json!({"value": value}).to_string())
     }
+}
+
+/// The root folder and the datacenters; folders between them and machines are left out.
+fn folders(state: &State) -> String {
+    let root = named("Datacenters", None);
+    let mut out = format!("<objects><obj type=\"Folder\">group-d1</obj>{root}</objects>");
+    for (id, name) in &state.datacenters {
+        let properties = named(name, Some(("Folder", "group-d1")));
+        let _ = write!(out, "<objects><obj type=\"Datacenter\">{id}</obj>{properties}</objects>");
+    }
+    out
+}
+
+fn named(name: &str, parent: Option<(&str, &str)>) -> String {
+    let mut out = format!("<propSet><name>name</name><val>{name}</val></propSet>");
+    if let Some((kind, id)) = parent {
+        let _ =
+            write!(out, "<propSet><name>parent</name><val type=\"{kind}\">{id}</val></propSet>");
+    }
+    out
 }
 
 fn visible(state: &State) -> impl Iterator<Item = (&String, &Vm)> {

@@ -12,10 +12,11 @@ use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::{HeaderValue, header};
 use http_body_util::{BodyExt as _, Full};
+use tokio::time::Instant;
 use tower::ServiceExt as _;
 
 use crate::{
-    CallError, CallErrorKind, CredentialSource, Jitter, Session, Transport,
+    Call, CallError, CallErrorKind, CallObserver, CredentialSource, Jitter, Session, Transport,
     session::{Lockout, Slot},
     vapi::RestSession,
 };
@@ -73,6 +74,8 @@ pub struct Settings {
     pub page_size: u32,
     /// Seeds the jitter of all pauses.
     pub seed: u64,
+    /// Told of every call.
+    pub observer: Option<Arc<dyn CallObserver>>,
     /// Deliberate defects.
     #[cfg(feature = "mutants")]
     pub defects: Defects,
@@ -85,6 +88,7 @@ impl Default for Settings {
             poll: Duration::from_secs(60),
             page_size: 1000,
             seed: 0,
+            observer: None,
             #[cfg(feature = "mutants")]
             defects: Defects::default(),
         }
@@ -191,6 +195,25 @@ impl Vcenter {
 
     pub(crate) fn error(&self, operation: &'static str, kind: CallErrorKind) -> CallError {
         CallError { operation, vcenter: Arc::clone(&self.inner.name), kind }
+    }
+
+    /// Waits for a call, and tells the observer how it ended.
+    pub(crate) async fn observed<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let since = Instant::now();
+        let result = call.await;
+        if let Some(observer) = &self.inner.settings.observer {
+            observer.called(&Call {
+                vcenter: &self.inner.name,
+                operation,
+                code: result.as_ref().err().map_or("ok".into(), CallError::code),
+                took: since.elapsed(),
+            });
+        }
+        result
     }
 
     /// Sends one request and reads the whole answer, within the deadline.

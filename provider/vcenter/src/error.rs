@@ -1,6 +1,6 @@
 //! What can go wrong with a call, and what a caller may do about it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use crate::{BoxError, CredentialError, Fault, FaultKind};
 
@@ -105,6 +105,25 @@ impl CallError {
             | CallErrorKind::OtherInstance(_)
             | CallErrorKind::Credential(_) => Retry::WithBackoff,
         }
+    }
+
+    /// A short word for what it was, one of few: the class of a fault, the HTTP status, or what happened instead.
+    pub fn code(&self) -> Cow<'static, str> {
+        let word = match &self.kind {
+            CallErrorKind::Fault(fault) => return fault.kind.code().into(),
+            CallErrorKind::Rest { status, .. } | CallErrorKind::Http { status, .. } => {
+                return status.to_string().into();
+            }
+            CallErrorKind::Transport(_) => "no_answer",
+            CallErrorKind::TimedOut(_) => "timeout",
+            CallErrorKind::Malformed(_) => "malformed",
+            CallErrorKind::Credential(_) => "no_credential",
+            CallErrorKind::NotYet(_) => "not_yet",
+            CallErrorKind::Locked(_) => "locked",
+            CallErrorKind::OtherInstance(_) => "other_instance",
+            CallErrorKind::Closed => "closed",
+        };
+        word.into()
     }
 
     /// The fault, if the server answered with one.

@@ -71,6 +71,25 @@ impl Fault {
     }
 }
 
+impl FaultKind {
+    /// The name of the class; one word for all that steer nothing, because a server may send any.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidLogin => "InvalidLogin",
+            Self::NotAuthenticated => "NotAuthenticated",
+            Self::NoPermission => "NoPermission",
+            Self::ManagedObjectNotFound(_) => "ManagedObjectNotFound",
+            Self::InvalidProperty(_) => "InvalidProperty",
+            Self::InvalidCollectorVersion => "InvalidCollectorVersion",
+            Self::RequestCanceled => "RequestCanceled",
+            Self::InvalidArgument(_) => "InvalidArgument",
+            Self::SystemError => "SystemError",
+            Self::HostNotConnected => "HostNotConnected",
+            Self::Other(_) => "other_fault",
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {

@@ -5,7 +5,7 @@
 //! its jitter, so that the same code runs over TLS in production and straight into a router under
 //! tokio's paused clock.
 //!
-//! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`types`](FilterSpec) for the
+//! Reading order: [`Transport`] and [`tls`](TlsTrust), then [`xml`] and [`filter`](FilterSpec) for the
 //! codec, [`Fault`] and [`CallError`] for what can go wrong, [`Vcenter`] for what can be asked.
 
 mod backoff;
@@ -13,6 +13,8 @@ mod client;
 mod credentials;
 mod error;
 mod fault;
+mod filter;
+mod observer;
 mod operations;
 mod session;
 mod soap;
@@ -32,12 +34,14 @@ pub use client::{Endpoint, Settings, Vcenter};
 pub use credentials::{Credential, CredentialError, CredentialSource, FixedCredential};
 pub use error::{CallError, CallErrorKind, Chain, Retry};
 pub use fault::{Fault, FaultKind};
+pub use filter::{FilterSpec, Traversal};
+pub use observer::{Call, CallObserver};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
 pub use tls::{TlsError, TlsTrust};
 pub use transport::{Body, BoxError, Transport, from_service, https};
 pub use types::{
-    About, FilterSpec, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent,
-    Traversal, UpdateKind, UpdateSet,
+    About, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent, UpdateKind,
+    UpdateSet,
 };
 pub use vapi::{Category, CategoryId, Tag, TagId};
 pub use views::InventoryRead;

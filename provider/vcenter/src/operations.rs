@@ -7,14 +7,17 @@ use crate::{
 };
 
 impl Vcenter {
-    /// `CurrentTime`: the cheapest call that keeps a session alive.
+    /// `CurrentTime`: the cheapest call that keeps a session alive (`govmomi: session/keepalive`).
+    ///
+    /// Without a session nothing is called, and one that has ended is not replaced: whoever needs one makes it.
     ///
     /// # Errors
     ///
-    /// As every call; see [`CallError::retry`].
-    pub async fn current_time(&self) -> Result<(), CallError> {
+    /// As every call; `NotAuthenticated` means that the session had ended already.
+    pub async fn keep_alive(&self) -> Result<(), CallError> {
+        let Some(session) = self.inner.soap.current() else { return Ok(()) };
         let deadline = self.inner.settings.call_deadline;
-        self.soap("CurrentTime", Scope::Any, deadline, |_, out| {
+        self.soap("CurrentTime", Scope::Of(&session), deadline, |_, out| {
             out.reference("_this", &MoRef::new("ServiceInstance", "ServiceInstance"));
         })
         .await?;
@@ -116,6 +119,9 @@ impl Vcenter {
     }
 }
 
+/// Room on a page for folders and datacenters that come along, so that the machines take no page more.
+const TREE_ROOM: u32 = 64;
+
 fn write_retrieve(
     content: &ServiceContent,
     spec: &FilterSpec,
@@ -124,6 +130,7 @@ fn write_retrieve(
 ) {
     out.reference("_this", &content.property_collector);
     spec.write("specSet", out);
+    let page_size = page_size + if spec.tree.is_some() { TREE_ROOM } else { 0 };
     out.nest("options", "", |out| {
         out.text("maxObjects", &page_size.to_string());
     });

@@ -51,11 +51,6 @@ impl Vcenter {
             .await
     }
 
-    /// Whether there is a login right now.
-    pub fn is_logged_in(&self) -> bool {
-        self.inner.soap.current().is_some()
-    }
-
     async fn login(&self, epoch: u64) -> Result<Session, CallError> {
         let credential = self
             .inner
@@ -179,10 +174,13 @@ impl Vcenter {
             value.set_sensitive(true);
             request.headers_mut().insert(header::COOKIE, value);
         }
-        let answer = self.exchange(operation, request, deadline).await?;
-        let cookie = session_cookie(&answer);
-        let element = decode(operation, &answer).map_err(|kind| self.error(operation, kind))?;
-        Ok((element, cookie))
+        self.observed(operation, async {
+            let answer = self.exchange(operation, request, deadline).await?;
+            let cookie = session_cookie(&answer);
+            let element = decode(operation, &answer).map_err(|kind| self.error(operation, kind))?;
+            Ok((element, cookie))
+        })
+        .await
     }
 }
 

@@ -168,7 +168,7 @@ async fn requests_are_these_bytes() {
         .retrieve(&FilterSpec::ancestors(vec![MoRef::new("HostSystem", "host-1")]))
         .await
         .unwrap();
-    client.current_time().await.unwrap();
+    client.keep_alive().await.unwrap();
     let view = client.create_list_view(&session, &[vm("vm-1"), vm("vm-2")]).await.unwrap();
     client.modify_list_view(&session, &view, &[vm("vm-3")], &[vm("vm-1")]).await.unwrap();
     let paths = ["config.uuid", "config.extraConfig[\"guestinfo.metadata\"]"];
@@ -309,14 +309,31 @@ async fn a_rejected_credential_is_left_alone_for_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn keeping_alive_never_logs_in() {
+    let script = Script::new([]);
+    let client = script.client();
+    client.keep_alive().await.unwrap();
+    assert_eq!(script.operations(), [""; 0]);
+    script.then([Answer::Soap(CONTENT), Answer::Soap("<returnval/>"), Answer::Soap("")]);
+    client.session().await.unwrap();
+    client.keep_alive().await.unwrap();
+    script.then([Answer::Fault("NotAuthenticated")]);
+    let err = client.keep_alive().await.unwrap_err();
+    assert_eq!(err.retry(), Retry::AfterLogin);
+    client.keep_alive().await.unwrap();
+    let wanted = ["RetrieveServiceContent", "Login", "CurrentTime", "CurrentTime"];
+    assert_eq!(script.operations(), wanted);
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_vcenter_gets_no_credential() {
     let script = Script::logged_in([Answer::Soap("")]);
     let client = script.client();
-    client.current_time().await.unwrap();
+    client.find_all_by_uuid("u").await.unwrap();
     tokio::time::sleep(Duration::from_secs(3600)).await;
     let other: &str = Box::leak(CONTENT.replace("I-1", "I-2").into_boxed_str());
     script.then([Answer::Fault("NotAuthenticated"), Answer::Soap(other)]);
-    let err = client.current_time().await.unwrap_err();
+    let err = client.find_all_by_uuid("u").await.unwrap_err();
     assert!(matches!(err.kind, CallErrorKind::OtherInstance(_)), "{err:?}");
     assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::{Fault, xml::Element, xml::XmlWriter};
+use crate::{Fault, xml::Element};
 
 /// A managed object reference: type and id, as `VirtualMachine:vm-17`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,127 +84,6 @@ impl ServiceContent {
                 version: text("version"),
             },
         })
-    }
-}
-
-/// One step of a property traversal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traversal {
-    /// Name by which other steps refer to this one.
-    pub name: String,
-    /// Managed object type on which this step applies (and its subtypes).
-    pub kind: String,
-    /// Property that holds the references to follow.
-    pub path: String,
-    /// Names of the steps applied to what was reached.
-    pub then: Vec<String>,
-}
-
-/// What to read from which objects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FilterSpec {
-    /// Property paths per managed object type.
-    pub properties: Vec<(String, Vec<String>)>,
-    /// Starting objects.
-    pub objects: Vec<MoRef>,
-    /// Whether the starting objects themselves are left out of the answer.
-    pub skip_start: bool,
-    /// Traversals applied to every starting object.
-    pub traversals: Vec<Traversal>,
-    /// Whether a starting object that is gone is left out; otherwise it fails the whole call.
-    pub tolerates_missing: bool,
-}
-
-impl FilterSpec {
-    /// `paths` of the given objects themselves.
-    pub fn of_objects(kind: &str, paths: &[&str], objects: Vec<MoRef>) -> Self {
-        Self {
-            properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
-            objects,
-            ..Self::default()
-        }
-    }
-
-    /// The same, except that a starting object which is gone is left out instead of failing the whole call.
-    #[must_use]
-    pub fn tolerating_missing(self) -> Self {
-        Self { tolerates_missing: true, ..self }
-    }
-
-    /// `paths` of everything of type `kind` in a view.
-    pub fn of_view(view: &MoRef, kind: &str, paths: &[&str]) -> Self {
-        Self {
-            properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
-            objects: vec![view.clone()],
-            skip_start: true,
-            traversals: vec![Traversal {
-                name: "view".to_owned(),
-                kind: view.kind().to_owned(),
-                path: "view".to_owned(),
-                then: Vec::new(),
-            }],
-            ..Self::default()
-        }
-    }
-
-    /// Name and parent of the objects and of all their ancestors up to the root folder.
-    ///
-    /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`); several starting
-    /// objects share one call.
-    pub fn ancestors(objects: Vec<MoRef>) -> Self {
-        let up = |name: &str, kind: &str, path: &str| Traversal {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            path: path.to_owned(),
-            then: vec!["traverseParent".to_owned(), "traverseVApp".to_owned()],
-        };
-        Self {
-            properties: vec![
-                ("ManagedEntity".to_owned(), vec!["name".to_owned(), "parent".to_owned()]),
-                ("VirtualMachine".to_owned(), vec!["parentVApp".to_owned()]),
-            ],
-            objects,
-            traversals: vec![
-                up("traverseParent", "ManagedEntity", "parent"),
-                up("traverseVApp", "VirtualMachine", "parentVApp"),
-            ],
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn write(&self, name: &str, out: &mut XmlWriter) {
-        out.nest(name, "", |out| {
-            for (kind, paths) in &self.properties {
-                out.nest("propSet", "", |out| {
-                    out.text("type", kind);
-                    for path in paths {
-                        out.text("pathSet", path);
-                    }
-                });
-            }
-            for object in &self.objects {
-                out.nest("objectSet", "", |out| {
-                    out.reference("obj", object);
-                    out.text("skip", if self.skip_start { "true" } else { "false" });
-                    for step in &self.traversals {
-                        out.nest("selectSet", " xsi:type=\"TraversalSpec\"", |out| {
-                            out.text("name", &step.name);
-                            out.text("type", &step.kind);
-                            out.text("path", &step.path);
-                            out.text("skip", "false");
-                            for next in &step.then {
-                                out.nest("selectSet", " xsi:type=\"SelectionSpec\"", |out| {
-                                    out.text("name", next);
-                                });
-                            }
-                        });
-                    }
-                });
-            }
-            if self.tolerates_missing {
-                out.text("reportMissingObjectsInResults", "true");
-            }
-        });
     }
 }
 

@@ -182,11 +182,13 @@ impl Vcenter {
             .header("vmware-use-header-authn", "true")
             .body(Full::new(Bytes::new()))
             .expect("a constant path and checked headers");
-        let answer = self.exchange(operation, request, self.inner.settings.call_deadline).await?;
-        if answer.status.as_u16() == 401 {
+        let answer = self.exchange_rest(operation, request).await;
+        if let Err(err) = &answer
+            && err.code() == "401"
+        {
             self.inner.lockout.rejected(&credential);
         }
-        let value = decode(&answer).map_err(|kind| self.error(operation, kind))?;
+        let value = answer?;
         let id = value.as_str().filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| self.malformed(operation, "no session id"))?;
         self.inner.lockout.accepted();
@@ -233,8 +235,20 @@ impl Vcenter {
         let request = builder
             .body(Full::new(bytes))
             .map_err(|err| self.malformed(operation, &format!("an id that fits no path: {err}")))?;
-        let answer = self.exchange(operation, request, self.inner.settings.call_deadline).await?;
-        decode(&answer).map_err(|kind| self.error(operation, kind))
+        self.exchange_rest(operation, request).await
+    }
+
+    async fn exchange_rest(
+        &self,
+        operation: &'static str,
+        request: http::Request<Full<Bytes>>,
+    ) -> Result<Value, CallError> {
+        let deadline = self.inner.settings.call_deadline;
+        self.observed(operation, async {
+            let answer = self.exchange(operation, request, deadline).await?;
+            decode(&answer).map_err(|kind| self.error(operation, kind))
+        })
+        .await
     }
 }
 

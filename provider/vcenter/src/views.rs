@@ -156,30 +156,44 @@ impl Vcenter {
         self.inner.settings.poll
     }
 
-    /// Begins a paged read of `paths` of all virtual machines that the login can see.
+    /// Begins a paged read of `paths` of all virtual machines that the login can see, or of those in `container`.
+    /// With `with_datacenters` all folders above datacenters, and the datacenters, come first.
     ///
     /// # Errors
     ///
     /// As every call; see [`CallError::retry`].
-    pub async fn read_inventory(&self, paths: &[&str]) -> Result<InventoryRead, CallError> {
+    pub async fn read_inventory(
+        &self,
+        paths: &[&str],
+        container: Option<&MoRef>,
+        with_datacenters: bool,
+    ) -> Result<InventoryRead, CallError> {
         let mut session = self.session().await?;
-        let mut created = self.create_inventory_view(&session).await;
+        let mut created = self.create_inventory_view(&session, container).await;
         if let Err(err) = &created
             && err.retry() == crate::Retry::AfterLogin
         {
             session = self.session().await?;
-            created = self.create_inventory_view(&session).await;
+            created = self.create_inventory_view(&session, container).await;
         }
         let view = created?;
-        let spec = FilterSpec::of_view(&view, "VirtualMachine", paths);
+        let mut spec = FilterSpec::of_view(&view, "VirtualMachine", paths);
+        if with_datacenters {
+            spec = spec.with_datacenters(session.content.root_folder.clone());
+        }
         Ok(InventoryRead { session, view, spec, token: None, started: false })
     }
 
-    async fn create_inventory_view(&self, session: &Session) -> Result<MoRef, CallError> {
+    async fn create_inventory_view(
+        &self,
+        session: &Session,
+        container: Option<&MoRef>,
+    ) -> Result<MoRef, CallError> {
+        let container = container.unwrap_or(&session.content.root_folder);
         let answer = self
             .bound("CreateContainerView", session, |out| {
                 out.reference("_this", &session.content.view_manager);
-                out.reference("container", &session.content.root_folder);
+                out.reference("container", container);
                 out.text("type", "VirtualMachine");
                 out.text("recursive", "true");
             })

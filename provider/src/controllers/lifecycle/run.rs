@@ -134,6 +134,7 @@ impl LifecycleController {
             Step::Delete(node) => (node, self.delete(node).await),
             Step::Hold { node, n_gone, n_nodes } => {
                 tracing::warn!(node = %node.name, n_gone, n_nodes, "node deletion held back");
+                self.telemetry.deletion_held();
                 *n_hold_events += 1;
                 if *n_hold_events <= MAX_HOLD_EVENTS {
                     let message = format!(

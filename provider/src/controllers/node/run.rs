@@ -66,6 +66,8 @@ impl NodeController {
         telemetry: Arc<Telemetry>,
         settings: Settings,
     ) -> Arc<Self> {
+        // Named as the framework names it.
+        let queue = telemetry.queue("Nodes");
         Arc::new(Self {
             cluster,
             store,
@@ -73,7 +75,7 @@ impl NodeController {
             events,
             telemetry,
             settings,
-            queue: WorkQueue::new(),
+            queue: WorkQueue::new(queue),
             due: Mutex::new(BTreeSet::new()),
             written: Mutex::new(BTreeMap::new()),
         })

@@ -74,7 +74,7 @@ async fn sees_machines(shared: &Shared, index: VcenterIndex) -> Result<bool, Cal
 async fn take(shared: &Shared, index: VcenterIndex) -> Result<Census, CallError> {
     let client = &shared.vcenters[index].client;
     let mut census = Census { since: Instant::now(), machines: BTreeSet::new(), n_unknown: 0 };
-    let mut read = client.read_inventory(&["config.uuid"]).await?;
+    let mut read = client.read_inventory(&["config.uuid"], None, false).await?;
     let outcome = loop {
         match client.next_page(&mut read).await {
             Ok(Some(page)) => {

@@ -12,20 +12,19 @@ use provider_vcenter::{Backoff, CallError, Chain, FilterSpec, Jitter, MoRef, Ret
 use tokio::time::Instant;
 
 use super::{
-    Shared,
-    search::{Hanging, one_of},
+    Shared, inventory, scope,
+    search::Hanging,
     state::{JoinRequest, Outcome, VcenterIndex},
 };
-use crate::model::{MachineId, parse_uuid};
+use crate::{instances::datacenters::Tree, model::parse_uuid};
 
 /// Up to this many joins are searched one by one without a thought.
 const FEW: usize = 3;
-/// Calls that a paged read costs besides its pages: creating and destroying the view.
-const PAGED_OVERHEAD: usize = 2;
-/// Objects per page, for the estimate only; the client decides.
-const PAGE: usize = 1000;
+/// Objects per call.
+const CHUNK: usize = 1000;
 
-type Batch = BTreeMap<String, JoinRequest>;
+/// Who is looked for, by name of the node.
+pub(super) type Batch = BTreeMap<String, JoinRequest>;
 
 /// Serves joins for ever.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
@@ -119,11 +118,9 @@ async fn resolve(
         other => other?,
     }
     let n_by_uuid = left.iter().filter(|name| batch[**name].name.is_none()).count();
-    let inventory_size = shared.lock().vcenters[index].inventory_size;
-    let pages_cost = inventory_size.map(|n| n.div_ceil(PAGE) + PAGED_OVERHEAD);
-    let by_pages = n_by_uuid > FEW && pages_cost.is_none_or(|cost| cost < n_by_uuid);
-    if by_pages {
-        by_inventory(shared, index, batch, &mut left).await?;
+    let cost = inventory::estimate(shared, index);
+    if n_by_uuid > FEW && cost.is_none_or(|cost| cost < n_by_uuid) {
+        inventory::search(shared, index, batch, &mut left).await?;
     }
     search_each(shared, index, batch, &left, hanging).await
 }
@@ -181,9 +178,20 @@ async fn by_reference<'a>(
         })
         .collect();
     let machines: Vec<MoRef> = known.keys().cloned().collect();
-    for chunk in machines.chunks(PAGE) {
-        let spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], chunk.to_vec());
-        for object in client.retrieve(&spec.tolerating_missing()).await? {
+    for chunk in machines.chunks(CHUNK) {
+        let mut spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], chunk.to_vec());
+        let with_tree = scope::wants_tree(shared, index);
+        if with_tree {
+            spec = spec.with_datacenters(client.session().await?.content.root_folder);
+        }
+        let objects = client.retrieve(&spec.tolerating_missing()).await?;
+        if with_tree {
+            scope::learn(shared, index, &Tree::of(&objects));
+        }
+        let there: Vec<MoRef> = objects.iter().map(|object| object.object.clone()).collect();
+        let there: Vec<MoRef> = there.into_iter().filter(|it| known.contains_key(it)).collect();
+        let sieve = scope::sieve(shared, index, &there).await?;
+        for object in objects {
             let Some(name) = known.get(&object.object) else { continue };
             let candidates = &batch[*name].candidates;
             let uuid = match object.text("config.uuid").and_then(parse_uuid) {
@@ -194,70 +202,10 @@ async fn by_reference<'a>(
             };
             if let Some(uuid) = uuid {
                 left.remove(name);
-                let hit = Outcome::Hit(object.object, uuid);
-                answer(shared, index, name, &batch[*name], hit);
+                let outcome = sieve.choose(shared, uuid, &[object.object]);
+                answer(shared, index, name, &batch[*name], outcome);
             }
         }
-    }
-    Ok(())
-}
-
-/// Reads the inventory page by page; gives up when searching the rest has become cheaper.
-async fn by_inventory(
-    shared: &Shared,
-    index: VcenterIndex,
-    batch: &Batch,
-    left: &mut BTreeSet<&String>,
-) -> Result<(), CallError> {
-    let client = &shared.vcenters[index].client;
-    let mut wanted: BTreeSet<MachineId> = BTreeSet::new();
-    let mut limit = PAGED_OVERHEAD;
-    let by_uuid = |name: &String| left.contains(name) && batch[name].name.is_none();
-    let names: Vec<&String> = batch.keys().filter(|name| by_uuid(name)).collect();
-    for request in names.iter().map(|name| &batch[*name]) {
-        wanted.extend(&request.candidates);
-        limit += 1;
-    }
-    let mut found: BTreeMap<MachineId, Vec<MoRef>> = BTreeMap::new();
-    let (mut n_machines, mut n_pages) = (0, 0);
-    let mut read = client.read_inventory(&["config.uuid"]).await?;
-    let outcome = loop {
-        match client.next_page(&mut read).await {
-            Ok(Some(page)) => {
-                n_pages += 1;
-                n_machines += page.len();
-                for object in page {
-                    let uuid = object.text("config.uuid").and_then(parse_uuid);
-                    if let Some(uuid) = uuid.filter(|uuid| wanted.contains(uuid)) {
-                        found.entry(uuid).or_default().push(object.object);
-                    }
-                }
-                if !read.is_complete() && n_pages >= limit {
-                    break Ok(());
-                }
-            }
-            Ok(None) => break Ok(()),
-            Err(err) => break Err(err),
-        }
-    };
-    let is_complete = outcome.is_ok() && read.is_complete();
-    client.end_inventory(read).await;
-    outcome?;
-    if !is_complete {
-        // Too large an inventory for so few nodes; a lower bound will do for the next decision.
-        shared.lock().vcenters[index].inventory_size = Some(n_machines.max(PAGE) * 2);
-        return Ok(());
-    }
-    shared.lock().vcenters[index].inventory_size = Some(n_machines);
-    for name in names {
-        let request = &batch[name];
-        let hit = request.candidates.iter().find_map(|uuid| Some((uuid, found.get(uuid)?)));
-        let outcome = match hit {
-            Some((uuid, machines)) => one_of(shared, *uuid, machines),
-            None => Outcome::Absent,
-        };
-        left.remove(name);
-        answer(shared, index, name, request, outcome);
     }
     Ok(())
 }

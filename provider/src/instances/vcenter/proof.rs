@@ -51,6 +51,10 @@ pub(super) async fn exists(
             let Some(tracked) = state.nodes.get(&node.name) else {
                 return Err(Lookup::Unknown(Unknown::Pending));
             };
+            // It exists, and that is all anybody needs to know for a while.
+            if let Some(why) = tracked.outside(Instant::now()) {
+                return Err(Lookup::Unknown(Unknown::Outside(why)));
+            }
             match tracked.gone {
                 Some(proved_at) if proved_at >= proof_after => {
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })

@@ -9,7 +9,7 @@ use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 
 use super::{
-    Shared, join,
+    Shared, join, scope,
     state::{JoinRequest, Outcome, VcenterIndex},
 };
 use crate::{
@@ -107,15 +107,31 @@ async fn by_search(
     request: &JoinRequest,
 ) -> Result<Outcome, CallError> {
     let client = &shared.vcenters[index].client;
+    let mut absent = scope::blind_sieve(shared, index).absent();
     for uuid in &request.candidates {
         let machines = client.find_all_by_uuid(&uuid.hyphenated().to_string()).await?;
-        if !machines.is_empty() {
-            return Ok(one_of(shared, *uuid, &machines));
+        if machines.is_empty() {
+            continue;
+        }
+        let sieve = scope::sieve(shared, index, &machines).await?;
+        let outcome = sieve.choose(shared, *uuid, &machines);
+        if machines.iter().any(|machine| sieve.passes(machine)) {
+            return Ok(outcome);
+        }
+        // What is elsewhere does not count; the other byte order may be here.
+        absent = outcome;
+    }
+    let Some(name) = &request.name else { return Ok(absent) };
+    let mut machines = client.find_all_by_dns_name(name).await?;
+    if let Some(first) = machines.first().cloned() {
+        let sieve = scope::sieve(shared, index, &machines).await?;
+        machines.retain(|machine| sieve.passes(machine));
+        if machines.is_empty() {
+            return Ok(sieve.choose(shared, MachineId::nil(), &[first]));
         }
     }
-    let Some(name) = &request.name else { return Ok(Outcome::Absent) };
-    match client.find_all_by_dns_name(name).await?.as_slice() {
-        [] => Ok(Outcome::Absent),
+    match machines.as_slice() {
+        [] => Ok(absent),
         [machine] => {
             let spec =
                 FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![machine.clone()]);

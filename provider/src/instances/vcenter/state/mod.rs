@@ -1,17 +1,17 @@
 //! What the vCenter backend knows, under one lock: nodes, their links to machines, and the machines.
 //!
-//! Pure bookkeeping. No await happens here, so the lock is held briefly and never across one.
+//! How a node finds its machine is in [`attempt`]. Pure bookkeeping: no await happens here, so the lock is held briefly
+//! and never across one.
+
+mod attempt;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use provider_vcenter::MoRef;
 use tokio::time::Instant;
 
-use super::{machine::Machine, zone_reader::ZoneCache};
+use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
-
-/// How long "not here" of one vCenter is believed while another one is in trouble.
-const ABSENCE_HOLDS: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Index of a vCenter in the backend's list.
 pub(super) type VcenterIndex = usize;
@@ -30,6 +30,8 @@ pub(super) enum Outcome {
     Hit(MoRef, MachineId),
     Absent,
     Ambiguous(String),
+    /// There, in a datacenter that the configuration leaves out.
+    Outside(String),
     Failed(String),
 }
 
@@ -57,6 +59,8 @@ pub(super) struct Tracked {
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
     /// Why nothing can be learned about its existence, and until when it is not asked about again.
     pub hidden: Option<(String, Instant)>,
+    /// Why its machine does not count, and until when that is believed.
+    pub outside: Option<(String, Instant)>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
 }
@@ -100,6 +104,8 @@ pub(super) struct VcenterState {
     /// Machines in the inventory at the last whole read.
     pub inventory_size: Option<usize>,
     pub census: Option<Census>,
+    /// What the configured datacenters are; none before they were needed.
+    pub scope: Option<Known>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
 }
@@ -123,6 +129,13 @@ pub(super) struct Effects {
     pub changed: BTreeSet<String>,
     /// A hit waits for slower vCenters.
     pub grace: bool,
+}
+
+impl Tracked {
+    /// Why its machine does not count, as long as that is believed.
+    pub(super) fn outside(&self, now: Instant) -> Option<String> {
+        self.outside.as_ref().filter(|(_, until)| now < *until).map(|(why, _)| why.clone())
+    }
 }
 
 impl State {
@@ -158,6 +171,7 @@ impl State {
                 absent_since: None,
                 absent_in: BTreeMap::new(),
                 hidden: None,
+                outside: None,
                 gone: None,
             },
         );
@@ -186,180 +200,6 @@ impl State {
             vcenter.machines.remove(&link.machine);
         }
         effects.view.insert(link.vcenter);
-    }
-
-    /// Begins a round of asking, unless one is under way.
-    ///
-    /// While one vCenter is in trouble, the others are not asked again and again for a machine that may be in it.
-    pub(super) fn start_attempt(&mut self, name: &str, now: Instant, effects: &mut Effects) {
-        let Some(tracked) = self.nodes.get_mut(name) else { return };
-        if tracked.attempt.is_some() {
-            return;
-        }
-        let candidates = match tracked.identity.candidates() {
-            Ok(candidates) => candidates,
-            Err(err) => {
-                tracked.failure = Some(Unknown::NotOurs(err.to_string()));
-                return;
-            }
-        };
-        self.attempts += 1;
-        let request = JoinRequest {
-            attempt: self.attempts,
-            name: candidates.is_empty().then(|| name.to_lowercase()),
-            candidates,
-            // Without a provider ID nobody has said yet that it is this machine.
-            reference: tracked
-                .identity
-                .reference
-                .clone()
-                .filter(|_| tracked.identity.provider_id.is_some()),
-        };
-        tracked.failure = None;
-        let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;
-        let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.troubled);
-        let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = (0..self.vcenters.len())
-            .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
-        for index in &waiting {
-            self.vcenters[*index].pending.insert(name.to_owned(), request.clone());
-            effects.join.insert(*index);
-        }
-        tracked.attempt = Some(Attempt {
-            number: self.attempts,
-            answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
-            waiting,
-        });
-        if tracked.attempt.as_ref().is_some_and(|attempt| attempt.waiting.is_empty()) {
-            self.decide(name, now, effects);
-        }
-    }
-
-    /// Takes one vCenter's answer.
-    pub(super) fn answer(
-        &mut self,
-        vcenter: VcenterIndex,
-        name: &str,
-        number: u64,
-        outcome: Outcome,
-        now: Instant,
-        effects: &mut Effects,
-    ) {
-        let Some(tracked) = self.nodes.get_mut(name) else { return };
-        let Some(attempt) = tracked.attempt.as_mut().filter(|a| a.number == number) else {
-            // The attempt was decided without this vCenter. A second machine is news all the same.
-            if let (Outcome::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
-                && (link.vcenter != vcenter || link.machine != *machine)
-                && link.uuid == *uuid
-            {
-                let text = format!("a second machine has the UUID {uuid}");
-                self.unlink(name, effects);
-                if let Some(tracked) = self.nodes.get_mut(name) {
-                    tracked.failure = Some(Unknown::Ambiguous(text));
-                }
-                effects.changed.insert(name.to_owned());
-            }
-            return;
-        };
-        attempt.waiting.remove(&vcenter);
-        if outcome == Outcome::Absent {
-            tracked.absent_in.insert(vcenter, now);
-        } else {
-            tracked.absent_in.remove(&vcenter);
-        }
-        attempt.answers.insert(vcenter, outcome);
-        if attempt.waiting.is_empty() {
-            self.decide(name, now, effects);
-        } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
-            let all_troubled = attempt.waiting.iter().all(|index| self.vcenters[*index].troubled);
-            if all_troubled {
-                self.decide(name, now, effects);
-            } else {
-                effects.grace = true;
-            }
-        }
-    }
-
-    /// Decides every attempt that has a hit and waits only for slower vCenters.
-    pub(super) fn decide_hits(&mut self, now: Instant, effects: &mut Effects) {
-        let ready: Vec<String> = self
-            .nodes
-            .iter()
-            .filter(|(_, t)| {
-                t.attempt
-                    .as_ref()
-                    .is_some_and(|a| a.answers.values().any(|o| matches!(o, Outcome::Hit(..))))
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in ready {
-            self.decide(&name, now, effects);
-        }
-    }
-
-    fn decide(&mut self, name: &str, now: Instant, effects: &mut Effects) {
-        let Some(attempt) = self.nodes.get_mut(name).and_then(|t| t.attempt.take()) else {
-            return;
-        };
-        effects.changed.insert(name.to_owned());
-        let mut hits = Vec::new();
-        let mut failure = None;
-        let mut ambiguous = None;
-        for (vcenter, outcome) in attempt.answers {
-            match outcome {
-                Outcome::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
-                Outcome::Absent => {}
-                Outcome::Ambiguous(text) => ambiguous = Some(text),
-                Outcome::Failed(text) => failure = Some(text),
-            }
-        }
-        if hits.len() > 1 {
-            ambiguous = Some(format!("machines in {} vCenters have its UUID", hits.len()));
-        }
-        let link = hits.pop();
-        if let Some(link) = &link
-            && let Some(owner) = self.vcenters[link.vcenter].desired.get(&link.machine)
-            && owner != name
-        {
-            ambiguous = Some(format!("its machine already belongs to node {owner}"));
-        }
-        let unlinked = self.nodes.get(name).and_then(|t| t.link.clone());
-        if unlinked.is_some() && unlinked != link && ambiguous.is_none() && link.is_some() {
-            self.unlink(name, effects);
-        }
-        let Some(tracked) = self.nodes.get_mut(name) else { return };
-        let result = match (ambiguous, link, failure) {
-            (Some(text), _, _) => Err(Unknown::Ambiguous(text)),
-            (None, Some(link), _) => Ok(link),
-            (None, None, Some(text)) => Err(Unknown::Unavailable(text)),
-            (None, None, None) => {
-                tracked.absent_since.get_or_insert(now);
-                Err(Unknown::NotSeen)
-            }
-        };
-        match result {
-            Ok(link) => {
-                tracked.absent_since = None;
-                tracked.gone = None;
-                tracked.failure = None;
-                tracked.matched = true;
-                let vcenter = &mut self.vcenters[link.vcenter];
-                vcenter.desired.insert(link.machine.clone(), name.to_owned());
-                let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
-                if is_lost && vcenter.in_view.remove(&link.machine) {
-                    // Found although the view lost it. It may still be a member, and adding a member again would
-                    // not make it enter.
-                    vcenter.lost.insert(link.machine.clone());
-                }
-                effects.view.insert(link.vcenter);
-                tracked.link = Some(link);
-            }
-            Err(why) => {
-                if why != Unknown::NotSeen {
-                    tracked.absent_since = None;
-                }
-                tracked.failure = Some(why);
-            }
-        }
     }
 
     /// Takes over what the collector says of a machine; its node, if any, has news.

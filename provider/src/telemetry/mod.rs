@@ -1,9 +1,16 @@
 //! Metrics and health of one running provider. No globals: each run has its own.
+//!
+//! Labels name vCenters, operations, codes and queues, never nodes or machines: what a label can be must not grow with
+//! the cluster. Names of the Kubernetes framework and of upstream are kept where they mean the same.
+
+mod queue;
+mod text;
+mod vcenter;
 
 use std::{
     collections::BTreeMap,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicI64, AtomicU64},
     },
 };
@@ -13,10 +20,25 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
+use provider_vcenter::{Call, CallObserver, UpdateSet};
+
+pub(crate) use queue::QueueMetrics;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct NameLabel {
     name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+/// One change of a node as the watch told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeNews {
+    Applied,
+    Deleted,
 }
 
 /// Metrics and health, shared by everything that runs.
@@ -26,6 +48,10 @@ pub struct Telemetry {
     leader: Family<NameLabel, Gauge<i64, AtomicI64>>,
     views: Family<NameLabel, Gauge<i64, AtomicI64>>,
     held: Gauge<i64, AtomicI64>,
+    holds: Counter<u64, AtomicU64>,
+    vcenter_metrics: vcenter::VcenterFamilies,
+    node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
+    queues: queue::QueueFamilies,
     initialized: Counter<u64, AtomicU64>,
     deleted: Counter<u64, AtomicU64>,
     failed: Counter<u64, AtomicU64>,
@@ -50,6 +76,10 @@ impl Default for Telemetry {
             leader: Family::default(),
             views: Family::default(),
             held: Gauge::default(),
+            holds: Counter::default(),
+            vcenter_metrics: vcenter::VcenterFamilies::default(),
+            node_news: Family::default(),
+            queues: queue::QueueFamilies::default(),
             initialized: Counter::default(),
             deleted: Counter::default(),
             failed: Counter::default(),
@@ -92,7 +122,25 @@ impl Default for Telemetry {
             "Looks at a node that ended in an error of the cluster's API",
             telemetry.failed.clone(),
         );
+        registry.register(
+            "vsphere_node_deletions_held",
+            "Times that the deletion of a node was held back",
+            telemetry.holds.clone(),
+        );
+        registry.register(
+            "vsphere_node_watch_events",
+            "Changes of nodes that the watch told of",
+            telemetry.node_news.clone(),
+        );
+        telemetry.vcenter_metrics.register(&mut registry);
+        telemetry.queues.register(&mut registry);
         Self { registry, ..telemetry }
+    }
+}
+
+impl CallObserver for Telemetry {
+    fn called(&self, call: &Call<'_>) {
+        self.vcenter_metrics.called(call);
     }
 }
 
@@ -113,6 +161,35 @@ impl Telemetry {
 
     pub(crate) fn set_held(&self, n_held: usize) {
         self.held.set(i64::try_from(n_held).unwrap_or(i64::MAX));
+    }
+
+    /// The deletion of a node was held back.
+    pub(crate) fn deletion_held(&self) {
+        self.holds.inc();
+    }
+
+    /// A view was built, at first or anew.
+    pub(crate) fn view_built(&self, vcenter: &str) {
+        self.vcenter_metrics.view_built(vcenter);
+    }
+
+    /// A view got a delivery.
+    pub(crate) fn delivered(&self, vcenter: &str, set: &UpdateSet) {
+        self.vcenter_metrics.delivered(vcenter, set);
+    }
+
+    /// The watch told of a node.
+    pub(crate) fn node_news(&self, news: NodeNews) {
+        let kind = match news {
+            NodeNews::Applied => "applied",
+            NodeNews::Deleted => "deleted",
+        };
+        self.node_news.get_or_create(&KindLabel { kind }).inc();
+    }
+
+    /// The instruments of a work queue.
+    pub(crate) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
+        self.queues.queue(name)
     }
 
     pub(crate) fn initialized(&self) {
@@ -156,51 +233,14 @@ impl Telemetry {
         for (vcenter, is_current) in self.vcenters() {
             self.set_view(&vcenter, is_current);
         }
+        self.queues.refresh();
         let mut text = String::new();
         if prometheus_client::encoding::text::encode(&mut text, &self.registry).is_err() {
             return "# EOF\n".to_owned();
         }
-        sort_families(&text)
+        text::sorted(&text)
     }
-}
-
-/// The encoder's families come in an order that differs between runs of the same build; ours do not.
-fn sort_families(text: &str) -> String {
-    let mut families: Vec<Vec<&str>> = Vec::new();
-    for line in text.lines().filter(|line| *line != "# EOF") {
-        if line.starts_with("# HELP") || families.is_empty() {
-            families.push(Vec::new());
-        }
-        if let Some(family) = families.last_mut() {
-            family.push(line);
-        }
-    }
-    families.sort();
-    let mut out = String::new();
-    for family in &mut families {
-        let n_head = family.iter().take_while(|line| line.starts_with('#')).count();
-        family[n_head..].sort_unstable();
-        for line in family {
-            out.push_str(line);
-            out.push('\n');
-        }
-    }
-    out.push_str("# EOF\n");
-    out
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metrics_are_text_in_a_fixed_order() {
-        let telemetry = Telemetry::default();
-        telemetry.set_controller("cloud-node", true);
-        telemetry.set_held(3);
-        let text = telemetry.metrics();
-        assert!(text.contains("running_managed_controllers{name=\"cloud-node\"} 1"), "{text}");
-        assert!(text.contains("vsphere_nodes_held 3"), "{text}");
-        assert!(text.ends_with("# EOF\n"), "{text}");
-    }
-}
+mod tests;

@@ -1,0 +1,164 @@
+//! Makes the parts of a run from its configuration: clients, backend, controllers.
+
+use std::sync::{Arc, Mutex};
+
+use provider_vcenter::{CredentialSource, Vcenter};
+
+use super::{Deps, Options, RunError, credentials::Credentials};
+#[cfg(feature = "mutants")]
+use crate::mutant::mutant;
+use crate::{
+    cluster::{Cluster, Events, NodeChange, NodeStore, watch_nodes},
+    config::Config,
+    controllers::{lifecycle, node},
+    instances::{Instances, Tuning, VcenterInstances, VcenterPolicy},
+    model::Clock,
+    mutant::Active,
+    tasks::Tasks,
+    telemetry::NodeNews,
+};
+
+/// The deliberate defect that the options ask for.
+pub(super) fn active(options: &Options) -> Active {
+    #[cfg(feature = "mutants")]
+    return Active { mutant: options.mutant };
+    #[cfg(not(feature = "mutants"))]
+    {
+        let _ = options;
+        Active::default()
+    }
+}
+
+/// A client for every vCenter, and the backend over them; nothing is called yet.
+pub(super) fn connect(
+    config: &Config,
+    options: &Options,
+    deps: &Deps,
+    active: Active,
+) -> Result<VcenterInstances, RunError> {
+    let Config { vcenters, selection, zones } = config;
+    let secrets = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+    let mut clients = Vec::new();
+    for vcenter in vcenters {
+        let transport = (deps.connect)(vcenter)
+            .map_err(|what| RunError::Connect { vcenter: vcenter.endpoint.name.clone(), what })?;
+        let credentials: Arc<dyn CredentialSource> = Arc::new(Credentials {
+            vcenter: vcenter.clone(),
+            cluster: secrets.clone(),
+            files: deps.secret_files.clone(),
+            last: Mutex::new(None),
+        });
+        let settings = provider_vcenter::Settings {
+            call_deadline: options.vcenter_deadline,
+            poll: options.vcenter_poll,
+            seed: deps.seed,
+            observer: Some(Arc::clone(&deps.telemetry) as _),
+            #[cfg(feature = "mutants")]
+            defects: provider_vcenter::Defects {
+                no_single_flight: mutant!(active, NoSingleFlight),
+                login_per_call: mutant!(active, LoginPerCall),
+                no_deadline: mutant!(active, NoDeadline),
+                no_lockout: mutant!(active, NoLockout),
+            },
+            ..provider_vcenter::Settings::default()
+        };
+        clients.push(Vcenter::new(&vcenter.endpoint, transport, credentials, settings));
+    }
+    let policy = VcenterPolicy {
+        selection: selection.clone(),
+        families: vcenters.iter().map(|vcenter| vcenter.families.clone()).collect(),
+        datacenters: vcenters.iter().map(|vcenter| vcenter.datacenters.clone()).collect(),
+        zones: zones.clone(),
+        active,
+    };
+    let tuning = Tuning {
+        seed: deps.seed,
+        absence_period: options.tuning.absence_period.max(options.node_monitor_period),
+        ..options.tuning.clone()
+    };
+    Ok(VcenterInstances::new(clients, policy, tuning, Arc::clone(&deps.telemetry)))
+}
+
+/// Starts the controllers that the options name, and the watch that feeds them.
+pub(super) fn spawn_controllers(
+    options: &Options,
+    deps: &Deps,
+    instances: &VcenterInstances,
+    clock: Clock,
+    active: Active,
+    controllers: &Tasks,
+    backends: &Tasks,
+) {
+    let backend: Arc<dyn Instances> = Arc::new(instances.clone());
+    let store = Arc::new(NodeStore::new());
+    let client = || Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+    let spawn_events = |component, cluster| {
+        let (events, sending) = Events::new(component, cluster, clock);
+        backends.spawn_droppable(tracing::info_span!("events", component), sending);
+        events
+    };
+    let mut node_controller = None;
+    if options.cloud_node {
+        let cluster = client();
+        let events = spawn_events("cloud-node-controller", cluster.clone());
+        let controller = node::NodeController::new(
+            cluster,
+            Arc::clone(&store),
+            Arc::clone(&backend),
+            events,
+            Arc::clone(&deps.telemetry),
+            node::Settings {
+                workers: options.concurrent_node_syncs.max(1),
+                status_period: options.node_status_period,
+                extra_labels: options.node_labels.clone(),
+                seed: deps.seed,
+                active,
+            },
+        );
+        controller.spawn(controllers);
+        deps.telemetry.set_controller("cloud-node", true);
+        deps.telemetry.set_check("cloud-node-controller", Ok(()));
+        node_controller = Some(controller);
+    }
+    if options.cloud_node_lifecycle {
+        let cluster = client();
+        let events = spawn_events("cloud-node-lifecycle-controller", cluster.clone());
+        lifecycle::LifecycleController::new(
+            cluster,
+            Arc::clone(&store),
+            Arc::clone(&backend),
+            events,
+            Arc::clone(&deps.telemetry),
+            clock,
+            lifecycle::Settings {
+                period: options.node_monitor_period,
+                skip_deletion: options.skip_node_deletion,
+                seed: deps.seed,
+                active,
+            },
+        )
+        .spawn(controllers);
+        deps.telemetry.set_controller("cloud-node-lifecycle", true);
+        deps.telemetry.set_check("cloud-node-lifecycle-controller", Ok(()));
+    }
+    let (cluster, seed) = (client(), deps.seed);
+    let telemetry = Arc::clone(&deps.telemetry);
+    controllers.spawn_droppable(tracing::info_span!("node-watch"), async move {
+        let on_change = |change: NodeChange| {
+            match &change {
+                NodeChange::Applied(node) => {
+                    telemetry.node_news(NodeNews::Applied);
+                    backend.observe(&node.identity());
+                }
+                NodeChange::Deleted(node) => {
+                    telemetry.node_news(NodeNews::Deleted);
+                    backend.forget(&node.name);
+                }
+            }
+            if let Some(controller) = &node_controller {
+                controller.on_change(&change);
+            }
+        };
+        watch_nodes(&cluster, &store, seed, &on_change).await;
+    });
+}

@@ -1,0 +1,90 @@
+//! Notices that the configuration file has changed.
+//!
+//! Upstream watches the path with inotify and ends the process at once, sessions and lease as they are
+//! (`cloud-provider-vsphere: cmd/vsphere-cloud-controller-manager/main.go`, `initializeWatch`). Here the content is
+//! compared, because a mounted ConfigMap changes by a link elsewhere, which a watch on the file does not see; and what
+//! could not be started with changes nothing.
+
+use std::time::Duration;
+
+/// Waits until the text that `read` gives is another than `first` and `check` accepts it.
+///
+/// It is read every `every`. A text that `check` refuses is logged once and stays without effect, and so does a failure
+/// to read: a file may be half written, or be replaced at this moment.
+///
+/// Cancel safe.
+pub async fn configuration_changed(
+    first: &str,
+    every: Duration,
+    read: impl AsyncFn() -> Result<String, String>,
+    check: impl Fn(&str) -> Result<(), String>,
+) {
+    let mut refused: Option<String> = None;
+    loop {
+        tokio::time::sleep(every).await;
+        let text = match read().await {
+            Ok(text) => text,
+            Err(what) => {
+                tracing::debug!(error = %what, "configuration file not read again");
+                continue;
+            }
+        };
+        if text == first {
+            refused = None;
+            continue;
+        }
+        if refused.as_ref() == Some(&text) {
+            continue;
+        }
+        match check(&text) {
+            Ok(()) => return,
+            Err(what) => {
+                tracing::error!(error = %what, "the changed configuration cannot be used; going on with the old one");
+                refused = Some(text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Seconds after which the change is noticed, when the file has this content second by second.
+    async fn noticed_after(contents: &[Result<&str, &str>]) -> Option<usize> {
+        let (reads, checks) = (Mutex::new(0), Mutex::new(0));
+        let read = async || {
+            let n = &mut *reads.lock().unwrap();
+            *n += 1;
+            let content = contents.get(*n - 1).unwrap_or(&Ok("old"));
+            content.map(str::to_owned).map_err(str::to_owned)
+        };
+        let check = |text: &str| {
+            *checks.lock().unwrap() += 1;
+            if text.starts_with("bad") { Err("unusable".to_owned()) } else { Ok(()) }
+        };
+        let changed = configuration_changed("old", Duration::from_secs(1), read, check);
+        let limit = Duration::from_secs(60);
+        let noticed = tokio::time::timeout(limit, changed).await.is_ok();
+        assert!(*checks.lock().unwrap() <= 2, "each text is judged once");
+        noticed.then_some(*reads.lock().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_another_usable_text_counts() {
+        let gone = Err("no such file");
+        for (name, contents, want) in [
+            ("nothing happens", &[][..], None),
+            ("a new text", &[Ok("old"), Ok("new")], Some(2)),
+            ("gone for a while", &[gone, gone, Ok("old")], None),
+            ("replaced", &[gone, Ok("new")], Some(2)),
+            ("unusable", &[Ok("bad"), Ok("bad"), Ok("old")], None),
+            ("half written at first", &[Ok("bad"), Ok("bad"), Ok("new")], Some(3)),
+            ("unusable twice", &[Ok("bad 1"), Ok("bad 2"), Ok("old")], None),
+        ] {
+            assert_eq!(noticed_after(contents).await, want, "{name}");
+        }
+    }
+}

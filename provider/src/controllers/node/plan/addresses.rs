@@ -1,0 +1,79 @@
+//! Addresses: what is published, and the patch that does it.
+
+use serde_json::{Value, json};
+
+use super::{Plan, Writes, annotations, news};
+use crate::{
+    controllers::node::provided_ip,
+    model::{Address, AddressKind, Lookup, MachineReference, Metadata, Node, Unknown},
+    mutant::{Active, mutant},
+};
+
+/// Whatever is not known leaves the addresses as they are.
+pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
+    let (addresses, reference) = match lookup {
+        Lookup::Found(metadata) => match &metadata.addresses {
+            Ok(addresses) => (addresses, news(node, metadata)),
+            Err(why) => return Plan::Wait(why.clone()),
+        },
+        Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),
+        Lookup::Unknown(why) => return Plan::Wait(why.clone()),
+    };
+    match published(node, addresses) {
+        Ok(published) => match status_patch(node, &published, reference, active) {
+            Some(status) => Plan::Write(Writes { status: Some(status), ..Writes::default() }),
+            None if mutant!(active, EmptyClearsAddresses) && published.is_empty() => {
+                let status = json!({"status": {"addresses": [{"$patch": "replace"}]}});
+                Plan::Write(Writes { status: Some(status), ..Writes::default() })
+            }
+            None => Plan::Nothing,
+        },
+        Err(text) => Plan::Wait(Unknown::Incomplete(text)),
+    }
+}
+
+/// What is published for a node: the cloud's addresses, the node's own host name if the cloud has none, and the
+/// choice that kubelet was given.
+pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Address>, String> {
+    let mut addresses = addresses.to_vec();
+    if !addresses.is_empty() && !addresses.iter().any(|a| a.kind == AddressKind::Hostname) {
+        let own = node.addresses.iter().filter(|a| a.kind == AddressKind::Hostname);
+        addresses.extend(own.cloned());
+    }
+    match &node.provided_node_ip {
+        Some(annotation) if !addresses.is_empty() => provided_ip::apply(annotation, &addresses),
+        _ => Ok(addresses),
+    }
+}
+
+/// A patch of the status, or nothing when the set of addresses is the same or empty.
+///
+/// The status subresource of nodes takes annotations too (kubelet uses that), so a reference needs no write of its own.
+pub(super) fn status_patch(
+    node: &Node,
+    addresses: &[Address],
+    reference: Option<&MachineReference>,
+    active: Active,
+) -> Option<Value> {
+    if addresses.is_empty() {
+        return None;
+    }
+    let sorted = |list: &[Address]| {
+        let mut list = list.to_vec();
+        list.sort();
+        list
+    };
+    if sorted(addresses) == sorted(&node.addresses) && !mutant!(active, AlwaysWriteAddresses) {
+        return None;
+    }
+    let mut list: Vec<Value> = addresses.iter().map(Address::to_json).collect();
+    if !node.addresses.is_empty() {
+        // The list merges by type otherwise, and a type with two addresses would lose one.
+        list.push(json!({"$patch": "replace"}));
+    }
+    let mut patch = json!({"metadata": {"uid": node.uid}, "status": {"addresses": list}});
+    if let Some(reference) = reference {
+        patch["metadata"]["annotations"] = annotations(reference);
+    }
+    Some(patch)
+}

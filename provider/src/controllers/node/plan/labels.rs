@@ -1,0 +1,103 @@
+//! Labels: which are added, which follow others, which are allowed.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::{Plan, Writes, metadata_json, news};
+use crate::model::{Lookup, Metadata, Node, Zone};
+
+/// Beta labels and the labels that follow them; the beta one wins (`ccm-framework` 1.7).
+const LABEL_PAIRS: [(&str, &str); 3] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+/// Labels that initialization adds: zone, region and instance type, and those of the command line.
+pub(super) fn at_initialization(
+    node: &Node,
+    zone: Option<&Zone>,
+    metadata: &Metadata,
+    extra_labels: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let values = [
+        zone.map(|z| z.zone.as_str()),
+        zone.map(|z| z.region.as_str()),
+        metadata.instance_type.as_deref(),
+    ];
+    for ((beta, stable), value) in LABEL_PAIRS.iter().zip(values) {
+        if let Some(value) = value.filter(|v| !v.is_empty()) {
+            labels.insert((*beta).to_owned(), value.to_owned());
+            labels.insert((*stable).to_owned(), value.to_owned());
+        }
+    }
+    for (key, value) in extra_labels {
+        if is_reserved(key) {
+            tracing::warn!(label = %key, "labels of Kubernetes itself are not set");
+        } else if !node.labels.contains_key(key) {
+            labels.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    labels.retain(|key, value| node.labels.get(key) != Some(value));
+    labels
+}
+
+/// Decides about the labels of an initialized node. `lookup` is asked for only when something is written anyway.
+pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Metadata>) -> Plan {
+    let mut labels = BTreeMap::new();
+    for (beta, stable) in LABEL_PAIRS {
+        if let Some(value) = node.labels.get(beta)
+            && node.labels.get(stable) != Some(value)
+        {
+            labels.insert(stable.to_owned(), value.clone());
+        }
+    }
+    if labels.is_empty() {
+        return Plan::Nothing;
+    }
+    let lookup = lookup();
+    let reference = match &lookup {
+        Lookup::Found(metadata) => news(node, metadata),
+        Lookup::Gone { .. } | Lookup::Unknown(_) => None,
+    };
+    let body = json!({"metadata": metadata_json(node, &labels, reference)});
+    Plan::Write(Writes { node: Some(body), ..Writes::default() })
+}
+
+/// Whether a key belongs to Kubernetes: `(^|\.)(kubernetes|k8s)\.io/`.
+fn is_reserved(key: &str) -> bool {
+    let Some((prefix, _)) = key.split_once('/') else { return false };
+    ["kubernetes.io", "k8s.io"].iter().any(|domain| {
+        prefix.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
+}
+
+/// Whether a key is a qualified name, as Kubernetes defines it.
+pub(crate) fn valid_label(key: &str) -> bool {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let is_name = |text: &str| {
+        let bytes = text.as_bytes();
+        (1..=63).contains(&bytes.len())
+            && bytes[0].is_ascii_alphanumeric()
+            && bytes[bytes.len() - 1].is_ascii_alphanumeric()
+            && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    };
+    let is_domain = |text: &str| {
+        text.len() <= 253
+            && text.split('.').all(|label| {
+                let bytes = label.as_bytes();
+                !bytes.is_empty()
+                    && bytes[0] != b'-'
+                    && bytes[bytes.len() - 1] != b'-'
+                    && bytes
+                        .iter()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+            })
+    };
+    is_name(name) && prefix.is_none_or(is_domain)
+}

@@ -1,0 +1,132 @@
+//! What to do about one node. Pure: a node and what is known of its machine in, writes out.
+
+mod addresses;
+mod labels;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use self::addresses::{published, refresh_addresses, status_patch};
+use super::provided_ip;
+use crate::{
+    controllers::{UNINITIALIZED_TAINT, taints::taints_json},
+    model::{Lookup, MACHINE_ANNOTATION, MachineReference, Metadata, Node, Unknown},
+    mutant::{Active, mutant},
+};
+
+pub(crate) use labels::{reconcile_labels, valid_label};
+
+/// What to do about a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Plan {
+    /// Nothing to do.
+    Nothing,
+    /// Not now, and why.
+    Wait(Unknown),
+    /// These writes, in order.
+    Write(Writes),
+}
+
+/// Writes to one node, in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Writes {
+    /// Strategic merge patch of the status: addresses first, so that no initialized node lacks them.
+    pub status: Option<Value>,
+    /// Strategic merge patch of the node: provider ID, labels, reference and taints in one version.
+    pub node: Option<Value>,
+}
+
+/// Decides about an uninitialized node.
+pub(crate) fn initialize(
+    node: &Node,
+    lookup: &Lookup<Metadata>,
+    extra_labels: &BTreeMap<String, String>,
+    active: Active,
+) -> Plan {
+    let metadata = match lookup {
+        Lookup::Found(metadata) => metadata,
+        // A machine that is gone initializes nothing; whether its node goes too is not decided here.
+        Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),
+        Lookup::Unknown(why) => return Plan::Wait(why.clone()),
+    };
+    let hurry = mutant!(active, TaintBeforeAddresses);
+    let addresses = match &metadata.addresses {
+        Ok(addresses) => addresses.as_slice(),
+        Err(_) if hurry => &[],
+        Err(why) => return Plan::Wait(why.clone()),
+    };
+    let zone = match &metadata.zone {
+        Ok(zone) => zone.as_ref(),
+        Err(_) if hurry => None,
+        Err(why) => return Plan::Wait(why.clone()),
+    };
+    // During initialization the annotation is checked against what the cloud says, nothing added.
+    if let Some(annotation) = &node.provided_node_ip
+        && let Err(text) = provided_ip::apply(annotation, addresses)
+        && !hurry
+    {
+        return Plan::Wait(Unknown::Incomplete(format!(
+            "provided node ip for node {:?} is not valid: {text}",
+            node.name
+        )));
+    }
+    let status = match published(node, addresses) {
+        Ok(published) => status_patch(node, &published, None, active),
+        Err(text) if !hurry => return Plan::Wait(Unknown::Incomplete(text)),
+        Err(_) => None,
+    };
+    let labels = labels::at_initialization(node, zone, metadata, extra_labels);
+    let taints = node.taints_without(|taint| taint.key() == UNINITIALIZED_TAINT);
+    let mut body = json!({"spec": {"taints": taints_json(&taints)}});
+    body["metadata"] = metadata_json(node, &labels, news(node, metadata));
+    if node.provider_id.is_none() {
+        body["spec"]["providerID"] = Value::String(metadata.provider_id.to_string());
+    }
+    Plan::Write(Writes { status, node: Some(body) })
+}
+
+/// Decides about the addresses of an initialized node, and about the reference when its machine has moved.
+///
+/// A node that never had a reference (upstream initialized it) gets one only with a write that is due anyway.
+pub(crate) fn refresh(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
+    let moved = match lookup {
+        Lookup::Found(metadata) if node.reference.is_some() => news(node, metadata),
+        _ => None,
+    };
+    match (refresh_addresses(node, lookup, active), moved) {
+        (Plan::Nothing | Plan::Wait(_), Some(reference)) => {
+            let body = json!({"metadata": metadata_json(node, &BTreeMap::new(), Some(reference))});
+            Plan::Write(Writes { node: Some(body), ..Writes::default() })
+        }
+        (plan, _) => plan,
+    }
+}
+
+/// The machine's reference, when the node does not say it yet.
+fn news<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
+    metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
+}
+
+fn annotations(reference: &MachineReference) -> Value {
+    json!({ MACHINE_ANNOTATION: reference.to_string() })
+}
+
+fn metadata_json(
+    node: &Node,
+    labels: &BTreeMap<String, String>,
+    reference: Option<&MachineReference>,
+) -> Value {
+    let mut metadata = Map::new();
+    metadata.insert("uid".to_owned(), Value::String(node.uid.clone()));
+    metadata.insert("resourceVersion".to_owned(), Value::String(node.resource_version.clone()));
+    if !labels.is_empty() {
+        metadata.insert("labels".to_owned(), json!(labels));
+    }
+    if let Some(reference) = reference {
+        metadata.insert("annotations".to_owned(), annotations(reference));
+    }
+    Value::Object(metadata)
+}

@@ -1,0 +1,110 @@
+//! The addresses that may be published, in order of preference, and the choice among them.
+
+use std::{cmp::Reverse, net::IpAddr};
+
+use ipnet::IpNet;
+
+use super::{AddressError, Family, Guest, Nic, Selection, cloud_init};
+
+/// An address that may be published.
+pub(super) struct Candidate<'a> {
+    ip: IpAddr,
+    pub(super) text: &'a str,
+    network: Option<&'a str>,
+}
+
+/// All candidates: statically configured ones first, then card by card.
+pub(super) fn candidates<'a>(
+    guest: &'a Guest,
+    selection: &Selection,
+) -> Result<Vec<Candidate<'a>>, AddressError> {
+    let mut nics: Vec<&Nic> = guest.nics.iter().filter(|nic| nic.device != -1).collect();
+    nics.sort_by(|a, b| (a.device, &a.mac).cmp(&(b.device, &b.mac)));
+    if let (Some(internal), Some(external)) =
+        (&selection.internal_network, &selection.external_network)
+        && !nics.iter().any(|nic| is_network(nic.network.as_deref(), internal))
+        && !nics.iter().any(|nic| is_network(nic.network.as_deref(), external))
+    {
+        return Err(AddressError::NoSuchNetwork);
+    }
+    let mut candidates = Vec::new();
+    for nic in nics {
+        let mut of_nic: Vec<_> = nic
+            .addresses
+            .iter()
+            .filter_map(|text| Some((text.trim().parse::<IpAddr>().ok()?, text.trim())))
+            .filter(|(ip, _)| is_usable(*ip))
+            .collect();
+        // The primary address first; a host route (as virtual addresses have) last; the rest by value.
+        of_nic.sort_by_key(|(ip, text)| {
+            let is_primary = guest.primary.as_deref().map(str::trim) == Some(*text);
+            let host_length = if ip.is_ipv4() { 32 } else { 128 };
+            let is_host_route = nic.prefix_lengths.get(*text) == Some(&host_length);
+            (Reverse(is_primary), is_host_route, *ip)
+        });
+        of_nic.dedup();
+        candidates.extend(of_nic.into_iter().map(|(ip, text)| Candidate {
+            ip,
+            text,
+            network: nic.network.as_deref(),
+        }));
+    }
+    if candidates.is_empty() {
+        return Err(AddressError::OnlyLocal);
+    }
+    let configured =
+        cloud_init::addresses(guest.cloud_init.as_deref(), guest.cloud_init_encoding.as_deref())
+            .map_err(AddressError::CloudInit)?;
+    candidates
+        .sort_by_key(|c| configured.iter().position(|ip| *ip == c.ip).unwrap_or(configured.len()));
+    Ok(candidates)
+}
+
+/// The internal and the external address of one family.
+pub(super) fn pick<'a, 'b>(
+    candidates: &'b [Candidate<'a>],
+    selection: &Selection,
+    family: Family,
+) -> (Option<&'b Candidate<'a>>, Option<&'b Candidate<'a>>) {
+    let of_family = |c: &&Candidate<'_>| (family == Family::V4) == c.ip.is_ipv4();
+    let without = |excluded: &[IpNet]| -> Vec<&'b Candidate<'a>> {
+        candidates
+            .iter()
+            .filter(of_family)
+            .filter(|c| !excluded.iter().any(|net| net.contains(&c.ip)))
+            .collect()
+    };
+    let (internals, externals) =
+        (without(&selection.exclude_internal), without(&selection.exclude_external));
+    let by_rule = |pool: &[&'b Candidate<'a>], subnets: &[IpNet], network: Option<&str>| {
+        let in_subnet =
+            subnets.iter().find_map(|net| pool.iter().find(|c| net.contains(&c.ip)).copied());
+        let on_network =
+            || network.and_then(|n| pool.iter().find(|c| is_network(c.network, n)).copied());
+        in_subnet.or_else(on_network)
+    };
+    let internal =
+        by_rule(&internals, &selection.internal_subnets, selection.internal_network.as_deref());
+    let external =
+        by_rule(&externals, &selection.external_subnets, selection.external_network.as_deref());
+    if internal.is_none() && external.is_none() {
+        (internals.first().copied(), externals.first().copied())
+    } else {
+        (internal, external)
+    }
+}
+
+fn is_network(network: Option<&str>, wanted: &str) -> bool {
+    network.is_some_and(|n| n.eq_ignore_ascii_case(wanted))
+}
+
+fn is_usable(ip: IpAddr) -> bool {
+    let local = match ip {
+        IpAddr::V4(ip) => {
+            let octets = ip.octets();
+            ip.is_link_local() || (octets[0] == 224 && octets[1] == 0 && octets[2] == 0)
+        }
+        IpAddr::V6(ip) => ip.is_unicast_link_local() || (ip.segments()[0] & 0xff0f) == 0xff02,
+    };
+    !(local || ip.is_loopback() || ip.is_unspecified())
+}

@@ -1,0 +1,228 @@
+//! Which datacenters are meant by the names in the configuration. Pure: names and the inventory's folders in, a set out.
+//!
+//! Names follow `cloud-provider-vsphere: pkg/common/vclib/datacenter.go`, `GetDatacenter`: without a slash a name
+//! anywhere in the tree, with one a path from the root folder, `*` and `?` as in file names, or an object id. Unlike
+//! upstream, a name that only looks like an object id is still found as a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provider_vcenter::{MoRef, ObjectContent};
+
+/// The datacenters that the configuration names for one vCenter; no names mean all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Datacenters {
+    /// Names, paths or ids, as written.
+    pub names: Vec<String>,
+    /// Where they are written: file and key, for messages.
+    pub key: String,
+}
+
+/// Folders and datacenters of one vCenter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tree(BTreeMap<MoRef, Entry>);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    parent: Option<MoRef>,
+}
+
+/// What the names stand for in a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub datacenters: BTreeSet<MoRef>,
+    /// Whether the tree has no other datacenter.
+    pub is_everything: bool,
+    /// Names that stand for nothing, or for several; and what to do about it.
+    pub problem: Option<String>,
+}
+
+impl Tree {
+    /// The folders and datacenters among these objects, with `name` and `parent` as read.
+    pub(crate) fn of(objects: &[ObjectContent]) -> Self {
+        let entries = objects.iter().filter(|object| is_branch(&object.object)).map(|object| {
+            let name = decode(object.text("name").unwrap_or_default());
+            (object.object.clone(), Entry { name, parent: object.reference("parent") })
+        });
+        Self(entries.collect())
+    }
+
+    fn datacenters(&self) -> impl Iterator<Item = &MoRef> {
+        self.0.keys().filter(|object| object.kind() == "Datacenter")
+    }
+
+    /// Names from below the root folder to the datacenter.
+    fn path(&self, datacenter: &MoRef) -> Vec<&str> {
+        let mut path = Vec::new();
+        let mut current = self.0.get(datacenter);
+        while let Some(entry) = current {
+            // The root folder is no part of paths; a circle ends the walk.
+            let Some(parent) = &entry.parent else { break };
+            path.insert(0, entry.name.as_str());
+            current = self.0.get(parent).filter(|_| path.len() <= self.0.len());
+        }
+        path
+    }
+
+    fn show(&self, datacenter: &MoRef) -> String {
+        format!("\"/{}\"", self.path(datacenter).join("/"))
+    }
+
+    /// What one value of the key may stand for.
+    fn named(&self, value: &str) -> Vec<&MoRef> {
+        let id = value.strip_prefix("Datacenter:").unwrap_or(value);
+        if let Some(datacenter) = self.datacenters().find(|datacenter| datacenter.id() == id) {
+            return vec![datacenter];
+        }
+        let wanted: Vec<&str> = value.trim_matches('/').split('/').collect();
+        let is_path = value.contains('/');
+        let is_meant = |datacenter: &&MoRef| {
+            let path = self.path(datacenter);
+            let path = if is_path { &path[..] } else { &path[path.len().saturating_sub(1)..] };
+            path.len() == wanted.len()
+                && path.iter().zip(&wanted).all(|(name, pattern)| is_like(name, pattern))
+        };
+        self.datacenters().filter(is_meant).collect()
+    }
+}
+
+impl Datacenters {
+    /// What the names stand for.
+    pub(crate) fn among(&self, tree: &Tree) -> Listed {
+        let mut listed = Listed::default();
+        let mut problems = Vec::new();
+        for value in &self.names {
+            match tree.named(value).as_slice() {
+                [one] => {
+                    listed.datacenters.insert((*one).clone());
+                }
+                [] => {
+                    let all: Vec<String> = tree.datacenters().map(|it| tree.show(it)).collect();
+                    problems.push(format!(
+                        "{}: {value:?} is no datacenter that the login can see; it sees {}. Correct the name, or \
+                         let the login read that datacenter",
+                        self.key,
+                        if all.is_empty() { "none".to_owned() } else { all.join(", ") },
+                    ));
+                }
+                several => {
+                    let paths: Vec<String> = several.iter().map(|it| tree.show(it)).collect();
+                    problems.push(format!(
+                        "{}: {value:?} stands for several datacenters, {}. Write the paths of those that are meant",
+                        self.key,
+                        paths.join(", "),
+                    ));
+                }
+            }
+        }
+        // One who sees no datacenter at all cannot say that.
+        listed.is_everything = !listed.datacenters.is_empty()
+            && tree.datacenters().all(|it| listed.datacenters.contains(it));
+        listed.problem = Some(problems.join("; ")).filter(|text| !text.is_empty());
+        listed
+    }
+}
+
+fn is_branch(object: &MoRef) -> bool {
+    matches!(object.kind(), "Folder" | "Datacenter")
+}
+
+/// Names come with these three characters encoded.
+pub(crate) fn decode(name: &str) -> String {
+    name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%")
+}
+
+/// Whether a name fits a pattern in which `*` stands for anything and `?` for one character.
+fn is_like(name: &str, pattern: &str) -> bool {
+    let (name, pattern): (Vec<char>, Vec<char>) =
+        (name.chars().collect(), pattern.chars().collect());
+    // Which beginnings of the name the pattern so far fits.
+    let mut fits = vec![false; name.len() + 1];
+    fits[0] = true;
+    for wanted in pattern {
+        let mut next = vec![false; name.len() + 1];
+        next[0] = wanted == '*' && fits[0];
+        for (i, c) in name.iter().enumerate() {
+            next[i + 1] = match wanted {
+                '*' => next[i] || fits[i + 1],
+                '?' => fits[i],
+                literal => fits[i] && literal == *c,
+            };
+        }
+        fits = next;
+    }
+    fits[name.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `/DC0`, `/east/DC1`, `/west/DC1`, `/datacenter-east` and `/group-7`.
+    fn tree() -> Tree {
+        let entry = |kind: &str, id: &str, name: &str, parent: Option<&str>| {
+            let parent = parent.map(|id| MoRef::new("Folder", id));
+            (MoRef::new(kind, id), Entry { name: name.to_owned(), parent })
+        };
+        Tree(BTreeMap::from([
+            entry("Folder", "group-d1", "Datacenters", None),
+            entry("Folder", "group-d2", "east", Some("group-d1")),
+            entry("Folder", "group-d3", "west", Some("group-d1")),
+            entry("Datacenter", "datacenter-0", "DC0", Some("group-d1")),
+            entry("Datacenter", "datacenter-1", "DC1", Some("group-d2")),
+            entry("Datacenter", "datacenter-2", "DC1", Some("group-d3")),
+            entry("Datacenter", "datacenter-3", "datacenter-east", Some("group-d1")),
+        ]))
+    }
+
+    #[test]
+    fn names_stand_for_datacenters_as_upstream_reads_them() {
+        let many = "stands for several datacenters, \"/east/DC1\", \"/west/DC1\"";
+        for (name, value, want) in [
+            ("a name", "DC0", Ok("datacenter-0")),
+            ("another case", "dc0", Err("is no datacenter")),
+            ("a path", "/east/DC1", Ok("datacenter-1")),
+            ("a path without its first slash", "west/DC1", Ok("datacenter-2")),
+            ("a path to the top", "/DC0", Ok("datacenter-0")),
+            ("half a path", "/DC1", Err("is no datacenter")),
+            ("a folder", "/east", Err("is no datacenter")),
+            ("a pattern", "D?0", Ok("datacenter-0")),
+            ("a pattern in a path", "/w*/*", Ok("datacenter-2")),
+            ("several of one name", "DC1", Err(many)),
+            ("a pattern of several", "/*/DC?", Err(many)),
+            ("an id", "datacenter-2", Ok("datacenter-2")),
+            ("an id with its type", "Datacenter:datacenter-2", Ok("datacenter-2")),
+            ("a name that looks like an id", "datacenter-east", Ok("datacenter-3")),
+            ("an id that is not there", "datacenter-99", Err("is no datacenter")),
+        ] {
+            let key = "vsphere.conf: vcenter.a.datacenters".to_owned();
+            let wanted = Datacenters { names: vec![value.to_owned()], key };
+            let found = wanted.among(&tree());
+            match (want, &found.problem) {
+                (Ok(id), None) => {
+                    assert_eq!(found.datacenters, [MoRef::new("Datacenter", id)].into(), "{name}");
+                }
+                (Err(text), Some(problem)) => {
+                    let begin = format!("vsphere.conf: vcenter.a.datacenters: {value:?} {text}");
+                    assert!(problem.starts_with(&begin), "{name}: {problem}");
+                    assert!(found.datacenters.is_empty(), "{name}");
+                }
+                (want, problem) => panic!("{name}: {want:?}, {problem:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_of_all_is_no_restriction() {
+        let list = |names: &[&str]| Datacenters {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            key: "k".to_owned(),
+        };
+        let all = ["DC0", "east/DC1", "west/DC1", "datacenter-east"];
+        assert!(list(&all).among(&tree()).is_everything);
+        assert!(!list(&all[1..]).among(&tree()).is_everything);
+        let with_ghost = list(&["DC0", "ghost"]).among(&tree());
+        assert!(!with_ghost.is_everything && with_ghost.datacenters.len() == 1);
+        insta::assert_snapshot!(with_ghost.problem.unwrap(), @r#"k: "ghost" is no datacenter that the login can see; it sees "/DC0", "/east/DC1", "/west/DC1", "/datacenter-east". Correct the name, or let the login read that datacenter"#);
+    }
+}

@@ -1,0 +1,119 @@
+//! The questions of the controllers, answered from what is known.
+
+use std::collections::BTreeSet;
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{Shared, VcenterInstances, machine::Power, proof, state::Link};
+use crate::{
+    instances::{Instances, ZoneWanted},
+    model::{Lookup, Metadata, NodeIdentity, Unknown},
+    mutant::mutant,
+};
+
+impl Instances for VcenterInstances {
+    fn observe(&self, node: &NodeIdentity) {
+        self.shared.with(|state, effects| {
+            if state.track(node, effects) {
+                state.start_attempt(&node.name, Instant::now(), effects);
+            }
+        });
+    }
+
+    fn forget(&self, name: &str) {
+        self.shared.with(|state, effects| state.forget(name, effects));
+    }
+
+    fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
+        let shared = &self.shared;
+        let mut wake_zones = None;
+        let result = shared.with(|state, effects| {
+            state.track(node, effects);
+            if let Some(metadata) = shared.describe(state, &node.name, zone, &mut wake_zones) {
+                return Lookup::Found(metadata);
+            }
+            let nameless = Shared::is_nameless(state, &node.name);
+            let Some(tracked) = state.nodes.get_mut(&node.name) else {
+                return Lookup::Unknown(Unknown::Pending);
+            };
+            if tracked.attempt.is_some() {
+                return Lookup::Unknown(Unknown::Pending);
+            }
+            if let Some(failure) = tracked.failure.take() {
+                return Lookup::Unknown(failure);
+            }
+            if let Some(why) = tracked.outside(Instant::now()) {
+                return Lookup::Unknown(Unknown::Outside(why));
+            }
+            if nameless {
+                let why = "the vCenter does not say at present which machine it is";
+                return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
+            }
+            let awaits_view = tracked.link.as_ref().is_some_and(|link| {
+                !state.vcenters[link.vcenter].machines.contains_key(&link.machine)
+            });
+            if !awaits_view {
+                state.start_attempt(&node.name, Instant::now(), effects);
+                let failure = state.nodes.get_mut(&node.name).and_then(|t| t.failure.take());
+                if let Some(failure) = failure {
+                    return Lookup::Unknown(failure);
+                }
+            }
+            Lookup::Unknown(Unknown::Pending)
+        });
+        if let Some(index) = wake_zones {
+            shared.vcenters[index].zones.notify_one();
+        }
+        result
+    }
+
+    fn exists<'a>(
+        &'a self,
+        node: &'a NodeIdentity,
+        proof_after: Instant,
+    ) -> BoxFuture<'a, Lookup<()>> {
+        Box::pin(proof::exists(&self.shared, node, proof_after))
+    }
+
+    fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
+        self.shared.with(|state, effects| {
+            state.track(node, effects);
+            let active = self.shared.policy.active;
+            let Some((link, machine)) = Shared::linked(state, &node.name) else {
+                if mutant!(active, ShutdownOnUnknown) {
+                    return Lookup::Found(true);
+                }
+                return Lookup::Unknown(Unknown::NotSeen);
+            };
+            if machine.unread.contains("runtime.powerState") && !mutant!(active, ShutdownOnUnknown)
+            {
+                let why = "the vCenter cannot read the power state of its machine";
+                return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
+            }
+            match machine.power {
+                Some(power) if state.vcenters[link.vcenter].fresh => {
+                    Lookup::Found(power != Power::On)
+                }
+                _ if mutant!(active, ShutdownOnUnknown) => Lookup::Found(true),
+                Some(_) => Lookup::Unknown(Unknown::Unavailable(
+                    "the view of the vCenter is not current".to_owned(),
+                )),
+                None => Lookup::Unknown(Unknown::Incomplete("no power state".to_owned())),
+            }
+        })
+    }
+
+    fn n_missing(&self) -> usize {
+        let state = self.shared.lock();
+        let is_missing = |link: &Link| {
+            let machine = state.vcenters[link.vcenter].machines.get(&link.machine);
+            machine.is_some_and(|m| !m.present)
+        };
+        state.nodes.values().filter(|t| t.link.as_ref().is_some_and(is_missing)).count()
+    }
+
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+        Box::pin(self.shared.news())
+    }
+}

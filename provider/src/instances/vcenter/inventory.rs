@@ -1,0 +1,149 @@
+//! Finds many machines in one paged read of the inventory, whole or limited to the datacenters that count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use provider_vcenter::{CallError, MoRef, ObjectContent};
+
+use super::{
+    Shared,
+    join::{Batch, answer},
+    scope::{self, Sieve},
+    state::{JoinRequest, Outcome, VcenterIndex},
+};
+use crate::{
+    instances::datacenters::Tree,
+    model::{MachineId, parse_uuid},
+};
+
+/// Calls that a paged read costs besides its pages: creating and destroying the view.
+const OVERHEAD: usize = 2;
+/// Objects per page, for the estimate only; the client decides.
+const PAGE: usize = 1000;
+
+/// What a read has shown so far.
+struct Scan {
+    wanted: BTreeSet<MachineId>,
+    found: BTreeMap<MachineId, Vec<MoRef>>,
+    /// Folders and datacenters that came along.
+    folders: Vec<ObjectContent>,
+    n_machines: usize,
+    n_pages: usize,
+    /// So many pages cost as much as a search for each.
+    max_pages: usize,
+}
+
+/// How many calls a whole read costs; `None` before the first one.
+pub(super) fn estimate(shared: &Shared, index: VcenterIndex) -> Option<usize> {
+    let size = shared.lock().vcenters[index].inventory_size?;
+    Some(size.div_ceil(PAGE) + OVERHEAD)
+}
+
+/// Answers who is found and who is not; nobody, when searching for each has become cheaper meanwhile.
+///
+/// # Errors
+///
+/// As every call; nobody was answered then.
+pub(super) async fn search(
+    shared: &Shared,
+    index: VcenterIndex,
+    batch: &Batch,
+    left: &mut BTreeSet<&String>,
+) -> Result<(), CallError> {
+    let by_uuid = |name: &&String| left.contains(name) && batch[*name].name.is_none();
+    let names: Vec<&String> = batch.keys().filter(by_uuid).collect();
+    let mut scan = Scan {
+        wanted: names.iter().flat_map(|name| &batch[*name].candidates).copied().collect(),
+        found: BTreeMap::new(),
+        folders: Vec::new(),
+        n_machines: 0,
+        n_pages: 0,
+        max_pages: names.len() + OVERHEAD,
+    };
+    let with_tree = scope::wants_tree(shared, index);
+    let limited_to = scope::containers(shared, index);
+    let containers = match &limited_to {
+        Some(datacenters) => datacenters.iter().map(Some).collect(),
+        None => vec![None],
+    };
+    for container in containers {
+        if !scan.read(shared, index, container, with_tree).await? {
+            // Too large an inventory for so few nodes; a lower bound will do for the next decision.
+            let at_least = scan.n_machines.max(PAGE) * 2;
+            shared.lock().vcenters[index].inventory_size = Some(at_least);
+            return Ok(());
+        }
+    }
+    shared.lock().vcenters[index].inventory_size = Some(scan.n_machines);
+    if with_tree {
+        scope::learn(shared, index, &Tree::of(&scan.folders));
+    }
+    let sieve = if limited_to.is_some() {
+        scope::blind_sieve(shared, index)
+    } else {
+        let all: Vec<MoRef> = scan.found.values().flatten().cloned().collect();
+        scope::sieve(shared, index, &all).await?
+    };
+    for name in names {
+        left.remove(name);
+        let outcome = scan.outcome(shared, &sieve, &batch[name]);
+        answer(shared, index, name, &batch[name], outcome);
+    }
+    Ok(())
+}
+
+impl Scan {
+    /// Reads page by page; false when it gave up.
+    async fn read(
+        &mut self,
+        shared: &Shared,
+        index: VcenterIndex,
+        container: Option<&MoRef>,
+        with_tree: bool,
+    ) -> Result<bool, CallError> {
+        let client = &shared.vcenters[index].client;
+        let mut read = client.read_inventory(&["config.uuid"], container, with_tree).await?;
+        let outcome = loop {
+            match client.next_page(&mut read).await {
+                Ok(Some(page)) => {
+                    self.take(page);
+                    if !read.is_complete() && self.n_pages >= self.max_pages {
+                        break Ok(());
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(err) => break Err(err),
+            }
+        };
+        let is_complete = read.is_complete();
+        client.end_inventory(read).await;
+        outcome.map(|()| is_complete)
+    }
+
+    fn take(&mut self, page: Vec<ObjectContent>) {
+        self.n_pages += 1;
+        for object in page {
+            if object.object.kind() != "VirtualMachine" {
+                self.folders.push(object);
+                continue;
+            }
+            self.n_machines += 1;
+            let uuid = object.text("config.uuid").and_then(parse_uuid);
+            if let Some(uuid) = uuid.filter(|uuid| self.wanted.contains(uuid)) {
+                self.found.entry(uuid).or_default().push(object.object);
+            }
+        }
+    }
+
+    /// The first candidate that a machine inside answers to; else why there is none.
+    fn outcome(&self, shared: &Shared, sieve: &Sieve, request: &JoinRequest) -> Outcome {
+        let mut outcome = sieve.absent();
+        for uuid in &request.candidates {
+            let Some(machines) = self.found.get(uuid) else { continue };
+            outcome = sieve.choose(shared, *uuid, machines);
+            if machines.iter().any(|machine| sieve.passes(machine)) {
+                break;
+            }
+        }
+        outcome
+    }
+}

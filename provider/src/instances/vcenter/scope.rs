@@ -1,0 +1,170 @@
+//! Which found machines count: those in the datacenters that the configuration names.
+//!
+//! Searches go over the whole inventory, because one search is cheaper than one per datacenter; what is found elsewhere
+//! is left out afterwards. While the configuration names every datacenter there is, or none, that takes no call: folders
+//! and datacenters come along with a read that is due anyway. Otherwise the ancestors of what was found are read.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use provider_vcenter::{CallError, FilterSpec, MoRef};
+use tokio::time::Instant;
+
+use super::{
+    Shared,
+    search::one_of,
+    state::{Outcome, VcenterIndex},
+};
+use crate::{
+    instances::{
+        Ancestors,
+        datacenters::{Listed, Tree, decode},
+        zones,
+    },
+    model::MachineId,
+};
+
+/// A name that stands for nothing is looked for again after this long: somebody may be creating the datacenter.
+const PROBLEM_RETRY: Duration = Duration::from_secs(60);
+/// Objects per call.
+const CHUNK: usize = 1000;
+
+/// What the names in the configuration stand for, with its age.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    listed: Listed,
+    read_at: Instant,
+}
+
+/// Leaves out what is elsewhere. The default one leaves out nothing.
+#[derive(Debug, Default)]
+pub(super) struct Sieve {
+    /// Machines that do not count, and why.
+    outside: BTreeMap<MoRef, Outcome>,
+    /// Names that stand for nothing, when there are such.
+    problem: Option<String>,
+}
+
+impl Sieve {
+    /// What is to be said about a search for `uuid` that found these machines.
+    pub(super) fn choose(&self, shared: &Shared, uuid: MachineId, machines: &[MoRef]) -> Outcome {
+        let is_inside = |machine: &&MoRef| !self.outside.contains_key(*machine);
+        let inside: Vec<MoRef> = machines.iter().filter(is_inside).cloned().collect();
+        match (inside.is_empty(), machines.first().and_then(|first| self.outside.get(first))) {
+            (false, _) => one_of(shared, uuid, &inside),
+            (true, Some(outcome)) => self.unless_problem(outcome.clone()),
+            (true, None) => self.absent(),
+        }
+    }
+
+    /// What is to be said when nothing was found.
+    pub(super) fn absent(&self) -> Outcome {
+        self.unless_problem(Outcome::Absent)
+    }
+
+    /// Whether a machine counts.
+    pub(super) fn passes(&self, machine: &MoRef) -> bool {
+        !self.outside.contains_key(machine)
+    }
+
+    /// As with upstream, a name that stands for nothing wins over "not found": the machine may be just there.
+    fn unless_problem(&self, outcome: Outcome) -> Outcome {
+        self.problem.clone().map_or(outcome, Outcome::Failed)
+    }
+}
+
+/// What is known without a call; `None` when the folders must be read first.
+fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
+    if shared.policy.datacenters[index].names.is_empty() {
+        return Some(Listed { is_everything: true, ..Listed::default() });
+    }
+    let known = shared.lock().vcenters[index].scope.clone()?;
+    let lasts = match &known.listed.problem {
+        Some(_) => PROBLEM_RETRY,
+        None => shared.tuning.zone_ttl,
+    };
+    (known.read_at.elapsed() < lasts).then_some(known.listed)
+}
+
+/// Whether folders and datacenters should come along with the next read.
+pub(super) fn wants_tree(shared: &Shared, index: VcenterIndex) -> bool {
+    known(shared, index).is_none()
+}
+
+/// The datacenters that an inventory read can be limited to; `None` when it has to be whole.
+pub(super) fn containers(shared: &Shared, index: VcenterIndex) -> Option<Vec<MoRef>> {
+    let listed = known(shared, index).filter(|listed| !listed.is_everything)?;
+    Some(listed.datacenters.into_iter().collect())
+}
+
+/// Takes note of folders and datacenters that came along.
+pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed {
+    let wanted = &shared.policy.datacenters[index];
+    let listed = wanted.among(tree);
+    let known = Known { listed: listed.clone(), read_at: Instant::now() };
+    let before = shared.lock().vcenters[index].scope.replace(known).map(|known| known.listed);
+    if before.as_ref() != Some(&listed) {
+        if let Some(problem) = &listed.problem {
+            tracing::error!(problem = %problem, "datacenters of the configuration not found");
+        }
+        let n_datacenters = listed.datacenters.len();
+        tracing::info!(n_datacenters, is_everything = listed.is_everything, "datacenters known");
+    }
+    listed
+}
+
+/// What is known without a call, for answers about machines that were not found at all.
+pub(super) fn blind_sieve(shared: &Shared, index: VcenterIndex) -> Sieve {
+    let problem = known(shared, index).and_then(|listed| listed.problem);
+    Sieve { problem, ..Sieve::default() }
+}
+
+/// A sieve for these machines.
+///
+/// # Errors
+///
+/// As every call; nothing is known then.
+pub(super) async fn sieve(
+    shared: &Shared,
+    index: VcenterIndex,
+    machines: &[MoRef],
+) -> Result<Sieve, CallError> {
+    let client = &shared.vcenters[index].client;
+    let listed = match known(shared, index) {
+        Some(listed) => listed,
+        None => {
+            let root = client.session().await?.content.root_folder;
+            let objects = client.retrieve(&FilterSpec::datacenters(root)).await?;
+            learn(shared, index, &Tree::of(&objects))
+        }
+    };
+    let mut sieve = Sieve { problem: listed.problem.clone(), ..Sieve::default() };
+    if listed.is_everything || machines.is_empty() {
+        return Ok(sieve);
+    }
+    let (mut ancestors, mut names) = (Ancestors::new(), BTreeMap::new());
+    for chunk in machines.chunks(CHUNK) {
+        let spec = FilterSpec::ancestors(chunk.to_vec()).tolerating_missing();
+        for object in client.retrieve(&spec).await? {
+            let parent = object.reference("parent").or_else(|| object.reference("parentVApp"));
+            names.insert(object.object.clone(), decode(object.text("name").unwrap_or_default()));
+            ancestors.insert(object.object, parent);
+        }
+    }
+    let key = &shared.policy.datacenters[index].key;
+    for machine in machines {
+        let path = zones::path_up(machine, &ancestors).unwrap_or_default();
+        let outcome = match path.iter().find(|object| object.kind() == "Datacenter") {
+            Some(datacenter) if listed.datacenters.contains(datacenter) => continue,
+            Some(datacenter) => Outcome::Outside(format!(
+                "its machine is in datacenter {:?}, which is not listed in {key}; add it there, or exclude the node",
+                names[datacenter]
+            )),
+            None => Outcome::Failed(format!(
+                "the login does not see in which datacenter its machine is; {key} needs that. Let the login read \
+                 the folders above {machine}"
+            )),
+        };
+        sieve.outside.insert(machine.clone(), outcome);
+    }
+    Ok(sieve)
+}

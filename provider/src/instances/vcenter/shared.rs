@@ -1,0 +1,137 @@
+//! What the tasks of the backend share, and the one way to change it.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use provider_vcenter::Vcenter;
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
+
+use super::{
+    Policy, Tuning,
+    machine::Machine,
+    state::{Effects, Link, State},
+};
+use crate::telemetry::Telemetry;
+
+/// The vCenters, what is known of them, and how to wake who waits for news.
+pub(super) struct Shared {
+    pub(super) vcenters: Vec<Backend>,
+    state: Mutex<State>,
+    pub(super) policy: Policy,
+    pub(super) tuning: Tuning,
+    pub(super) telemetry: Arc<Telemetry>,
+    news: Mutex<BTreeSet<String>>,
+    news_arrived: Notify,
+    grace: Notify,
+    /// Proofs at a time: enough for a rack, too few to hurt a vCenter when everything is gone.
+    pub(super) proofs: Semaphore,
+}
+
+/// One vCenter: its client, and what its tasks wait for.
+pub(super) struct Backend {
+    pub(super) client: Vcenter,
+    pub(super) join: Notify,
+    pub(super) view: Notify,
+    pub(super) zones: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(
+        vcenters: Vec<Vcenter>,
+        policy: Policy,
+        tuning: Tuning,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
+        let state = State::new(vcenters.len());
+        let vcenters = vcenters.into_iter().map(|client| Backend {
+            client,
+            join: Notify::new(),
+            view: Notify::new(),
+            zones: Notify::new(),
+        });
+        Self {
+            vcenters: vcenters.collect(),
+            state: Mutex::new(state),
+            policy,
+            tuning,
+            telemetry,
+            news: Mutex::new(BTreeSet::new()),
+            news_arrived: Notify::new(),
+            grace: Notify::new(),
+            proofs: Semaphore::new(4),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// Changes state, then wakes whom it concerns.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut State, &mut Effects) -> T) -> T {
+        let mut effects = Effects::default();
+        let result = change(&mut self.lock(), &mut effects);
+        for index in &effects.join {
+            self.vcenters[*index].join.notify_one();
+        }
+        for index in &effects.view {
+            self.vcenters[*index].view.notify_one();
+        }
+        if effects.grace {
+            self.grace.notify_one();
+        }
+        self.announce(effects.changed);
+        result
+    }
+
+    pub(super) fn announce(&self, names: BTreeSet<String>) {
+        if names.is_empty() {
+            return;
+        }
+        self.news.lock().expect("nothing panics under this lock").extend(names);
+        self.news_arrived.notify_one();
+    }
+
+    pub(super) async fn run_grace(&self) {
+        loop {
+            self.grace.notified().await;
+            tokio::time::sleep(self.tuning.grace).await;
+            self.with(|state, effects| state.decide_hits(Instant::now(), effects));
+        }
+    }
+
+    /// The linked machine, if the collector shows it and it still is the one.
+    pub(super) fn linked<'a>(state: &'a State, name: &str) -> Option<(&'a Link, &'a Machine)> {
+        let link = state.nodes.get(name)?.link.as_ref()?;
+        let machine = state.vcenters[link.vcenter].machines.get(&link.machine)?;
+        let is_it = machine.present && machine.uuid == Some(link.uuid);
+        is_it.then_some((link, machine))
+    }
+
+    /// Whether the collector shows a machine where the node's is, and cannot say at present which one it is.
+    pub(super) fn is_nameless(state: &State, name: &str) -> bool {
+        let link = state.nodes.get(name).and_then(|tracked| tracked.link.as_ref());
+        let machine =
+            link.and_then(|link| state.vcenters[link.vcenter].machines.get(&link.machine));
+        machine.is_some_and(|machine| machine.present && machine.uuid.is_none())
+    }
+
+    /// Waits for news and takes them.
+    ///
+    /// Cancel safe: names that were not returned are returned next time.
+    pub(super) async fn news(&self) -> BTreeSet<String> {
+        loop {
+            let arrived = self.news_arrived.notified();
+            let news =
+                std::mem::take(&mut *self.news.lock().expect("nothing panics under this lock"));
+            if !news.is_empty() {
+                return news;
+            }
+            arrived.await;
+        }
+    }
+}

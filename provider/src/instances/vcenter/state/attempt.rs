@@ -1,0 +1,206 @@
+//! Rounds of asking every vCenter for the machine of a node, and what is concluded from the answers.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Attempt, Effects, JoinRequest, Link, Outcome, State, VcenterIndex};
+use crate::model::Unknown;
+
+/// How long "not here" of one vCenter is believed while another one is in trouble.
+const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
+
+/// Whether a machine still is where it does not count is asked again after this long, when somebody wants to know.
+const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
+
+impl State {
+    /// Begins a round of asking, unless one is under way.
+    ///
+    /// While one vCenter is in trouble, the others are not asked again and again for a machine that may be in it.
+    pub(in crate::instances::vcenter) fn start_attempt(
+        &mut self,
+        name: &str,
+        now: Instant,
+        effects: &mut Effects,
+    ) {
+        let Some(tracked) = self.nodes.get_mut(name) else { return };
+        if tracked.attempt.is_some() {
+            return;
+        }
+        let candidates = match tracked.identity.candidates() {
+            Ok(candidates) => candidates,
+            Err(err) => {
+                tracked.failure = Some(Unknown::NotOurs(err.to_string()));
+                return;
+            }
+        };
+        self.attempts += 1;
+        let request = JoinRequest {
+            attempt: self.attempts,
+            name: candidates.is_empty().then(|| name.to_lowercase()),
+            candidates,
+            // Without a provider ID nobody has said yet that it is this machine.
+            reference: tracked
+                .identity
+                .reference
+                .clone()
+                .filter(|_| tracked.identity.provider_id.is_some()),
+        };
+        tracked.failure = None;
+        let is_fresh = |at: &Instant| now.duration_since(*at) < ABSENCE_HOLDS;
+        let any_troubled = self.vcenters.iter().any(|vcenter| vcenter.troubled);
+        let (known, waiting): (BTreeSet<_>, BTreeSet<_>) = (0..self.vcenters.len())
+            .partition(|index| any_troubled && tracked.absent_in.get(index).is_some_and(is_fresh));
+        for index in &waiting {
+            self.vcenters[*index].pending.insert(name.to_owned(), request.clone());
+            effects.join.insert(*index);
+        }
+        tracked.attempt = Some(Attempt {
+            number: self.attempts,
+            answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
+            waiting,
+        });
+        if tracked.attempt.as_ref().is_some_and(|attempt| attempt.waiting.is_empty()) {
+            self.decide(name, now, effects);
+        }
+    }
+
+    /// Takes one vCenter's answer.
+    pub(in crate::instances::vcenter) fn answer(
+        &mut self,
+        vcenter: VcenterIndex,
+        name: &str,
+        number: u64,
+        outcome: Outcome,
+        now: Instant,
+        effects: &mut Effects,
+    ) {
+        let Some(tracked) = self.nodes.get_mut(name) else { return };
+        let Some(attempt) = tracked.attempt.as_mut().filter(|a| a.number == number) else {
+            // The attempt was decided without this vCenter. A second machine is news all the same.
+            if let (Outcome::Hit(machine, uuid), Some(link)) = (&outcome, &tracked.link)
+                && (link.vcenter != vcenter || link.machine != *machine)
+                && link.uuid == *uuid
+            {
+                let text = format!("a second machine has the UUID {uuid}");
+                self.unlink(name, effects);
+                if let Some(tracked) = self.nodes.get_mut(name) {
+                    tracked.failure = Some(Unknown::Ambiguous(text));
+                }
+                effects.changed.insert(name.to_owned());
+            }
+            return;
+        };
+        attempt.waiting.remove(&vcenter);
+        if outcome == Outcome::Absent {
+            tracked.absent_in.insert(vcenter, now);
+        } else {
+            tracked.absent_in.remove(&vcenter);
+        }
+        attempt.answers.insert(vcenter, outcome);
+        if attempt.waiting.is_empty() {
+            self.decide(name, now, effects);
+        } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
+            let all_troubled = attempt.waiting.iter().all(|index| self.vcenters[*index].troubled);
+            if all_troubled {
+                self.decide(name, now, effects);
+            } else {
+                effects.grace = true;
+            }
+        }
+    }
+
+    /// Decides every attempt that has a hit and waits only for slower vCenters.
+    pub(in crate::instances::vcenter) fn decide_hits(
+        &mut self,
+        now: Instant,
+        effects: &mut Effects,
+    ) {
+        let ready: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|(_, t)| {
+                t.attempt
+                    .as_ref()
+                    .is_some_and(|a| a.answers.values().any(|o| matches!(o, Outcome::Hit(..))))
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in ready {
+            self.decide(&name, now, effects);
+        }
+    }
+
+    fn decide(&mut self, name: &str, now: Instant, effects: &mut Effects) {
+        let Some(attempt) = self.nodes.get_mut(name).and_then(|t| t.attempt.take()) else {
+            return;
+        };
+        effects.changed.insert(name.to_owned());
+        let mut hits = Vec::new();
+        let mut failure = None;
+        let mut ambiguous = None;
+        let mut outside = None;
+        for (vcenter, outcome) in attempt.answers {
+            match outcome {
+                Outcome::Hit(machine, uuid) => hits.push(Link { vcenter, machine, uuid }),
+                Outcome::Absent => {}
+                Outcome::Ambiguous(text) => ambiguous = Some(text),
+                Outcome::Outside(text) => outside = Some(text),
+                Outcome::Failed(text) => failure = Some(text),
+            }
+        }
+        if hits.len() > 1 {
+            ambiguous = Some(format!("machines in {} vCenters have its UUID", hits.len()));
+        }
+        let link = hits.pop();
+        if let Some(link) = &link
+            && let Some(owner) = self.vcenters[link.vcenter].desired.get(&link.machine)
+            && owner != name
+        {
+            ambiguous = Some(format!("its machine already belongs to node {owner}"));
+        }
+        let unlinked = self.nodes.get(name).and_then(|t| t.link.clone());
+        if unlinked.is_some() && unlinked != link && ambiguous.is_none() && link.is_some() {
+            self.unlink(name, effects);
+        }
+        let Some(tracked) = self.nodes.get_mut(name) else { return };
+        tracked.outside = None;
+        let result = match (ambiguous, link, failure, outside) {
+            (Some(text), _, _, _) => Err(Unknown::Ambiguous(text)),
+            (None, Some(link), _, _) => Ok(link),
+            (None, None, Some(text), _) => Err(Unknown::Unavailable(text)),
+            (None, None, None, Some(text)) => {
+                tracked.outside = Some((text.clone(), now + OUTSIDE_PAUSE));
+                Err(Unknown::Outside(text))
+            }
+            (None, None, None, None) => {
+                tracked.absent_since.get_or_insert(now);
+                Err(Unknown::NotSeen)
+            }
+        };
+        match result {
+            Ok(link) => {
+                tracked.absent_since = None;
+                tracked.gone = None;
+                tracked.failure = None;
+                tracked.matched = true;
+                let vcenter = &mut self.vcenters[link.vcenter];
+                vcenter.desired.insert(link.machine.clone(), name.to_owned());
+                let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
+                if is_lost && vcenter.in_view.remove(&link.machine) {
+                    // Found although the view lost it. It may still be a member, and adding a member again would
+                    // not make it enter.
+                    vcenter.lost.insert(link.machine.clone());
+                }
+                effects.view.insert(link.vcenter);
+                tracked.link = Some(link);
+            }
+            Err(why) => {
+                if why != Unknown::NotSeen {
+                    tracked.absent_since = None;
+                }
+                tracked.failure = Some(why);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What the collector tells, taken over.
+
+use std::collections::BTreeSet;
+
+use provider_vcenter::{MoRef, UpdateKind, UpdateSet};
+
+use super::members::left;
+use crate::instances::vcenter::{Shared, machine::Machine, state::VcenterIndex};
+
+/// Takes a delivery over; `entered` collects the machines that it shows.
+pub(super) fn deliver(
+    shared: &Shared,
+    index: VcenterIndex,
+    set: &UpdateSet,
+    mut entered: Option<&mut BTreeSet<MoRef>>,
+) {
+    shared.with(|state, effects| {
+        for update in &set.updates {
+            if let (Some(entered), UpdateKind::Enter) = (entered.as_deref_mut(), update.kind) {
+                entered.insert(update.object.clone());
+            }
+            let change = |before: Option<&Machine>| match update.kind {
+                UpdateKind::Enter => {
+                    Some(Machine::entering(&update.changes, &update.missing, before))
+                }
+                UpdateKind::Modify => before.map(|before| {
+                    let mut machine = before.clone();
+                    machine.apply(&update.changes, &update.missing);
+                    machine
+                }),
+                UpdateKind::Leave => {
+                    before.map(|before| Machine { present: false, ..before.clone() })
+                }
+            };
+            state.machine_changed(index, &update.object, change, effects);
+        }
+    });
+}
+
+/// After a whole delivery: what did not come is not there to be seen.
+pub(super) fn settle(shared: &Shared, index: VcenterIndex, entered: &BTreeSet<MoRef>) {
+    let missing: Vec<MoRef> =
+        shared.lock().vcenters[index].in_view.difference(entered).cloned().collect();
+    for machine in missing {
+        left(shared, index, &machine);
+    }
+    let names: BTreeSet<String> = shared.lock().vcenters[index].desired.values().cloned().collect();
+    tracing::info!(n_nodes = names.len(), n_machines = entered.len(), "the view is current");
+}

@@ -1,0 +1,56 @@
+//! What is read from files: trusted roots and secrets.
+
+use std::{io, path::Path};
+
+use provider::{SecretData, TlsTrust, VcenterConfig};
+
+/// Bundles of trusted roots, where the usual distributions keep them.
+const SYSTEM_ROOTS: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// What to trust a vCenter by.
+pub(super) fn trust(vcenter: &VcenterConfig) -> Result<TlsTrust, String> {
+    let mut trust = TlsTrust {
+        thumbprint: vcenter.thumbprint.clone(),
+        insecure: vcenter.insecure,
+        ..TlsTrust::default()
+    };
+    if let Some(paths) = &vcenter.ca_file {
+        for path in std::env::split_paths(paths) {
+            let pem = std::fs::read(&path).map_err(|err| {
+                format!("invalid certificate '{}', cannot be used: {err}", path.display())
+            })?;
+            trust.roots_pem.extend(pem);
+            trust.roots_pem.push(b'\n');
+        }
+    } else if !vcenter.insecure {
+        trust.roots_pem =
+            SYSTEM_ROOTS.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+    }
+    Ok(trust)
+}
+
+/// A directory of credentials: file name to content.
+pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
+    let fail = |err: io::Error| format!("{}: {err}", directory.display());
+    let mut data = SecretData::new();
+    for entry in std::fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        // `..data` and its like are how Secrets are mounted.
+        if name.starts_with("..") || !path.is_file() {
+            continue;
+        }
+        match std::fs::read(&path) {
+            Ok(content) => {
+                data.insert(name.to_owned(), content);
+            }
+            Err(err) => tracing::warn!(file = name, error = %err, "secret file not read"),
+        }
+    }
+    Ok(data)
+}

@@ -1,0 +1,45 @@
+//! The OpenMetrics text in a fixed order: the encoder's order differs between runs of the same build.
+
+use std::collections::BTreeMap;
+
+#[derive(Default)]
+struct Family<'a> {
+    head: Vec<&'a str>,
+    /// Lines by labels.
+    metrics: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+/// Families in order of name, metrics of a family in order of labels, lines of a metric (as the buckets of a
+/// histogram) in the encoder's order, which is the format's.
+pub(super) fn sorted(text: &str) -> String {
+    let mut families: BTreeMap<&str, Family<'_>> = BTreeMap::new();
+    let mut name = "";
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if line.starts_with('#') {
+            name = line.split(' ').nth(2).unwrap_or_default();
+            families.entry(name).or_default().head.push(line);
+        } else {
+            let metrics = &mut families.entry(name).or_default().metrics;
+            metrics.entry(labels(line)).or_default().push(line);
+        }
+    }
+    let mut out = String::new();
+    for Family { head, metrics } in families.values() {
+        for line in head.iter().chain(metrics.values().flatten()) {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out.push_str("# EOF\n");
+    out
+}
+
+/// The labels of a line without the bound of a bucket, which the encoder puts first.
+fn labels(line: &str) -> &str {
+    let inner = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+    let inner = inner.map_or("", |(labels, _)| labels);
+    match inner.strip_prefix("le=\"").and_then(|rest| rest.split_once('"')) {
+        Some((_, rest)) => rest.trim_start_matches(','),
+        None => inner,
+    }
+}

@@ -1,0 +1,141 @@
+//! The key `datacenters`: whose machines count, and what it costs.
+
+use provider::Options;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    scenarios::{Lab, PLAIN, SECOND, internal_ip, is_initialized, lab_in, start, swapped, uuid},
+    vcenter::Vcenter,
+};
+
+const ONLY_DC0: &str = "global: {server: vc, user: ccm, password: secret, datacenters: [DC0]}";
+const BOTH: &str = "global: {server: vc, user: ccm, password: secret, datacenters: [DC0, /DC1]}";
+const GHOST: &str = "global: {server: vc, user: ccm, password: secret, datacenters: [DC0, DC2]}";
+
+/// Nodes and machines 0 to `n` - 1; those with an odd number are in DC1.
+fn two_datacenters(n: usize, config: &str) -> Lab {
+    let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
+    vcenter.add_datacenter("datacenter-2", "DC1");
+    for i in 0..n {
+        let (id, name) = (format!("vm-{i}"), format!("node-{i:03}"));
+        vcenter.add(&id, &uuid(i), &name, Some(&format!("10.0.0.{}", i + 1)));
+        if i % 2 == 1 {
+            vcenter.edit(&id, |vm| vm.datacenter = "datacenter-2");
+        }
+        cluster.join(&name, &swapped(i));
+    }
+    start(&vcenter, &cluster, config, Options::default())
+}
+
+fn open(lab: &Lab, n: usize) -> Vec<usize> {
+    let is_open = |i: &usize| is_initialized(&lab.cluster.node(&format!("node-{i:03}")).unwrap());
+    (0..n).filter(is_open).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn naming_every_datacenter_costs_no_call_in_bulk_and_one_for_few() {
+    for (n, n_more) in [(1, 1), (3, 1), (10, 0), (100, 0)] {
+        let mut counts = Vec::new();
+        for config in [PLAIN, ONLY_DC0] {
+            let lab = lab_in(Vcenter::new(), n, config);
+            sleep(60 * SECOND).await;
+            assert!(lab.all_initialized());
+            counts.push(lab.vcenter.take_calls().values().sum::<usize>());
+            sleep(1200 * SECOND).await;
+            let calls = lab.vcenter.take_calls();
+            assert!(calls.keys().all(|name| name == "WaitForUpdatesEx"), "{calls:?}");
+            lab.finish().await;
+        }
+        assert_eq!(counts[1], counts[0] + n_more, "{n} nodes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_elsewhere_do_not_count() {
+    for (n, n_calls) in [(2, 12), (10, 12)] {
+        let lab = two_datacenters(n, ONLY_DC0);
+        sleep(SECOND).await;
+        let even: Vec<usize> = (0..n).step_by(2).collect();
+        assert_eq!(open(&lab, n), even);
+        let calls = lab.vcenter.take_calls();
+        assert!(calls.values().sum::<usize>() <= n_calls, "{n} nodes: {calls:?}");
+        sleep(120 * SECOND).await;
+        assert_eq!(open(&lab, n), even);
+        lab.finish().await;
+    }
+    let lab = two_datacenters(10, BOTH);
+    sleep(5 * SECOND).await;
+    assert!(lab.all_initialized());
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_machine_is_elsewhere_is_never_deleted_while_that_exists() {
+    let first = two_datacenters(10, BOTH);
+    sleep(10 * SECOND).await;
+    assert!(first.all_initialized());
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    first.finish().await;
+    // One without the reference, as upstream leaves it.
+    cluster.annotate("node-003", json!({}));
+    let second = start(&vcenter, &cluster, ONLY_DC0, Options::default());
+    for i in 0..10 {
+        cluster.set_ready(&format!("node-{i:03}"), false);
+    }
+    sleep(60 * SECOND).await;
+    cluster.take_writes();
+    vcenter.take_calls();
+    sleep(600 * SECOND).await;
+    assert_eq!(cluster.n_nodes(), 10);
+    assert_eq!(cluster.take_writes(), [""; 0], "nothing is written to them either");
+    let n_calls: usize = vcenter.take_calls().values().sum();
+    assert!(n_calls <= 5 * 10 * 4 + 20, "{n_calls} calls in ten minutes for five such nodes");
+    // Proof is proof wherever the machine was.
+    vcenter.remove("vm-3");
+    sleep(120 * SECOND).await;
+    assert!(cluster.node("node-003").is_none());
+    assert_eq!(cluster.n_nodes(), 9);
+    second.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_machines_that_answer_the_listed_one_is_taken() {
+    // The same UUID, or its other byte order, which is looked for second.
+    for (n_others, second) in [(0, uuid(900)), (9, uuid(900)), (0, swapped(900)), (9, swapped(900))]
+    {
+        let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+        vcenter.add_datacenter("datacenter-2", "DC1");
+        vcenter.add("vm-900", &uuid(900), "node-900", Some("10.0.9.1"));
+        vcenter.add("vm-901", &second, "node-900", Some("10.0.9.2"));
+        vcenter.edit("vm-900", |vm| vm.datacenter = "datacenter-2");
+        cluster.join("node-900", &swapped(900));
+        for i in 0..n_others {
+            vcenter.add(&format!("vm-{i}"), &uuid(i), &format!("node-{i}"), Some("10.0.0.1"));
+            cluster.join(&format!("node-{i}"), &swapped(i));
+        }
+        let lab = start(&vcenter, &cluster, ONLY_DC0, Options::default());
+        sleep(5 * SECOND).await;
+        assert_eq!(
+            internal_ip(&cluster.node("node-900").unwrap()),
+            "10.0.9.2",
+            "{second} {n_others}"
+        );
+        lab.finish().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
+    let lab = two_datacenters(2, GHOST);
+    sleep(5 * SECOND).await;
+    assert_eq!(open(&lab, 2), [0], "the other datacenters go on");
+    sleep(300 * SECOND).await;
+    assert_eq!(open(&lab, 2), [0]);
+    lab.vcenter.add_datacenter("datacenter-3", "DC2");
+    lab.vcenter.edit("vm-1", |vm| vm.datacenter = "datacenter-3");
+    sleep(180 * SECOND).await;
+    assert_eq!(open(&lab, 2), [0, 1]);
+    lab.finish().await;
+}

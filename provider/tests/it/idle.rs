@@ -1,0 +1,79 @@
+//! Sessions that nobody uses for a while.
+
+use std::time::Duration;
+
+use provider::Options;
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    scenarios::{PLAIN, SECOND, is_initialized, lab_in, start, swapped, uuid},
+    vcenter::Vcenter,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test(start_paused = true)]
+async fn nobody_logs_in_before_there_is_a_node() {
+    let lab = lab_in(Vcenter::new(), 0, PLAIN);
+    sleep(2 * HOUR).await;
+    assert_eq!(lab.vcenter.take_calls().len(), 0);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_without_machines_is_kept_alive_by_few_calls() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    cluster.join("node-001", &swapped(1));
+    let lab = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(60 * SECOND).await;
+    assert_eq!(vcenter.take_calls()["Login"], 1);
+    cluster.delete("node-001");
+    sleep(SECOND).await;
+    vcenter.take_calls();
+    sleep(3 * HOUR).await;
+    let calls = vcenter.take_calls();
+    assert_eq!(calls.keys().collect::<Vec<_>>(), ["CurrentTime"], "{calls:?}");
+    assert!((20..=3 * 3600 / 30).contains(&calls["CurrentTime"]), "{calls:?}");
+    // Still the session of the beginning.
+    vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    cluster.join("node-001", &swapped(1));
+    sleep(5 * SECOND).await;
+    assert!(is_initialized(&cluster.node("node-001").unwrap()));
+    assert_eq!(vcenter.take_calls().get("Login"), None);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_session_that_was_ended_is_made_anew_by_who_needs_it_and_once() {
+    let lab = lab_in(Vcenter::new(), 1, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.cluster.delete("node-000");
+    sleep(SECOND).await;
+    lab.vcenter.end_session();
+    lab.vcenter.take_calls();
+    sleep(HOUR).await;
+    let calls = lab.vcenter.take_calls();
+    assert_eq!(calls.get("Login"), None, "nobody needs one: {calls:?}");
+    assert!(calls.values().sum::<usize>() <= 3, "{calls:?}");
+    lab.cluster.join("node-000", &swapped(0));
+    sleep(5 * SECOND).await;
+    assert!(is_initialized(&lab.cluster.node("node-000").unwrap()));
+    assert_eq!(lab.vcenter.take_calls()["Login"], 1);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_idled_out_behind_a_dead_network_heals_with_one_login() {
+    let lab = lab_in(Vcenter::new(), 3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.black_hole(true);
+    sleep(2 * HOUR).await;
+    lab.vcenter.black_hole(false);
+    lab.vcenter.take_calls();
+    lab.vcenter.edit("vm-1", |vm| vm.address = Some("10.9.9.9".to_owned()));
+    sleep(240 * SECOND).await;
+    assert_eq!(crate::scenarios::internal_ip(&lab.cluster.node("node-001").unwrap()), "10.9.9.9");
+    assert_eq!(lab.vcenter.take_calls()["Login"], 1);
+    lab.finish().await;
+}

@@ -1,0 +1,89 @@
+//! Events of leader election.
+
+use provider::{LeaderElection, Options, RunError};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    scenarios::{PLAIN, SECOND, start},
+    vcenter::Vcenter,
+};
+
+fn elected() -> Options {
+    Options { leader_election: Some(LeaderElection::default()), ..Options::default() }
+}
+
+fn messages(cluster: &Cluster) -> Vec<String> {
+    let text = |event: &Value| event["message"].as_str().unwrap().to_owned();
+    cluster.announcements().iter().map(text).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn leadership_is_announced_on_the_lease_as_client_go_does() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    let lab = start(&vcenter, &cluster, PLAIN, elected());
+    sleep(5 * SECOND).await;
+    let events = cluster.announcements();
+    assert_eq!(events.len(), 1);
+    let mut event = events[0].clone();
+    event["metadata"]["name"] = "…".into();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&event).unwrap(), @r#"
+    {
+      "apiVersion": "v1",
+      "kind": "Event",
+      "metadata": {
+        "name": "…",
+        "namespace": "kube-system"
+      },
+      "involvedObject": {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "name": "cloud-controller-manager",
+        "uid": "uid-lease",
+        "namespace": "kube-system"
+      },
+      "reason": "LeaderElection",
+      "message": "a became leader",
+      "source": {
+        "component": "cloud-controller-manager"
+      },
+      "reportingComponent": "cloud-controller-manager",
+      "reportingInstance": "",
+      "firstTimestamp": "2026-01-01T00:00:00Z",
+      "lastTimestamp": "2026-01-01T00:00:00Z",
+      "eventTime": null,
+      "count": 1,
+      "type": "Normal"
+    }
+    "#);
+    lab.finish().await;
+    assert_eq!(messages(&cluster), ["a became leader", "a stopped leading"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_waits_announces_nothing() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    let leader = start(&vcenter, &cluster, PLAIN, elected());
+    sleep(5 * SECOND).await;
+    let edit = |deps: &mut provider::Deps| deps.identity = "b".to_owned();
+    let second = crate::scenarios::start_edited(&[&vcenter], &cluster, PLAIN, elected(), edit);
+    sleep(30 * SECOND).await;
+    assert_eq!(messages(&cluster), ["a became leader"]);
+    leader.finish().await;
+    sleep(10 * SECOND).await;
+    let wanted = ["a became leader", "a stopped leading", "b became leader"];
+    assert_eq!(messages(&cluster), wanted);
+    second.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_another_took_is_announced_as_lost() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    let lab = start(&vcenter, &cluster, PLAIN, elected());
+    sleep(5 * SECOND).await;
+    cluster.usurp_lease("c");
+    let ended = tokio::time::timeout(15 * SECOND, lab.ended()).await.unwrap();
+    assert!(matches!(ended, Err(RunError::LeadershipLost)), "{ended:?}");
+    assert_eq!(messages(&cluster), ["a became leader", "a stopped leading"]);
+}

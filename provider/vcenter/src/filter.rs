@@ -1,0 +1,186 @@
+//! What to read from which objects, and how to get to them.
+
+use crate::{MoRef, xml::XmlWriter};
+
+/// One step of a property traversal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traversal {
+    /// Name by which other steps refer to this one.
+    pub name: String,
+    /// Managed object type on which this step applies (and its subtypes).
+    pub kind: String,
+    /// Property that holds the references to follow.
+    pub path: String,
+    /// Names of the steps applied to what was reached.
+    pub then: Vec<String>,
+}
+
+/// What to read from which objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterSpec {
+    /// Property paths per managed object type.
+    pub properties: Vec<(String, Vec<String>)>,
+    /// Starting objects.
+    pub objects: Vec<MoRef>,
+    /// Whether the starting objects themselves are left out of the answer.
+    pub skip_start: bool,
+    /// Traversals applied to every starting object.
+    pub traversals: Vec<Traversal>,
+    /// Whether a starting object that is gone is left out; otherwise it fails the whole call.
+    pub tolerates_missing: bool,
+    /// Root folder whose folders and datacenters come along, with name and parent.
+    pub tree: Option<MoRef>,
+}
+
+impl FilterSpec {
+    /// `paths` of the given objects themselves.
+    pub fn of_objects(kind: &str, paths: &[&str], objects: Vec<MoRef>) -> Self {
+        Self {
+            properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
+            objects,
+            ..Self::default()
+        }
+    }
+
+    /// The same, except that a starting object which is gone is left out instead of failing the whole call.
+    #[must_use]
+    pub fn tolerating_missing(self) -> Self {
+        Self { tolerates_missing: true, ..self }
+    }
+
+    /// All folders above datacenters, and the datacenters, with name and parent.
+    pub fn datacenters(root: MoRef) -> Self {
+        Self::default().with_datacenters(root)
+    }
+
+    /// The same, and what [`FilterSpec::datacenters`] reads.
+    #[must_use]
+    pub fn with_datacenters(mut self, root: MoRef) -> Self {
+        for kind in ["Folder", "Datacenter"] {
+            self.properties.push((kind.to_owned(), vec!["name".to_owned(), "parent".to_owned()]));
+        }
+        self.tree = Some(root);
+        self
+    }
+
+    /// `paths` of everything of type `kind` in a view.
+    pub fn of_view(view: &MoRef, kind: &str, paths: &[&str]) -> Self {
+        Self {
+            properties: vec![(kind.to_owned(), paths.iter().map(|p| (*p).to_owned()).collect())],
+            objects: vec![view.clone()],
+            skip_start: true,
+            traversals: vec![Traversal {
+                name: "view".to_owned(),
+                kind: view.kind().to_owned(),
+                path: "view".to_owned(),
+                then: Vec::new(),
+            }],
+            ..Self::default()
+        }
+    }
+
+    /// Name and parent of the objects and of all their ancestors up to the root folder.
+    ///
+    /// The traversal is that of the reference provider (`govmomi: object/ancestors.go`); several starting
+    /// objects share one call.
+    pub fn ancestors(objects: Vec<MoRef>) -> Self {
+        let up = |name: &str, kind: &str, path: &str| Traversal {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            path: path.to_owned(),
+            then: vec!["traverseParent".to_owned(), "traverseVApp".to_owned()],
+        };
+        Self {
+            properties: vec![
+                ("ManagedEntity".to_owned(), vec!["name".to_owned(), "parent".to_owned()]),
+                ("VirtualMachine".to_owned(), vec!["parentVApp".to_owned()]),
+            ],
+            objects,
+            traversals: vec![
+                up("traverseParent", "ManagedEntity", "parent"),
+                up("traverseVApp", "VirtualMachine", "parentVApp"),
+            ],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn write(&self, name: &str, out: &mut XmlWriter) {
+        out.nest(name, "", |out| {
+            for (kind, paths) in &self.properties {
+                out.nest("propSet", "", |out| {
+                    out.text("type", kind);
+                    for path in paths {
+                        out.text("pathSet", path);
+                    }
+                });
+            }
+            if let Some(root) = &self.tree {
+                write_start(root, false, &[Traversal::down_folders()], out);
+            }
+            for object in &self.objects {
+                write_start(object, self.skip_start, &self.traversals, out);
+            }
+            if self.tolerates_missing {
+                out.text("reportMissingObjectsInResults", "true");
+            }
+        });
+    }
+}
+
+impl Traversal {
+    /// From a folder to everything in it, and so on below the folders among that. Datacenters are not entered.
+    fn down_folders() -> Self {
+        Self {
+            name: "folders".to_owned(),
+            kind: "Folder".to_owned(),
+            path: "childEntity".to_owned(),
+            then: vec!["folders".to_owned()],
+        }
+    }
+}
+
+fn write_start(object: &MoRef, skip: bool, traversals: &[Traversal], out: &mut XmlWriter) {
+    out.nest("objectSet", "", |out| {
+        out.reference("obj", object);
+        out.text("skip", if skip { "true" } else { "false" });
+        for step in traversals {
+            out.nest("selectSet", " xsi:type=\"TraversalSpec\"", |out| {
+                out.text("name", &step.name);
+                out.text("type", &step.kind);
+                out.text("path", &step.path);
+                out.text("skip", "false");
+                for next in &step.then {
+                    out.nest("selectSet", " xsi:type=\"SelectionSpec\"", |out| {
+                        out.text("name", next);
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_and_datacenters_come_before_what_is_asked() {
+        let machine = MoRef::new("VirtualMachine", "vm-1");
+        let spec = FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![machine]);
+        let spec = spec.with_datacenters(MoRef::new("Folder", "group-d1")).tolerating_missing();
+        let mut out = XmlWriter::default();
+        spec.write("specSet", &mut out);
+        let text = out
+            .finish()
+            .replace("<objectSet>", "\n<objectSet>")
+            .replace("<propSet>", "\n<propSet>");
+        insta::assert_snapshot!(text, @r#"
+        <specSet>
+        <propSet><type>VirtualMachine</type><pathSet>config.uuid</pathSet></propSet>
+        <propSet><type>Folder</type><pathSet>name</pathSet><pathSet>parent</pathSet></propSet>
+        <propSet><type>Datacenter</type><pathSet>name</pathSet><pathSet>parent</pathSet></propSet>
+        <objectSet><obj type="Folder">group-d1</obj><skip>false</skip><selectSet xsi:type="TraversalSpec"><name>folders</name><type>Folder</type><path>childEntity</path><skip>false</skip><selectSet xsi:type="SelectionSpec"><name>folders</name></selectSet></selectSet></objectSet>
+        <objectSet><obj type="VirtualMachine">vm-1</obj><skip>false</skip></objectSet><reportMissingObjectsInResults>true</reportMissingObjectsInResults></specSet>
+        "#);
+    }
+}
