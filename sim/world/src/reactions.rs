@@ -86,7 +86,3 @@ pub enum Reaction {
         run: u32,
     },
 }
-
-/// Silence after which the control plane calls a node NotReady, `--node-monitor-grace-period` of
-/// kube-controller-manager 1.36 (50 s since 1.32, 40 s before).
-pub(crate) const GRACE: std::time::Duration = std::time::Duration::from_secs(50);

@@ -150,7 +150,7 @@ impl State {
             kubelets: BTreeMap::new(),
             kubelets_on: BTreeMap::new(),
             timing: Timing::default(),
-            heartbeats: Some(Duration::from_secs(10)),
+            heartbeats: Some(crate::kubelet::LEASE_PERIOD),
             timers: BTreeMap::new(),
             held: BTreeMap::new(),
             last_timer: 0,
