@@ -12,7 +12,8 @@ use uuid::Uuid;
 use crate::completion::{Completion, Step};
 use crate::objects;
 use crate::vcenter::{
-    Cardinality, Category, EndReason, Family, LoginRules, MachineSpec, MoRef, Tag, Work,
+    Cardinality, Category, EndReason, Family, GuestRequest, LoginRules, MachineSpec, MoRef, Tag,
+    Work,
 };
 
 /// A machine or host, named the way people name it: `node-0001`, or `vc1/node-0001` where several
@@ -111,6 +112,13 @@ pub enum VcRequest {
         entity: MoRef,
         /// What to do.
         work: Work,
+    },
+    /// Asks a guest, through VMware Tools, to shut down, restart or sleep. It takes its time.
+    Guest {
+        /// The machine.
+        machine: MoRef,
+        /// What it is asked for.
+        request: GuestRequest,
     },
     /// Creates a tag category.
     CreateCategory(Category),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::completion::Step;
-use crate::vcenter::MoRef;
+use crate::vcenter::{GuestRequest, MoRef};
 
 /// What a reaction waits for when nobody set a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +58,17 @@ pub enum Reaction {
         boot: u32,
         /// How far it gets.
         step: Step,
+    },
+    /// A guest has done what VMware Tools was asked for, unless the machine was powered meanwhile.
+    GuestPower {
+        /// The vCenter.
+        vcenter: String,
+        /// The machine.
+        machine: MoRef,
+        /// The boot that this ends.
+        boot: u32,
+        /// What it was asked for.
+        request: GuestRequest,
     },
     /// HA restarts the machines of a failed host.
     HaRestart {

@@ -363,7 +363,7 @@ impl Act<'_> {
     }
 
     /// A machine that its host lets vCenter work on.
-    fn manageable(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
+    pub(super) fn manageable(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
         let machine = self.machine(vcenter, id)?;
         match machine.connection {
             Connection::Connected => Ok(machine),
