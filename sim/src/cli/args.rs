@@ -68,7 +68,8 @@ pub(super) struct Serve {
     /// Writes what is printed to FILE, for `. FILE`. Written last: when it is there, everything listens
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) env: Option<PathBuf>,
-    /// Keeps certificates, keys, ports and the world in DIR; a sim that finds them goes on from there
+    /// Keeps certificates, keys, ports and the world in DIR, within seconds of every change; a sim that
+    /// finds them goes on from there, and then --world, --vms and the like have no effect
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state: Option<PathBuf>,
     /// Writes every record of the ledger to FILE, as JSON lines

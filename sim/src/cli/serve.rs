@@ -186,6 +186,7 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         write("ca.pem", pem)?;
     }
     write("kubeconfig", &endpoints.kubeconfig())?;
+    let changes = sim.world().changes();
     if let Some(state) = state {
         state.keep(&endpoints)?;
         state.keep_world(sim)?;
@@ -196,10 +197,13 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         files::replace(path, variables.as_bytes())
             .map_err(|error| CliError::file("--env", path, &error))?;
     }
-    signals.next().await;
-    if let Some(state) = state {
-        // Certificates may have been swapped since.
-        state.keep(&endpoints)?;
+    match state {
+        None => signals.next().await,
+        Some(state) => {
+            state.keep_until(signals.next(), sim, &endpoints, changes).await;
+            // Certificates may have been swapped since.
+            state.keep(&endpoints)?;
+        }
     }
     drop(scratch);
     Ok(())

@@ -272,6 +272,43 @@ fn state_outlives_the_process() {
 }
 
 #[test]
+fn a_killed_process_loses_seconds_at_most() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("state");
+    let path = state.display().to_string();
+    let arguments = ["--vms", "3", "--nodes", "0", "--state", &path, "--log", "sim=info"];
+    let mut first = Serving::start(directory.path(), &arguments);
+    let stderr = BufReader::new(first.child.stderr.take().expect("a pipe"));
+    let (tx, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        stderr.lines().map_while(Result::ok).try_for_each(|line| tx.send(line))
+    });
+    let event = r#"{"vm.rename": {"machine": "node-0002", "to": "renamed"}}"#;
+    assert!(first.ask(&["world", "event", event]).status.success());
+    let is_kept = || {
+        let world = std::fs::read_to_string(state.join("world.json")).expect("a world");
+        world.contains("renamed")
+    };
+    while !is_kept() {
+        told.recv_timeout(std::time::Duration::from_secs(60)).expect("the world is kept");
+    }
+    first.child.kill().expect("it runs");
+    first.child.wait().expect("it ends");
+    // As if the kill had come in the middle of a write.
+    let unfinished = state.join("world.json.1.tmp");
+    std::fs::write(&unfinished, "{").expect("a file");
+
+    let second = Serving::start(directory.path(), &arguments);
+    assert!(!unfinished.exists(), "what was not finished is removed");
+    let list = String::from_utf8(second.ask(&["world", "list"]).stdout).expect("text");
+    let names: Vec<&str> = list.lines().skip(1).filter_map(|it| it.split(' ').next()).collect();
+    assert_eq!(names, ["node-0001", "renamed", "node-0003"]);
+    for key in ["GOVC_URL", "GOVC_PASSWORD", "SIM_CA"] {
+        assert_eq!(first.variables[key], second.variables[key], "{key}");
+    }
+}
+
+#[test]
 fn no_secret_is_logged() {
     let directory = tempfile::tempdir().expect("a directory");
     let ledger = directory.path().join("ledger.jsonl");
