@@ -3,12 +3,14 @@
 //! Every function here checks everything that can be refused before it emits its first event, so
 //! that a refused command leaves no trace (but for a failed login, which counts).
 
+mod creation;
 mod guests;
 mod hosts;
 mod kubelets;
 mod logins;
 mod machines;
 mod names;
+mod power;
 mod services;
 mod tags;
 mod tasks;
