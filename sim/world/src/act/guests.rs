@@ -1,5 +1,8 @@
 //! What guests report: the boot timeline, and changes that a test asks for.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Act;
