@@ -109,21 +109,21 @@ async fn a_wait_without_news_ends_empty_after_its_time() {
     assert_eq!(begun.elapsed(), Duration::from_secs(7));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_negative_wait_is_refused() {
-    let (_sim, mut client) = lab(1).await;
-    let answer = wait(&mut client, "", "<maxWaitSeconds>-1</maxWaitSeconds>").await;
-    assert_eq!(answer.fault().as_deref(), Some("InvalidArgument"));
-}
+sim::test! {
+    async fn a_negative_wait_is_refused(sim: &Sim) {
+        let mut client = Client::logged_in(sim).await;
+        let answer = wait(&mut client, "", "<maxWaitSeconds>-1</maxWaitSeconds>").await;
+        assert_eq!(answer.fault().as_deref(), Some("InvalidArgument"));
+    }
 
-#[tokio::test(start_paused = true)]
-async fn without_filters_a_wait_blocks_until_there_is_one() {
-    let (_sim, mut client) = lab(1).await;
-    let mut waiting = client.clone();
-    let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
-    tokio::task::yield_now().await;
-    watched(&mut client, &["node-0001"]).await;
-    assert_eq!(updates(&waiting.await.unwrap()).objects.len(), 1);
+    async fn without_filters_a_wait_blocks_until_there_is_one(sim: &Sim) {
+        let mut client = Client::logged_in(sim).await;
+        let mut waiting = client.clone();
+        let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
+        tokio::task::yield_now().await;
+        watched(&mut client, &["DC0_H0_VM0"]).await;
+        assert_eq!(updates(&waiting.await.expect("it ends")).objects.len(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
