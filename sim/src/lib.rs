@@ -48,7 +48,7 @@ mod handle;
 mod kubeapi;
 pub mod ledger;
 mod listen;
-mod named;
+mod names;
 mod path;
 mod reply;
 mod server;
@@ -65,21 +65,10 @@ pub use clock::Clock;
 pub use handle::WorldHandle;
 pub use kubeapi::{Identity, Tokens};
 pub use listen::{Advertise, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
+pub use names::{fault_classes, operations};
 pub use path::Broken;
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};
 pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;
-
-/// Every operation that a vCenter answers, with its face: the names that rules match and that stand in
-/// the ledger. Any other is refused with the fault that is due.
-pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
-    let soap = vim::Operation::ALL.iter().map(|operation| (Face::Soap, operation.name()));
-    soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
-}
-
-/// Every fault class that a rule can name in [`Action::SoapFault`](faults::Action::SoapFault).
-pub fn fault_classes() -> &'static [&'static str] {
-    vim::FAULTS
-}

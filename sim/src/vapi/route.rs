@@ -4,7 +4,7 @@ use http::{Method, Uri};
 
 use super::dialect::{Dialect, Error};
 use crate::Class;
-use crate::named::named;
+use crate::names::named;
 
 named! {
     /// What is asked.

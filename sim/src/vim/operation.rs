@@ -1,6 +1,6 @@
 //! The operations of vim25 that are answered here. Every other one gets `NotSupported`.
 
-use crate::named::named;
+use crate::names::named;
 
 named! {
     /// An operation. What is not listed is not supported, and stands in the ledger all the same.
@@ -54,7 +54,7 @@ named! {
         Relocate = "RelocateVM_Task",
         Rename = "Rename_Task",
         Destroy = "Destroy_Task",
-        /// Says whether a machine's directory is there, which is what `vm.create` asks; it lists no files.
+        /// Knows the directories of machines, and in each a configuration and a disk.
         SearchDatastore = "SearchDatastore_Task",
         ShutdownGuest = "ShutdownGuest",
         RebootGuest = "RebootGuest",

@@ -91,8 +91,8 @@ fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
         }
         Op::SearchDatastore => {
             let path = arguments.required("datastorePath")?;
-            let directory = path.split_once("] ").map_or(path, |(_, directory)| directory);
-            Work::SearchDatastore(directory.trim_end_matches('/').to_owned())
+            let directory = path.split_once(']').map_or(path, |(_, directory)| directory);
+            Work::SearchDatastore(directory.trim().trim_end_matches('/').to_owned())
         }
         _ => return Ok(None),
     }))

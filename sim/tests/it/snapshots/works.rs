@@ -79,6 +79,12 @@ pub(super) async fn tasks(shots: &mut Shots) {
             "<datastorePath>[LocalDS_0] other</datastorePath>",
         ),
         (
+            "search_datastore_root",
+            "SearchDatastore_Task",
+            browser,
+            "<datastorePath>[LocalDS_0]</datastorePath>",
+        ),
+        (
             "search_datastore_miss",
             "SearchDatastore_Task",
             browser,
