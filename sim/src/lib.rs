@@ -1,5 +1,38 @@
 //! A fake vCenter and a fake workload cluster over one simulated world.
 //!
+//! A test of a cloud provider, of an operator or of any other client begins with [`test!`]: virtual
+//! time, a world of its own, and the ledger of every call in the message of a failure.
+//!
+//! ```
+//! use sim::faults::{Action, Rule};
+//! use sim::world::{Command, Topology};
+//! use sim::Sim;
+//!
+//! sim::test! {
+//!     async fn it_survives_a_restart(
+//!         sim: &Sim = Sim::builder().topology(Topology::zones(3).machines(10))
+//!     ) -> Result<(), sim::world::Fault> {
+//!         let vcenter = sim.vcenter("vc0").expect("a world has at least one");
+//!         // A tower service for the client under test; `pipe` and `listen` speak HTTP and TLS.
+//!         let _service = vcenter.service("my-client");
+//!         // What goes wrong: a rule for calls, a command for the world.
+//!         let busy = Action::Status { code: 503, retry_after: None, message: None };
+//!         sim.fault(Rule::new("busy", [busy]).op(["Login"]).nth(2)).expect("a good rule");
+//!         sim.apply(Command::StopVCenter { vcenter: None })?;
+//!         sim.apply(Command::StartVCenter { vcenter: None })?;
+//!         // What it did about that.
+//!         assert_eq!(sim.ledger().counts().of("Login"), 0);
+//!         Ok(())
+//!     }
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! Without a macro: [`Sim::builder`] starts a world inside any tokio runtime and follows its clock,
+//! paused or not. [`Sim::listen`] opens sockets; the binary `sim serve` is no more than that. What can
+//! happen is in [`world::Command`], what can go wrong with calls in [`faults`], what was called in
+//! [`ledger`].
+//!
 //! A call has one path: listener → TLS → classify → ledger → faults → login check → handler →
 //! world. The ledger stands outside the faults: it records what the caller met and which rule fired.
 
@@ -15,12 +48,14 @@ mod handle;
 mod kubeapi;
 pub mod ledger;
 mod listen;
+mod names;
 mod path;
 mod reply;
 mod server;
 mod signal;
 mod sim;
 mod soap;
+pub mod testing;
 pub mod tls;
 mod vapi;
 mod vim;
@@ -30,6 +65,7 @@ pub use clock::Clock;
 pub use handle::WorldHandle;
 pub use kubeapi::{Identity, Tokens};
 pub use listen::{Advertise, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
+pub use names::{fault_classes, operations};
 pub use path::Broken;
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};

@@ -27,29 +27,45 @@ pub(super) enum Command {
     Ledger(Ledger),
 }
 
+/// What is typed first.
+const EXAMPLES: &str = "\
+Examples:
+  sim serve
+      The default inventory on the default ports
+  sim serve --vms 20 --zones 3 --env lab.env
+      20 machines in 3 zones, each with a Node; then: . ./lab.env && govc about && kubectl get nodes
+  sim serve --vms 1000 --nodes 0 --state lab
+      A large inventory without Nodes, kept in the directory lab over restarts
+  sim world vm power-off node-0001
+      In another terminal: something happens to a machine
+  sim fault add '{\"id\": \"slow\", \"match\": {\"op\": \"@login\"}, \"do\": [{\"delay\": \"2s\"}]}'
+      In another terminal: logins take two seconds";
+
 /// Serves a vCenter and a cluster until SIGTERM or SIGINT; a second signal aborts.
 ///
 /// Prints endpoints, credentials and what to export for govc and kubectl. Without any option the world
-/// is the default inventory of simulators: one datacenter, a cluster of three hosts, four machines.
+/// is the default inventory of simulators: one datacenter, a cluster of three hosts, a standalone host,
+/// four machines, no nodes. With --vms, --zones or --nodes it has what they say and nothing else.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Serve {
     /// The world to begin with, YAML or JSON (apiVersion: sim.vsphere/v1alpha1, kind: World); options
     /// here override it
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) world: Option<PathBuf>,
-    /// Machines per vCenter: node-0001, node-0002, …
+    /// Machines per vCenter: node-0001, node-0002, …; none if only --zones or --nodes is given
     #[arg(long, value_name = "N", help_heading = "World")]
     pub(super) vms: Option<u32>,
-    /// How many of them run a kubelet and have a Node in the cluster
+    /// How many of them run a kubelet and have a Node in the cluster; all of them if left out
     #[arg(long, value_name = "N|all", value_parser = nodes, help_heading = "World")]
     pub(super) nodes: Option<Nodes>,
-    /// Clusters per vCenter, each tagged as a zone
+    /// Clusters per vCenter, each tagged as a zone; one without a tag if left out
     #[arg(long, value_name = "Z", help_heading = "World")]
     pub(super) zones: Option<u32>,
-    /// How many vCenters there are: vc0, vc1, …
+    /// How many vCenters there are: vc0, vc1, …; one if left out
     #[arg(long, value_name = "K", help_heading = "World")]
     pub(super) vcenters: Option<u32>,
-    /// Where ids, UUIDs, passwords and draws come from: same seed, same world
+    /// Where ids, UUIDs, passwords and draws come from: same seed, same world; 0 if left out
     #[arg(long, value_name = "S", help_heading = "World")]
     pub(super) seed: Option<u64>,
     /// Whether kubelets renew leases; off keeps nodes Ready without any work
@@ -61,17 +77,19 @@ pub(super) struct Serve {
         help_heading = "World"
     )]
     pub(super) heartbeats: Switch,
-    /// Fault rules to begin with: a YAML or JSON list
+    /// Fault rules to begin with: a YAML or JSON list, as `sim fault add` takes it
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) faults: Option<PathBuf>,
 
     /// Writes what is printed to FILE, for `. FILE`. Written last: when it is there, everything listens
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) env: Option<PathBuf>,
-    /// Keeps certificates, keys, ports and the world in DIR; a sim that finds them goes on from there
+    /// Keeps certificates, keys, ports and the world in DIR, within seconds of every change; a sim that
+    /// finds them goes on from there, whatever --world, --vms and the like say. Fault rules and the ledger
+    /// are not kept
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state: Option<PathBuf>,
-    /// Writes every record of the ledger to FILE, as JSON lines
+    /// Writes every record of the ledger to FILE, as JSON lines; the last 200000 of them at the end
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ledger: Option<PathBuf>,
 
@@ -89,13 +107,13 @@ pub(super) struct Serve {
     /// Where the admin port listens. Beyond loopback it wants the bearer token in the --env file
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
     pub(super) admin_listen: SocketAddr,
-    /// Name under which clients reach the vCenters
+    /// Name under which clients reach the vCenters; the address they listen on if left out
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
     pub(super) vcenter_advertise: Option<String>,
-    /// Name under which clients reach the cluster
+    /// Name under which clients reach the cluster; its address if left out
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
     pub(super) cluster_advertise: Option<String>,
-    /// Name under which clients reach the admin port
+    /// Name under which clients reach the admin port; its address if left out
     #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
     pub(super) admin_advertise: Option<String>,
     /// One more name or address that certificates are good for; may be given again

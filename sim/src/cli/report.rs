@@ -52,12 +52,21 @@ pub(super) fn variables(sim: &Sim, endpoints: &Endpoints, directory: &Path) -> S
     out
 }
 
+/// Where a world that is kept comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum World {
+    /// The options say what it is.
+    New,
+    /// It was found; options that describe a world say nothing then.
+    GoesOn,
+}
+
 /// What people read: where everything is, then the lines for a shell.
 pub(super) fn text(
     sim: &Sim,
     endpoints: &Endpoints,
     variables: &str,
-    env: Option<&Path>,
+    (env, state): (Option<&Path>, Option<(&Path, World)>),
 ) -> String {
     let mut out = String::new();
     for (name, endpoint) in &endpoints.vcenters {
@@ -72,6 +81,13 @@ pub(super) fn text(
     let nodes = sim.world().read(|world| world.kubelets.len());
     let _ = writeln!(out, "cluster  {}  {nodes} nodes", endpoints.cluster.url);
     let _ = writeln!(out, "admin    {}", endpoints.admin.url);
+    if let Some((directory, world)) = state {
+        let world = match world {
+            World::New => "a new world, kept from now on",
+            World::GoesOn => "the world of the last run goes on",
+        };
+        let _ = writeln!(out, "state    {}  {world}", directory.display());
+    }
     let _ = write!(out, "\n{variables}");
     if let Some(env) = env {
         let _ = write!(

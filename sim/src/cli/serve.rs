@@ -49,6 +49,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
     let state = state.as_deref().map(StateDirectory::open).transpose()?;
     let restored = state.as_ref().map(StateDirectory::world).transpose()?.flatten();
+    let origin = if restored.is_some() { report::World::GoesOn } else { report::World::New };
     let (mut topology, mut known_seed) = match world {
         Some(path) => read_world(path)?,
         None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
@@ -121,7 +122,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
                 CliError::input(what, "correct the rule")
             })?;
         }
-        let plan = Plan { listen, kubelets, state: state.as_ref(), env: env.as_deref() };
+        let plan = Plan { listen, kubelets, state: state.as_ref(), origin, env: env.as_deref() };
         let served = serve(&sim, plan, &mut signals).await;
         if let (Ok(()), Some(state)) = (&served, &state) {
             state.keep_world(&sim)?;
@@ -151,11 +152,13 @@ struct Plan<'a> {
     listen: ListenOptions,
     kubelets: Vec<Named>,
     state: Option<&'a StateDirectory>,
+    /// Where the world in `state` comes from.
+    origin: report::World,
     env: Option<&'a Path>,
 }
 
 async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), CliError> {
-    let Plan { listen, kubelets, state, env } = plan;
+    let Plan { listen, kubelets, state, origin, env } = plan;
     let endpoints = sim.listen(listen).await?;
     for kubelet in kubelets {
         sim.world()
@@ -186,20 +189,25 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         write("ca.pem", pem)?;
     }
     write("kubeconfig", &endpoints.kubeconfig())?;
+    let changes = sim.world().changes();
     if let Some(state) = state {
         state.keep(&endpoints)?;
         state.keep_world(sim)?;
     }
     let variables = report::variables(sim, &endpoints, &directory);
-    Terminal.say(&report::text(sim, &endpoints, &variables, env));
+    let kept = state.map(|state| (state.path(), origin));
+    Terminal.say(&report::text(sim, &endpoints, &variables, (env, kept)));
     if let Some(path) = env {
         files::replace(path, variables.as_bytes())
             .map_err(|error| CliError::file("--env", path, &error))?;
     }
-    signals.next().await;
-    if let Some(state) = state {
-        // Certificates may have been swapped since.
-        state.keep(&endpoints)?;
+    match state {
+        None => signals.next().await,
+        Some(state) => {
+            state.keep_until(signals.next(), sim, &endpoints, changes).await;
+            // Certificates may have been swapped since.
+            state.keep(&endpoints)?;
+        }
     }
     drop(scratch);
     Ok(())

@@ -1,16 +1,27 @@
 //! What a sim keeps over restarts: certificates, keys, ports, and its world.
+//!
+//! Files are replaced as a whole. While the sim serves, [`StateDirectory::keep_until`] writes what has
+//! changed, so a process that is killed loses the last seconds and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sim_world::State as World;
+use tokio::time::Instant;
 
 use super::{CliError, files};
 use crate::tls::{Authority, Leaf};
-use crate::{Endpoints, ListenOptions, Sim};
+use crate::{Changes, Endpoints, ListenOptions, Sim};
+
+/// How soon after a change the world is kept, and how often at most.
+const KEPT_EVERY: Duration = Duration::from_secs(2);
+
+/// A large world takes long to write; it is written less often then, for 5 % of the time at most.
+const PAUSE_PER_WRITE: u32 = 20;
 
 /// The directory. While this lives, no other sim uses it.
 #[derive(Debug)]
@@ -52,7 +63,20 @@ impl StateDirectory {
                 "stop that one, or choose another directory",
             ));
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        let state = Self { path: path.to_owned(), _lock: lock };
+        state.sweep().map_err(|error| failed(&error))?;
+        Ok(state)
+    }
+
+    /// Removes what a killed process had not finished writing.
+    fn sweep(&self) -> std::io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|it| it == "tmp") {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -119,6 +143,40 @@ impl StateDirectory {
             admin_token: endpoints.admin_token.clone(),
         };
         self.write("sim.json", &kept)
+    }
+
+    /// Keeps what changes until `told` ends. `changes` has been watched since the world was last kept.
+    ///
+    /// A write that fails is told in the log and tried again with the next change: a full disk is no
+    /// reason to stop serving.
+    pub(super) async fn keep_until(
+        &self,
+        told: impl Future<Output = ()>,
+        sim: &Sim,
+        endpoints: &Endpoints,
+        mut changes: Changes,
+    ) {
+        tokio::pin!(told);
+        let mut pause = KEPT_EVERY;
+        loop {
+            let changed = async {
+                changes.changed().await;
+                tokio::time::sleep(pause).await;
+            };
+            tokio::select! {
+                biased;
+                () = &mut told => return,
+                () = changed => {}
+            }
+            let began = Instant::now();
+            // What happens from here on is news for the next round.
+            changes.mark_unchanged();
+            match self.keep(endpoints).and_then(|()| self.keep_world(sim)) {
+                Ok(()) => tracing::info!("the world is kept"),
+                Err(error) => tracing::warn!(%error, "the world cannot be kept"),
+            }
+            pause = KEPT_EVERY.max(began.elapsed() * PAUSE_PER_WRITE);
+        }
     }
 
     /// Keeps the world as it is now.

@@ -1,4 +1,33 @@
 //! Failures on demand: rules, the pure engine that judges a call, and what handlers must bend.
+//!
+//! A [`Rule`] says which calls it is about, when it fires and what then happens. In a file, for
+//! `sim serve --faults` and `sim fault add`:
+//!
+//! ```yaml
+//! - id: second-login-fails
+//!   match: {protocol: soap, op: Login, client: {userAgent: "*cloud-provider*"}}
+//!   when: {nth: 2}
+//!   do: [{delay: 2s}, {soapFault: {type: InvalidLogin}}]
+//! - id: tagging-is-down
+//!   match: {op: "tagging.*"}
+//!   do: [{status: {code: 503, retryAfter: 5}}]
+//!   ttl: 5m
+//! ```
+//!
+//! and the same in Rust:
+//!
+//! ```
+//! use sim::Face;
+//! use sim::faults::{Action, Rule};
+//!
+//! let fault = Action::SoapFault { class: "InvalidLogin".into(), message: None };
+//! let rule = Rule::new("second-login-fails", [fault]).on(Face::Soap).op(["Login"]).nth(2);
+//! assert_eq!(rule.check(), Ok(()));
+//! ```
+//!
+//! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger; classes
+//! of faults are [`sim::fault_classes`](crate::fault_classes). How often a rule fired is told by
+//! [`Sim::fired`](crate::Sim::fired): a test whose rule never fired has tested nothing.
 
 mod effects;
 mod engine;

@@ -2,6 +2,9 @@
 //!
 //! Append-only. Nothing secret is ever written: the faces classify calls without passwords, and a
 //! session appears as a short digest. In virtual time two runs of one seed write the same bytes.
+//!
+//! [`Ledger::counts`] answers how often what was called, [`Ledger::records`] what exactly, a
+//! [`Record`]'s text is a line of a transcript, and [`Ledger::to_jsonl`] is all of it for other tools.
 
 mod query;
 mod record;

@@ -261,6 +261,7 @@ fn class_of(operation: &str) -> Class {
         "Login" | "Logout" | "CloneSession" | "TerminateSession" => Class::Login,
         "WaitForUpdatesEx" | "WaitForUpdates" => Class::Longpoll,
         _ if operation.ends_with("_Task") => Class::Task,
+        "ShutdownGuest" | "RebootGuest" | "StandbyGuest" => Class::Write,
         _ if operation.starts_with("Create")
             || operation.starts_with("Destroy")
             || operation.starts_with("Modify")

@@ -17,7 +17,8 @@ use crate::faults::Effects;
 use crate::soap::{label, text};
 use crate::{Reply, WorldHandle, ledger};
 use dialect::{Dialect, Error};
-use route::{Operation, Route};
+pub(crate) use route::Operation;
+use route::Route;
 
 const SESSION: &str = "vmware-api-session-id";
 

@@ -4,33 +4,35 @@ use http::{Method, Uri};
 
 use super::dialect::{Dialect, Error};
 use crate::Class;
+use crate::names::named;
 
-/// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    SessionCreate,
-    SessionGet,
-    SessionDelete,
-    TagList,
-    TagCreate,
-    TagGet,
-    TagUpdate,
-    TagDelete,
-    TagsForCategory,
-    CategoryList,
-    CategoryCreate,
-    CategoryGet,
-    CategoryUpdate,
-    CategoryDelete,
-    Attach,
-    Detach,
-    AttachedTags,
-    AttachedObjects,
-    AttachedTagsOnObjects,
-    AttachedObjectsOnTags,
-    AttachMany,
-    DetachMany,
-    AttachToMany,
+named! {
+    /// What is asked.
+    pub(crate) enum Operation {
+        SessionCreate = "cis.session.create",
+        SessionGet = "cis.session.get",
+        SessionDelete = "cis.session.delete",
+        TagList = "tagging.tag.list",
+        TagCreate = "tagging.tag.create",
+        TagGet = "tagging.tag.get",
+        TagUpdate = "tagging.tag.update",
+        TagDelete = "tagging.tag.delete",
+        TagsForCategory = "tagging.tag.list-tags-for-category",
+        CategoryList = "tagging.category.list",
+        CategoryCreate = "tagging.category.create",
+        CategoryGet = "tagging.category.get",
+        CategoryUpdate = "tagging.category.update",
+        CategoryDelete = "tagging.category.delete",
+        Attach = "tagging.tag-association.attach",
+        Detach = "tagging.tag-association.detach",
+        AttachedTags = "tagging.tag-association.list-attached-tags",
+        AttachedObjects = "tagging.tag-association.list-attached-objects",
+        AttachedTagsOnObjects = "tagging.tag-association.list-attached-tags-on-objects",
+        AttachedObjectsOnTags = "tagging.tag-association.list-attached-objects-on-tags",
+        AttachMany = "tagging.tag-association.attach-multiple-tags-to-object",
+        DetachMany = "tagging.tag-association.detach-multiple-tags-from-object",
+        AttachToMany = "tagging.tag-association.attach-tag-to-multiple-objects",
+    }
 }
 
 /// An operation and the id in its path.
@@ -41,35 +43,6 @@ pub(super) struct Route {
 }
 
 impl Operation {
-    /// The name in rules and in the ledger.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::SessionCreate => "cis.session.create",
-            Self::SessionGet => "cis.session.get",
-            Self::SessionDelete => "cis.session.delete",
-            Self::TagList => "tagging.tag.list",
-            Self::TagCreate => "tagging.tag.create",
-            Self::TagGet => "tagging.tag.get",
-            Self::TagUpdate => "tagging.tag.update",
-            Self::TagDelete => "tagging.tag.delete",
-            Self::TagsForCategory => "tagging.tag.list-tags-for-category",
-            Self::CategoryList => "tagging.category.list",
-            Self::CategoryCreate => "tagging.category.create",
-            Self::CategoryGet => "tagging.category.get",
-            Self::CategoryUpdate => "tagging.category.update",
-            Self::CategoryDelete => "tagging.category.delete",
-            Self::Attach => "tagging.tag-association.attach",
-            Self::Detach => "tagging.tag-association.detach",
-            Self::AttachedTags => "tagging.tag-association.list-attached-tags",
-            Self::AttachedObjects => "tagging.tag-association.list-attached-objects",
-            Self::AttachedTagsOnObjects => "tagging.tag-association.list-attached-tags-on-objects",
-            Self::AttachedObjectsOnTags => "tagging.tag-association.list-attached-objects-on-tags",
-            Self::AttachMany => "tagging.tag-association.attach-multiple-tags-to-object",
-            Self::DetachMany => "tagging.tag-association.detach-multiple-tags-from-object",
-            Self::AttachToMany => "tagging.tag-association.attach-tag-to-multiple-objects",
-        }
-    }
-
     pub(super) fn class(self) -> Class {
         match self {
             Self::SessionCreate | Self::SessionDelete => Class::Login,

@@ -94,6 +94,7 @@ impl VimFault {
             "InvalidLogin" => Some(VcFault::InvalidLogin.into()),
             "HostNotConnected" => Some(VcFault::HostNotConnected.into()),
             "InvalidState" => Some(VcFault::InvalidState.into()),
+            "ToolsUnavailable" => Some(VcFault::ToolsUnavailable.into()),
             "NotSupported" => Some(VcFault::NotSupported.into()),
             "ManagedObjectNotFound" => Some(Self::not_found("VirtualMachine", "vm-0")),
             "InvalidProperty" => Some(Self::invalid_property("config")),
@@ -140,6 +141,7 @@ impl From<VcFault> for VimFault {
             }
             VcFault::InvalidState => Self::new("InvalidState", message),
             VcFault::HostNotConnected => Self::new("HostNotConnected", message),
+            VcFault::ToolsUnavailable => Self::new("ToolsUnavailable", message),
             VcFault::DuplicateName { name, object } => {
                 Self::new("DuplicateName", message).with("name", name).with("object", object)
             }

@@ -3,10 +3,13 @@
 //! It knows no XML. The SOAP codec reads requests into [`Node`]s and writes [`Value`]s; a second
 //! codec would do the same in JSON.
 
+mod access;
 mod content;
 mod detail;
 mod fault;
+mod logins;
 mod node;
+mod operation;
 mod operations;
 mod properties;
 mod retrieve;
@@ -23,6 +26,7 @@ mod waiting;
 pub(crate) use detail::{count_objects, detail};
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
+pub(crate) use operation::Operation;
 pub(crate) use operations::{Caller, Failure, Vim};
-pub(crate) use types::fault_class;
+pub(crate) use types::{FAULTS, fault_class};
 pub(crate) use value::{Field, Object, Reference, Value};

@@ -1,14 +1,14 @@
-//! RetrievePropertiesEx and its pages.
+//! Reading properties: RetrievePropertiesEx and its pages, and Fetch.
 
 use std::collections::VecDeque;
 
 use super::fault::VimFault;
 use super::node::Node;
-use super::operations::{Caller, Vim};
-use super::properties::{Reader, Subject};
+use super::operations::{Answer, Caller, Failure, Vim};
+use super::properties::{self, Reader, Subject};
 use super::select::{self, FilterSpec, Obj, with_list};
 use super::sessions::{Owned, Pages, wanted_by_all};
-use super::value::{Object, Value};
+use super::value::{Object, Value, any};
 use crate::faults::Effects;
 
 impl Vim {
@@ -75,6 +75,31 @@ impl Vim {
         self.with_owned(caller, |owned, _| {
             owned.pages.remove(token).map(|_| ()).ok_or_else(|| VimFault::invalid_argument("token"))
         })
+    }
+
+    /// One property of one object, as pyVmomi asks for every attribute.
+    pub(super) fn fetch(
+        &self,
+        caller: &Caller<'_>,
+        (claimed, id): (&str, &str),
+        arguments: &Node,
+        effects: &Effects,
+    ) -> Result<Answer, Failure> {
+        let path = arguments.required("prop")?;
+        let obj = Obj::of(id);
+        let value = self.with_owned(caller, |owned, reader| {
+            let subject = select::subject(reader, &owned.views, &obj)
+                .ok_or_else(|| VimFault::not_found(claimed, id))?;
+            if !properties::is_valid(subject.kind(), path) {
+                return Err(VimFault::invalid_property(path));
+            }
+            match select::unreadable(effects, path) {
+                Some(fault) => Err(VimFault::named(fault, None)),
+                None => Ok(properties::read(reader, subject, path)),
+            }
+        })?;
+        // The slot is declared as anyType.
+        Ok(value.map(any).into())
     }
 }
 

@@ -10,21 +10,37 @@ use uuid::Uuid;
 
 use super::fault::VimFault;
 use super::node::Node;
+use super::operation::Operation as Op;
+use super::operations::{Answer, Caller, Failure, Vim};
 use super::properties::Reader;
 use super::select::is_hidden;
 use super::value::Value;
 use crate::faults::Effects;
 
 /// One search: who looks, and how far.
-pub(crate) struct Search<'a> {
-    pub(crate) reader: Reader<'a>,
-    pub(crate) effects: &'a Effects,
-    pub(crate) arguments: &'a Node,
+struct Search<'a> {
+    reader: Reader<'a>,
+    effects: &'a Effects,
+    arguments: &'a Node,
+}
+
+impl Vim {
+    pub(super) fn search(
+        &self,
+        caller: &Caller<'_>,
+        operation: Op,
+        arguments: &Node,
+        effects: &Effects,
+    ) -> Result<Answer, Failure> {
+        self.with_reader(caller, |reader| {
+            Ok(Search { reader: *reader, effects, arguments }.answer(operation)?.into())
+        })
+    }
 }
 
 impl Search<'_> {
     /// `FindByUuid` and `FindAllByUuid`. A text that is no UUID finds nothing.
-    pub(crate) fn by_uuid(&self) -> Result<Vec<MoRef>, VimFault> {
+    fn by_uuid(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("uuid")?;
         if text.is_empty() {
             return Err(VimFault::invalid_argument("uuid"));
@@ -42,7 +58,7 @@ impl Search<'_> {
     }
 
     /// `FindByDnsName` and `FindAllByDnsName`.
-    pub(crate) fn by_dns_name(&self) -> Result<Vec<MoRef>, VimFault> {
+    fn by_dns_name(&self) -> Result<Vec<MoRef>, VimFault> {
         let name = self.arguments.required("dnsName")?;
         let machines = self.for_machines()?;
         let kind = if machines { Kind::Machine } else { Kind::Host };
@@ -51,7 +67,7 @@ impl Search<'_> {
     }
 
     /// `FindByIp` and `FindAllByIp`: any address that a guest reports.
-    pub(crate) fn by_ip(&self) -> Result<Vec<MoRef>, VimFault> {
+    fn by_ip(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("ip")?;
         let Ok(address) = text.parse::<IpAddr>() else { return Ok(Vec::new()) };
         if !self.for_machines()? {
@@ -61,7 +77,7 @@ impl Search<'_> {
     }
 
     /// `FindByInventoryPath`: names from below the root folder, separated by slashes.
-    pub(crate) fn by_inventory_path(&self) -> Result<Option<MoRef>, VimFault> {
+    fn by_inventory_path(&self) -> Result<Option<MoRef>, VimFault> {
         let path = self.arguments.required("inventoryPath")?;
         let vc = self.reader.vc;
         let mut at = Some(vc.root());
@@ -72,7 +88,7 @@ impl Search<'_> {
     }
 
     /// `FindChild`.
-    pub(crate) fn child(&self) -> Result<Option<MoRef>, VimFault> {
+    fn child(&self) -> Result<Option<MoRef>, VimFault> {
         let parent = self.arguments.child("entity").map(|entity| entity.text.as_str());
         let parent = parent.ok_or_else(|| VimFault::invalid_argument("entity"))?;
         let vc = self.reader.vc;
@@ -81,6 +97,20 @@ impl Search<'_> {
             .ok_or_else(|| VimFault::not_found("ManagedEntity", parent))?;
         let name = self.arguments.required("name")?;
         Ok(child(vc, parent, name).filter(|id| self.shows(*id)))
+    }
+
+    fn answer(&self, operation: Op) -> Result<Option<Value>, VimFault> {
+        Ok(match operation {
+            Op::FindByUuid => first(self.by_uuid()?),
+            Op::FindAllByUuid => all(self.by_uuid()?),
+            Op::FindByDnsName => first(self.by_dns_name()?),
+            Op::FindAllByDnsName => all(self.by_dns_name()?),
+            Op::FindByIp => first(self.by_ip()?),
+            Op::FindAllByIp => all(self.by_ip()?),
+            Op::FindByInventoryPath => first(self.by_inventory_path()?),
+            Op::FindChild => first(self.child()?),
+            other => return Err(VimFault::not_supported("SearchIndex", other.name())),
+        })
     }
 
     fn for_machines(&self) -> Result<bool, VimFault> {
@@ -116,11 +146,11 @@ fn child(vc: &VCenter, parent: MoRef, name: &str) -> Option<MoRef> {
 }
 
 /// The answer of a search for one: the first.
-pub(crate) fn first(found: impl IntoIterator<Item = MoRef>) -> Option<Value> {
+fn first(found: impl IntoIterator<Item = MoRef>) -> Option<Value> {
     found.into_iter().next().map(Value::from)
 }
 
 /// The answer of a search for all.
-pub(crate) fn all(found: Vec<MoRef>) -> Option<Value> {
+fn all(found: Vec<MoRef>) -> Option<Value> {
     (!found.is_empty()).then(|| Value::refs(found))
 }

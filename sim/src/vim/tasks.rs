@@ -1,29 +1,87 @@
-//! Operations that answer with a task: their arguments read into what the world does.
+//! Operations that answer with a task, and those that ask a guest: their arguments read into what the
+//! world does.
 
 use std::net::IpAddr;
 
-use sim_world::vcenter::{Kind, MachineSpec, MoRef, Work};
+use sim_world::vcenter::{Family, GuestRequest, Kind, MachineSpec, MoRef, Work};
+use sim_world::{Outcome, VcRequest};
 
 use super::fault::VimFault;
 use super::node::Node;
+use super::operation::Operation as Op;
+use super::operations::{Answer, Caller, Failure, Vim};
+use super::types;
+use super::value::{Reference, Value};
+
+impl Vim {
+    pub(super) fn start_task(
+        &self,
+        caller: &Caller<'_>,
+        operation: Op,
+        (claimed, id): (&str, &str),
+        arguments: &Node,
+    ) -> Result<Answer, Failure> {
+        let Some(work) = work(operation, arguments)? else {
+            return Err(VimFault::not_supported(claimed, operation.name()).into());
+        };
+        let entity = MoRef::parse(id.trim_start_matches("datastoreBrowser-"))
+            .ok_or_else(|| VimFault::not_found(claimed, id))?;
+        let actual = if id.starts_with("datastoreBrowser-") {
+            "HostDatastoreBrowser"
+        } else {
+            entity.kind.type_name()
+        };
+        if !types::is_a(actual, target(operation)) {
+            return Err(VimFault::not_supported(actual, operation.name()).into());
+        }
+        let user = self
+            .read(|_, vc| vc.logins.session(Family::Soap, caller.token)?.user.clone())
+            .ok_or_else(VimFault::not_authenticated)?;
+        match self.request(VcRequest::StartTask { user, entity, work })? {
+            Outcome::Reference(task) => Ok(Some(Value::from(Reference::from(task))).into()),
+            _ => Ok(Answer::default()),
+        }
+    }
+
+    /// `ShutdownGuest`, `RebootGuest` and `StandbyGuest`: answered at once, done later.
+    pub(super) fn ask_guest(
+        &self,
+        operation: Op,
+        (claimed, id): (&str, &str),
+    ) -> Result<Answer, Failure> {
+        let request = match operation {
+            Op::ShutdownGuest => GuestRequest::Shutdown,
+            Op::RebootGuest => GuestRequest::Reboot,
+            Op::StandbyGuest => GuestRequest::Standby,
+            other => return Err(VimFault::not_supported(claimed, other.name()).into()),
+        };
+        let machine = MoRef::parse(id).ok_or_else(|| VimFault::not_found(claimed, id))?;
+        if machine.kind != Kind::Machine {
+            let actual = machine.kind.type_name();
+            return Err(VimFault::not_supported(actual, operation.name()).into());
+        }
+        self.request(VcRequest::Guest { machine, request })?;
+        Ok(Answer::default())
+    }
+}
 
 /// The work that an operation asks for; `None` if it is not one of those.
-pub(crate) fn work(operation: &str, arguments: &Node) -> Result<Option<Work>, VimFault> {
+fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     Ok(Some(match operation {
-        "PowerOnVM_Task" => Work::PowerOn,
-        "PowerOffVM_Task" => Work::PowerOff,
-        "SuspendVM_Task" => Work::Suspend,
-        "ResetVM_Task" => Work::Reset,
-        "Destroy_Task" => Work::Destroy,
-        "Rename_Task" => Work::Rename(arguments.required("newName")?.to_owned()),
-        "ReconfigVM_Task" => Work::Reconfigure(Box::new(spec(arguments, "spec")?)),
-        "CreateVM_Task" => Work::Create {
+        Op::PowerOn => Work::PowerOn,
+        Op::PowerOff => Work::PowerOff,
+        Op::Suspend => Work::Suspend,
+        Op::Reset => Work::Reset,
+        Op::Destroy => Work::Destroy,
+        Op::Rename => Work::Rename(arguments.required("newName")?.to_owned()),
+        Op::Reconfigure => Work::Reconfigure(Box::new(spec(arguments, "spec")?)),
+        Op::Create => Work::Create {
             spec: Box::new(spec(arguments, "config")?),
             pool: inventory_ref(arguments, "pool")?
                 .ok_or_else(|| VimFault::invalid_argument("pool"))?,
             host: inventory_ref(arguments, "host")?,
         },
-        "RelocateVM_Task" => {
+        Op::Relocate => {
             let spec = arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
             Work::Relocate {
                 host: inventory_ref(spec, "host")?
@@ -31,21 +89,21 @@ pub(crate) fn work(operation: &str, arguments: &Node) -> Result<Option<Work>, Vi
                 pool: inventory_ref(spec, "pool")?,
             }
         }
-        "SearchDatastore_Task" => {
+        Op::SearchDatastore => {
             let path = arguments.required("datastorePath")?;
-            let directory = path.split_once("] ").map_or(path, |(_, directory)| directory);
-            Work::SearchDatastore(directory.trim_end_matches('/').to_owned())
+            let directory = path.split_once(']').map_or(path, |(_, directory)| directory);
+            Work::SearchDatastore(directory.trim().trim_end_matches('/').to_owned())
         }
         _ => return Ok(None),
     }))
 }
 
 /// Which type of object an operation is for.
-pub(crate) fn target(operation: &str) -> &'static str {
+fn target(operation: Op) -> &'static str {
     match operation {
-        "Destroy_Task" | "Rename_Task" => "ManagedEntity",
-        "CreateVM_Task" => "Folder",
-        "SearchDatastore_Task" => "HostDatastoreBrowser",
+        Op::Destroy | Op::Rename => "ManagedEntity",
+        Op::Create => "Folder",
+        Op::SearchDatastore => "HostDatastoreBrowser",
         _ => "VirtualMachine",
     }
 }

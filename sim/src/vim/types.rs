@@ -82,7 +82,7 @@ const TYPES: &[(&str, &str)] = &[
 ];
 
 /// Fault classes that a rule may name, besides those with fields of their own.
-const FAULTS: &[&str] = &[
+pub(crate) const FAULTS: &[&str] = &[
     "SystemError",
     "InvalidLogin",
     "NotAuthenticated",

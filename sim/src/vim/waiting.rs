@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::fault::VimFault;
 use super::node::Node;
+use super::operation::Operation as Op;
 use super::operations::{Caller, Vim};
 use super::select::FilterSpec;
 use super::sessions::{Owned, references};
@@ -22,24 +23,24 @@ impl Vim {
     pub(super) fn collectors(
         &self,
         caller: &Caller<'_>,
-        operation: &str,
+        operation: Op,
         this: &str,
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
         let answer = self.with_owned(caller, |owned, reader| match operation {
-            "CreatePropertyCollector" => {
+            Op::CreateCollector => {
                 owned.collector(this)?;
                 Ok(Some(owned.add_collector().into()))
             }
-            "DestroyPropertyCollector" => {
+            Op::DestroyCollector => {
                 if this == super::sessions::DEFAULT_COLLECTOR {
-                    return Err(VimFault::not_supported("PropertyCollector", operation));
+                    return Err(VimFault::not_supported("PropertyCollector", operation.name()));
                 }
                 owned.collector(this)?;
                 owned.collectors.remove(this);
                 Ok(None)
             }
-            "CreateFilter" => {
+            Op::CreateFilter => {
                 let spec =
                     arguments.child("spec").ok_or_else(|| VimFault::invalid_argument("spec"))?;
                 let spec = FilterSpec::read(spec)?;
@@ -51,7 +52,7 @@ impl Vim {
                 spec.check(reader, views)?;
                 Ok(Some(collector.add_filter(id, spec, views).into()))
             }
-            "DestroyPropertyFilter" => {
+            Op::DestroyFilter => {
                 let removed = owned.collectors.values_mut().any(|it| it.remove_filter(this));
                 removed.then_some(None).ok_or_else(|| VimFault::not_found("PropertyFilter", this))
             }
@@ -68,7 +69,7 @@ impl Vim {
     pub(super) fn view_operation(
         &self,
         caller: &Caller<'_>,
-        operation: &str,
+        operation: Op,
         this: &str,
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
@@ -94,13 +95,13 @@ impl Vim {
             let unresolved_value =
                 |list: Vec<Reference>| (!list.is_empty()).then(|| Value::refs(list));
             match operation {
-                "CreateListView" => {
+                Op::CreateListView => {
                     let (known, _) = resolve("obj");
                     let reference = Reference::new("ListView", owned.next_id());
                     let view = View::list(reference, known.into_iter().collect());
                     Ok(Some(owned.add_view(view).into()))
                 }
-                "CreateContainerView" => {
+                Op::CreateContainerView => {
                     let container = container(reader, arguments)?;
                     let types = arguments.all("type").map(|it| it.text.clone()).collect::<Vec<_>>();
                     if types.iter().any(|kind| !types::exists(kind)) {
@@ -112,21 +113,21 @@ impl Vim {
                         .ok_or_else(|| VimFault::invalid_argument("container"))?;
                     Ok(Some(owned.add_view(view).into()))
                 }
-                "ModifyListView" => {
+                Op::ModifyListView => {
                     let (add, unresolved) = resolve("add");
                     // What is removed need not exist any more.
                     let remove =
                         references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
                     let remove: Vec<MoRef> = remove.collect();
                     if !owned.view(this)?.modify(add, remove) {
-                        return Err(VimFault::not_supported("ContainerView", operation));
+                        return Err(VimFault::not_supported("ContainerView", operation.name()));
                     }
                     Ok(unresolved_value(unresolved))
                 }
-                "ResetListView" => {
+                Op::ResetListView => {
                     let (known, unresolved) = resolve("obj");
                     if !owned.view(this)?.reset(known.into_iter().collect()) {
-                        return Err(VimFault::not_supported("ContainerView", operation));
+                        return Err(VimFault::not_supported("ContainerView", operation.name()));
                     }
                     Ok(unresolved_value(unresolved))
                 }

@@ -29,6 +29,8 @@ fn said(output: &Output) -> String {
 /// A sim that serves. Killed if the test ends before it stopped.
 struct Serving {
     child: Child,
+    /// What it printed before it served.
+    told: String,
     variables: std::collections::BTreeMap<String, String>,
 }
 
@@ -54,10 +56,14 @@ impl Serving {
             .spawn()
             .expect("the binary runs");
         // It says everything before the file is written, and then says nothing more.
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let told =
-            lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("the same lines")));
-        if told.is_none() {
+        let mut told = String::new();
+        let is_last = BufReader::new(child.stdout.take().expect("a pipe")).lines().any(|line| {
+            let line = line.expect("text");
+            told.push_str(&line);
+            told.push('\n');
+            line.contains("the same lines")
+        });
+        if !is_last {
             let mut said = String::new();
             child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
             panic!("it does not serve: {said}");
@@ -73,7 +79,7 @@ impl Serving {
             Some((key.to_owned(), value.trim_matches('\'').to_owned()))
         };
         let variables = text.lines().filter_map(line).collect();
-        Self { child, variables }
+        Self { child, told, variables }
     }
 
     fn ask(&self, arguments: &[&str]) -> Output {
@@ -249,13 +255,15 @@ fn state_outlives_the_process() {
     let first = Serving::start(directory.path(), &arguments);
     assert!(first.ask(&["world", "vm", "delete", "node-0002"]).status.success());
     assert!(first.ask(&["world", "event", r#"{"certificate.swap": {}}"#]).status.success());
-    let before = first.variables.clone();
+    let (before, first_told) = (first.variables.clone(), first.told.clone());
     let second_at_once = sim(&["serve", "--state", &state]).args(PICKED).output().expect("it runs");
     let told = said(&second_at_once);
     assert!(told.starts_with("exit code 2") && told.contains("another sim uses it"), "{told}");
     assert_eq!(first.stop(), (Some(0), String::new()));
 
-    let second = Serving::start(directory.path(), &arguments);
+    assert!(first_told.contains("a new world, kept from now on"), "{first_told}");
+    let second = Serving::start(directory.path(), &["--vms", "9", "--state", &state]);
+    assert!(second.told.contains("the world of the last run goes on"), "{}", second.told);
     let after = second.variables.clone();
     let same = |key: &str| assert_eq!(before[key], after[key], "{key}");
     ["GOVC_URL", "GOVC_PASSWORD", "SIM_CLUSTER", "SIM_ADMIN", "SIM_CA", "KUBECONFIG"]
@@ -269,6 +277,43 @@ fn state_outlives_the_process() {
     assert_eq!(second.stop().0, Some(0));
     let third = Serving::start(directory.path(), &arguments);
     assert_eq!(third.variables["SIM_VC0_THUMBPRINT"], once_more, "certificates are kept");
+}
+
+#[test]
+fn a_killed_process_loses_seconds_at_most() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("state");
+    let path = state.display().to_string();
+    let arguments = ["--vms", "3", "--nodes", "0", "--state", &path, "--log", "sim=info"];
+    let mut first = Serving::start(directory.path(), &arguments);
+    let stderr = BufReader::new(first.child.stderr.take().expect("a pipe"));
+    let (tx, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        stderr.lines().map_while(Result::ok).try_for_each(|line| tx.send(line))
+    });
+    let event = r#"{"vm.rename": {"machine": "node-0002", "to": "renamed"}}"#;
+    assert!(first.ask(&["world", "event", event]).status.success());
+    let is_kept = || {
+        let world = std::fs::read_to_string(state.join("world.json")).expect("a world");
+        world.contains("renamed")
+    };
+    while !is_kept() {
+        told.recv_timeout(std::time::Duration::from_secs(60)).expect("the world is kept");
+    }
+    first.child.kill().expect("it runs");
+    first.child.wait().expect("it ends");
+    // As if the kill had come in the middle of a write.
+    let unfinished = state.join("world.json.1.tmp");
+    std::fs::write(&unfinished, "{").expect("a file");
+
+    let second = Serving::start(directory.path(), &arguments);
+    assert!(!unfinished.exists(), "what was not finished is removed");
+    let list = String::from_utf8(second.ask(&["world", "list"]).stdout).expect("text");
+    let names: Vec<&str> = list.lines().skip(1).filter_map(|it| it.split(' ').next()).collect();
+    assert_eq!(names, ["node-0001", "renamed", "node-0003"]);
+    for key in ["GOVC_URL", "GOVC_PASSWORD", "SIM_CA"] {
+        assert_eq!(first.variables[key], second.variables[key], "{key}");
+    }
 }
 
 #[test]

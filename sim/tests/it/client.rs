@@ -19,6 +19,13 @@ pub(crate) fn machines(n: u32) -> Sim {
     Sim::builder().topology(Topology::zones(3).machines(n).nodes(Nodes::Count(0))).start()
 }
 
+/// The same, and somebody who is logged in.
+pub(crate) async fn lab(n: u32) -> (Sim, Client) {
+    let sim = machines(n);
+    let client = Client::logged_in(&sim).await;
+    (sim, client)
+}
+
 /// An answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {

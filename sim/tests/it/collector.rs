@@ -6,7 +6,7 @@ use sim::Sim;
 use sim::world::{Command, Named};
 use tokio::time::Instant;
 
-use crate::client::{Answer, COLLECTOR, Client, VIEWS, machines, members, object, props};
+use crate::client::{Answer, COLLECTOR, Client, VIEWS, lab, machines, members, object, props};
 use crate::xml::Node;
 
 const COLLECT: (&str, &str) = COLLECTOR;
@@ -81,8 +81,7 @@ async fn first(client: &mut Client) -> Updates {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_reply_has_every_object_with_everything_asked_for() {
-    let sim = machines(3);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(3).await;
     watched(&mut client, &["node-0001", "node-0002"]).await;
     let reply = first(&mut client).await;
     let one = client.machine("node-0001").await;
@@ -99,8 +98,7 @@ async fn the_first_reply_has_every_object_with_everything_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_without_news_ends_empty_after_its_time() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let begun = Instant::now();
@@ -111,29 +109,26 @@ async fn a_wait_without_news_ends_empty_after_its_time() {
     assert_eq!(begun.elapsed(), Duration::from_secs(7));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_negative_wait_is_refused() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
-    let answer = wait(&mut client, "", "<maxWaitSeconds>-1</maxWaitSeconds>").await;
-    assert_eq!(answer.fault().as_deref(), Some("InvalidArgument"));
-}
+sim::test! {
+    async fn a_negative_wait_is_refused(sim: &Sim) {
+        let mut client = Client::logged_in(sim).await;
+        let answer = wait(&mut client, "", "<maxWaitSeconds>-1</maxWaitSeconds>").await;
+        assert_eq!(answer.fault().as_deref(), Some("InvalidArgument"));
+    }
 
-#[tokio::test(start_paused = true)]
-async fn without_filters_a_wait_blocks_until_there_is_one() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
-    let mut waiting = client.clone();
-    let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
-    tokio::task::yield_now().await;
-    watched(&mut client, &["node-0001"]).await;
-    assert_eq!(updates(&waiting.await.unwrap()).objects.len(), 1);
+    async fn without_filters_a_wait_blocks_until_there_is_one(sim: &Sim) {
+        let mut client = Client::logged_in(sim).await;
+        let mut waiting = client.clone();
+        let waiting = tokio::spawn(async move { wait(&mut waiting, "", "").await });
+        tokio::task::yield_now().await;
+        watched(&mut client, &["DC0_H0_VM0"]).await;
+        assert_eq!(updates(&waiting.await.expect("it ends")).objects.len(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_has_only_the_paths_that_changed_and_were_asked_for() {
-    let sim = machines(2);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(2).await;
     watched(&mut client, &["node-0001", "node-0002"]).await;
     let version = first(&mut client).await.version;
     power_off(&sim, "node-0002");
@@ -148,8 +143,7 @@ async fn a_change_has_only_the_paths_that_changed_and_were_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_blocked_wait_is_woken_by_a_change() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let mut waiting = client.clone();
@@ -163,8 +157,7 @@ async fn a_blocked_wait_is_woken_by_a_change() {
 
 #[tokio::test(start_paused = true)]
 async fn several_changes_in_one_window_are_told_as_the_last() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     power_off(&sim, "node-0001");
@@ -177,8 +170,7 @@ async fn several_changes_in_one_window_are_told_as_the_last() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_that_was_not_followed_up_is_told_again() {
-    let sim = machines(2);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(2).await;
     watched(&mut client, &["node-0001", "node-0002"]).await;
     let version = first(&mut client).await.version;
     power_off(&sim, "node-0001");
@@ -193,8 +185,7 @@ async fn a_version_that_was_not_followed_up_is_told_again() {
 
 #[tokio::test(start_paused = true)]
 async fn versions_differ_with_every_reply_and_only_ours_are_known() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let one = first(&mut client).await.version;
     power_off(&sim, "node-0001");
@@ -211,8 +202,7 @@ async fn versions_differ_with_every_reply_and_only_ours_are_known() {
 
 #[tokio::test(start_paused = true)]
 async fn a_version_does_not_outlive_its_session() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     sim.apply(Command::ExpireSessions { vcenter: None, family: None }).unwrap();
@@ -226,8 +216,7 @@ async fn a_version_does_not_outlive_its_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reply_has_at_most_a_hundred_objects_and_the_rest_follows() {
-    let sim = machines(250);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(250).await;
     let container = "<container type=\"Folder\">group-d1</container>\
         <type>VirtualMachine</type><recursive>true</recursive>";
     let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
@@ -252,8 +241,7 @@ async fn a_reply_has_at_most_a_hundred_objects_and_the_rest_follows() {
 
 #[tokio::test(start_paused = true)]
 async fn the_version_of_a_cut_reply_works_once() {
-    let sim = machines(4);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(4).await;
     watched(&mut client, &["node-0001", "node-0002", "node-0003"]).await;
     let two = "<maxObjectUpdates>2</maxObjectUpdates>";
     let cut = updates(&wait(&mut client, "", two).await);
@@ -266,8 +254,7 @@ async fn the_version_of_a_cut_reply_works_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_during_a_cut_reply_is_not_lost() {
-    let sim = machines(4);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(4).await;
     watched(&mut client, &["node-0001", "node-0002", "node-0003"]).await;
     let two = "<maxObjectUpdates>2</maxObjectUpdates>";
     let cut = updates(&wait(&mut client, "", two).await);
@@ -280,8 +267,7 @@ async fn a_change_during_a_cut_reply_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_blocked_wait_tells_of_a_new_filter() {
-    let sim = machines(2);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(2).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let mut waiting = client.clone();
@@ -295,8 +281,7 @@ async fn a_blocked_wait_tells_of_a_new_filter() {
 
 #[tokio::test(start_paused = true)]
 async fn a_destroyed_filter_tells_nothing_more() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let power = props("VirtualMachine", &["runtime.powerState"]);
     let id = filter(&mut client, &power, &object("VirtualMachine", &one)).await;
@@ -310,8 +295,7 @@ async fn a_destroyed_filter_tells_nothing_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_wait_supersedes_the_first() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let (mut one, mut two) = (client.clone(), client.clone());
@@ -326,8 +310,7 @@ async fn a_second_wait_supersedes_the_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_can_be_cancelled() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let (mut waiting, then) = (client.clone(), version.clone());
@@ -340,8 +323,7 @@ async fn a_wait_can_be_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_session_ends_the_wait() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let (mut waiting, then) = (client.clone(), version.clone());
@@ -356,8 +338,7 @@ async fn the_end_of_the_session_ends_the_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_goes_away_loses_nothing() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let (mut gone, then) = (client.clone(), version.clone());
@@ -375,8 +356,7 @@ async fn a_client_that_goes_away_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn members_of_a_list_come_and_go() {
-    let sim = machines(3);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(3).await;
     let view = watched(&mut client, &["node-0001"]).await;
     let version = first(&mut client).await.version;
     let one = client.machine("node-0001").await;
@@ -400,8 +380,7 @@ async fn members_of_a_list_come_and_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
-    let sim = machines(2);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(2).await;
     let container = "<container type=\"Folder\">group-d1</container>\
         <type>VirtualMachine</type><recursive>true</recursive>";
     let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
@@ -430,8 +409,7 @@ async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_outlives_the_object_it_starts_from() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let name = props("VirtualMachine", &["name"]);
     filter(&mut client, &name, &object("VirtualMachine", &one)).await;
@@ -444,8 +422,7 @@ async fn a_filter_outlives_the_object_it_starts_from() {
 
 #[tokio::test(start_paused = true)]
 async fn the_older_calls_are_never_cut_and_never_wait_where_they_should_not() {
-    let sim = machines(150);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(150).await;
     let container = "<container type=\"Folder\">group-d1</container>\
         <type>VirtualMachine</type><recursive>true</recursive>";
     let (_, view) = client.call("CreateContainerView", VIEWS, container).await.reference();
@@ -461,8 +438,7 @@ async fn the_older_calls_are_never_cut_and_never_wait_where_they_should_not() {
 
 #[tokio::test(start_paused = true)]
 async fn collectors_do_not_know_of_each_other() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     watched(&mut client, &["node-0001"]).await;
     let (_, own) = client.call("CreatePropertyCollector", COLLECT, "").await.reference();
     let own = ("PropertyCollector", own.as_str());

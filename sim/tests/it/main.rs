@@ -10,6 +10,7 @@ mod listening;
 mod malformed;
 mod selection;
 mod snapshots;
+mod testing;
 mod transports;
 mod wire;
 mod xml;

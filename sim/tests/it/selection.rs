@@ -2,7 +2,7 @@
 
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
-use crate::client::{Answer, COLLECTOR, Client, SESSIONS, machines, object, props};
+use crate::client::{Answer, COLLECTOR, Client, SESSIONS, lab, object, props};
 use crate::xml::Node;
 
 async fn retrieve(client: &mut Client, spec: &str, options: &str) -> Answer {
@@ -44,8 +44,7 @@ fn ancestors(kind: &str, id: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_traversal_may_refer_to_itself() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let answer = retrieve(&mut client, &ancestors("VirtualMachine", &one), "").await;
     let names: Vec<String> =
@@ -56,8 +55,7 @@ async fn a_traversal_may_refer_to_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn cycles_end_and_an_object_is_reported_once() {
-    let sim = machines(2);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(2).await;
     let one = client.machine("node-0001").await;
     // Machine → host → its machines → their host → …
     let spec = format!(
@@ -77,8 +75,7 @@ async fn cycles_end_and_an_object_is_reported_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_skipped_is_passed_through() {
-    let sim = machines(3);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(3).await;
     let children = |skip: bool| {
         format!(
             "{}<objectSet><obj type=\"Folder\">group-d1</obj><skip>{skip}</skip>\
@@ -97,8 +94,7 @@ async fn what_is_skipped_is_passed_through() {
 
 #[tokio::test(start_paused = true)]
 async fn paths_of_all_matching_types_are_united() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let spec = format!(
         "{}{}{}{}",
@@ -117,8 +113,7 @@ async fn paths_of_all_matching_types_are_united() {
 
 #[tokio::test(start_paused = true)]
 async fn a_base_type_names_the_object_as_well() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let spec = format!("{}{}", props("VirtualMachine", &["name"]), object("ManagedEntity", &one));
     assert_eq!(objects(&retrieve(&mut client, &spec, "").await), [format!("{one} name=node-0001")]);
@@ -126,8 +121,7 @@ async fn a_base_type_names_the_object_as_well() {
 
 #[tokio::test(start_paused = true)]
 async fn specifications_that_make_no_sense_are_refused_as_a_whole() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let select = |select: &str| {
         format!(
@@ -198,8 +192,7 @@ async fn specifications_that_make_no_sense_are_refused_as_a_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn missing_objects_can_be_left_out() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let spec = format!(
         "{}{}{}<reportMissingObjectsInResults>true</reportMissingObjectsInResults>",
@@ -212,8 +205,7 @@ async fn missing_objects_can_be_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_user_may_not_see_is_not_there() {
-    let sim = machines(2);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(2).await;
     let one = client.machine("node-0001").await;
     let grant =
         Grant { vcenter: None, user: ADMINISTRATOR.to_owned(), object: "node-0001".to_owned() };
@@ -236,8 +228,7 @@ async fn what_a_user_may_not_see_is_not_there() {
 
 #[tokio::test(start_paused = true)]
 async fn pages_have_everything_once_and_their_tokens_work_once() {
-    let sim = machines(25);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(25).await;
     let spec = format!(
         "{}<objectSet><obj type=\"Folder\">group-v3</obj><skip>true</skip>\
          <selectSet xsi:type=\"TraversalSpec\"><type>Folder</type><path>childEntity</path>\
@@ -270,8 +261,7 @@ async fn pages_have_everything_once_and_their_tokens_work_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_that_is_not_wanted_can_be_cancelled() {
-    let sim = machines(25);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(25).await;
     let spec = format!(
         "{}<objectSet><obj type=\"Folder\">group-v3</obj><skip>true</skip>\
          <selectSet xsi:type=\"TraversalSpec\"><type>Folder</type><path>childEntity</path>\
@@ -293,8 +283,7 @@ async fn a_page_that_is_not_wanted_can_be_cancelled() {
 
 #[tokio::test(start_paused = true)]
 async fn all_properties_can_be_asked_for_at_once_or_none() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let all = format!(
         "<propSet><type>VirtualMachine</type><all>true</all></propSet>{}",
@@ -310,8 +299,7 @@ async fn all_properties_can_be_asked_for_at_once_or_none() {
 
 #[tokio::test(start_paused = true)]
 async fn elements_of_a_list_are_read_by_their_key() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let machine = ("VirtualMachine", one.as_str());
     let card = client.fetch(machine, "config.hardware.device[4000]").await.unwrap();
@@ -326,8 +314,7 @@ async fn elements_of_a_list_are_read_by_their_key() {
 
 #[tokio::test(start_paused = true)]
 async fn every_habit_of_writing_a_request_gets_the_same_answer() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (_sim, mut client) = lab(1).await;
     let one = client.machine("node-0001").await;
     let soap = "http://schemas.xmlsoap.org/soap/envelope/";
     let instance = "http://www.w3.org/2001/XMLSchema-instance";
@@ -373,8 +360,7 @@ async fn every_habit_of_writing_a_request_gets_the_same_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clone_ticket_works_once_and_no_two_are_the_same() {
-    let sim = machines(1);
-    let mut client = Client::logged_in(&sim).await;
+    let (sim, mut client) = lab(1).await;
     let mut seen = Vec::new();
     for _ in 0..3 {
         let answer = client.call("AcquireCloneTicket", SESSIONS, "").await;

@@ -2,7 +2,9 @@
 //!
 //! The serialized form is the control plane's: `{"vm.powerOff": {"machine": "node-0001"}}`.
 
-use std::fmt;
+mod named;
+mod request;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -11,150 +13,9 @@ use uuid::Uuid;
 
 use crate::completion::{Completion, Step};
 use crate::objects;
-use crate::vcenter::{
-    Cardinality, Category, EndReason, Family, LoginRules, MachineSpec, MoRef, Tag, Work,
-};
-
-/// A machine or host, named the way people name it: `node-0001`, or `vc1/node-0001` where several
-/// vCenters have one. A `/` in an inventory name is written `%2f`, as vCenter does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-pub struct Named {
-    /// The vCenter; the first that has it if left out.
-    pub vcenter: Option<String>,
-    /// Inventory name; of several the one with the lowest id.
-    pub name: String,
-}
-
-impl From<&str> for Named {
-    fn from(text: &str) -> Self {
-        match text.split_once('/') {
-            Some((vcenter, name)) => {
-                Self { vcenter: Some(vcenter.to_owned()), name: name.to_owned() }
-            }
-            None => Self { vcenter: None, name: text.to_owned() },
-        }
-    }
-}
-
-impl From<String> for Named {
-    fn from(text: String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl From<Named> for String {
-    fn from(named: Named) -> Self {
-        named.to_string()
-    }
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.vcenter {
-            Some(vcenter) => write!(f, "{vcenter}/{}", self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
-
-/// What a client asks of a vCenter through a face.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum VcRequest {
-    /// An anonymous SOAP session, as the first contact of a client opens one.
-    OpenSession {
-        /// The client's `User-Agent`.
-        user_agent: String,
-    },
-    /// A login. Without a token a session is opened for it.
-    Login {
-        /// Which process.
-        family: Family,
-        /// The anonymous session to log in.
-        token: Option<String>,
-        /// Account.
-        user: String,
-        /// Password.
-        password: crate::vcenter::Password,
-        /// The client's `User-Agent`.
-        user_agent: String,
-    },
-    /// Logs an anonymous SOAP session in as the user of a clone ticket.
-    CloneSession {
-        /// The anonymous session.
-        token: String,
-        /// Account.
-        user: String,
-    },
-    /// Ends a session.
-    EndSession {
-        /// Its token.
-        token: String,
-        /// Why.
-        reason: EndReason,
-    },
-    /// A call on a session began.
-    CallBegan {
-        /// The session's token.
-        token: String,
-    },
-    /// A call on a session ended.
-    CallEnded {
-        /// The session's token.
-        token: String,
-    },
-    /// Accepts a task.
-    StartTask {
-        /// Who asks.
-        user: String,
-        /// What to work on: a machine, or the folder to create in.
-        entity: MoRef,
-        /// What to do.
-        work: Work,
-    },
-    /// Creates a tag category.
-    CreateCategory(Category),
-    /// Changes a tag category.
-    UpdateCategory {
-        /// Its id.
-        id: String,
-        /// New name.
-        name: Option<String>,
-        /// New description.
-        description: Option<String>,
-        /// New cardinality.
-        cardinality: Option<Cardinality>,
-    },
-    /// Deletes a category and its tags.
-    DeleteCategory(String),
-    /// Creates a tag.
-    CreateTag(Tag),
-    /// Changes a tag.
-    UpdateTag {
-        /// Its id.
-        id: String,
-        /// New name.
-        name: Option<String>,
-        /// New description.
-        description: Option<String>,
-    },
-    /// Deletes a tag.
-    DeleteTag(String),
-    /// Attaches a tag. Doing it twice is fine.
-    Attach {
-        /// The tag's id.
-        tag: String,
-        /// The object.
-        object: MoRef,
-    },
-    /// Detaches a tag.
-    Detach {
-        /// The tag's id.
-        tag: String,
-        /// The object.
-        object: MoRef,
-    },
-}
+use crate::vcenter::{Family, LoginRules, MachineSpec};
+pub use named::{Grant, Named, TagName};
+pub use request::VcRequest;
 
 /// Something that happens in the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -418,32 +279,4 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<String>,
     },
-}
-
-/// A permission on an object, by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Grant {
-    /// The vCenter; the only one if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vcenter: Option<String>,
-    /// The account.
-    pub user: String,
-    /// Id (`vm-17`), or name of a machine, cluster, host or datacenter.
-    pub object: String,
-}
-
-/// A tag on an object, all by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TagName {
-    /// The vCenter; the only one if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vcenter: Option<String>,
-    /// The category's name.
-    pub category: String,
-    /// The tag's name.
-    pub tag: String,
-    /// Id (`domain-c8`), or name of a machine, cluster, host or datacenter.
-    pub object: String,
 }

@@ -31,6 +31,9 @@ pub enum Step {
     Address,
     /// The guest has its final host name.
     HostName,
+    /// A guest has shut down, restarted or gone to sleep after VMware Tools was asked to let it. Held,
+    /// it is a shutdown that hangs.
+    GuestPower,
     /// The kubelet starts: a new Node registers, a known one becomes Ready.
     Kubelet,
     /// HA restarts the machines of a failed host elsewhere.
@@ -43,8 +46,8 @@ pub enum Step {
 
 /// When each step ends, counted from what set it off (for guest steps: the power-on).
 ///
-/// Defaults are a production server's: `fake-vcenter` timeline, tools 15 s after power-on, addresses
-/// after 20 s, host name after 22 s.
+/// Defaults are a production server's: tools 15 s after power-on, addresses after 20 s, host name
+/// after 22 s; a guest needs 10 s to shut down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
@@ -70,6 +73,7 @@ impl Timing {
     pub fn of(&self, step: Step) -> Completion {
         let default = match step {
             Step::Task => 1,
+            Step::GuestPower => 10,
             Step::Tools => 15,
             Step::Interface => 17,
             Step::Address => 20,

@@ -3,6 +3,30 @@
 //! Pure. No I/O, no runtime, no clock and no unseeded randomness: time comes in with every
 //! [`World::apply`], and [`Event`]s go out. Everything that happens is an event in one log; the
 //! state is the fold of that log, so a replay gives the same world.
+//!
+//! A [`Topology`] says what a world begins with, a [`Command`] what happens to it, a [`Fault`] why it
+//! refuses. What takes its time is a [`Reaction`] in a queue; [`World::next_timer`](State::next_timer)
+//! says when the next is due, and [`Timing`] how long a [`Step`] takes.
+//!
+//! ```
+//! use std::time::Duration;
+//! use sim_world::{Command, Time, Topology};
+//!
+//! let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+//! let mut world = Topology::zones(3).machines(10).build(epoch, 0);
+//! world.apply(Time::ZERO, Command::Reset("node-0001".into())).unwrap();
+//! let address = |world: &sim_world::World| {
+//!     let inventory = &world.vcenter("vc0").unwrap().inventory;
+//!     let id = inventory.by_machine_name("node-0001").next().unwrap();
+//!     inventory.machine(id).unwrap().guest.address
+//! };
+//! assert_eq!(address(&world), None, "its guest boots");
+//! world.advance(Time::after_start(Duration::from_secs(20)));
+//! assert!(address(&world).is_some());
+//! ```
+//!
+//! [`vcenter`] has the inventory, logins and tasks of a vCenter, [`objects`] a Kubernetes object store,
+//! [`kubelet`] what runs on machines that are nodes.
 
 pub mod duration;
 mod ids;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::completion::Step;
-use crate::vcenter::MoRef;
+use crate::vcenter::{GuestRequest, MoRef};
 
 /// What a reaction waits for when nobody set a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,17 @@ pub enum Reaction {
         /// How far it gets.
         step: Step,
     },
+    /// A guest has done what VMware Tools was asked for, unless the machine was powered meanwhile.
+    GuestPower {
+        /// The vCenter.
+        vcenter: String,
+        /// The machine.
+        machine: MoRef,
+        /// The boot that this ends.
+        boot: u32,
+        /// What it was asked for.
+        request: GuestRequest,
+    },
     /// HA restarts the machines of a failed host.
     HaRestart {
         /// The vCenter.
@@ -86,7 +97,3 @@ pub enum Reaction {
         run: u32,
     },
 }
-
-/// Silence after which the control plane calls a node NotReady, `--node-monitor-grace-period` of
-/// kube-controller-manager 1.36 (50 s since 1.32, 40 s before).
-pub(crate) const GRACE: std::time::Duration = std::time::Duration::from_secs(50);

@@ -150,7 +150,7 @@ impl State {
             kubelets: BTreeMap::new(),
             kubelets_on: BTreeMap::new(),
             timing: Timing::default(),
-            heartbeats: Some(Duration::from_secs(10)),
+            heartbeats: Some(crate::kubelet::LEASE_PERIOD),
             timers: BTreeMap::new(),
             held: BTreeMap::new(),
             last_timer: 0,
@@ -164,12 +164,16 @@ impl State {
     }
 
     /// The same world, at whose age the wall clock reads `now`: time in which it was put away did not
-    /// pass for it, and its clock is right all the same.
+    /// pass for it, and its clock is right all the same. Calls that were being served are over: no
+    /// connection outlives its process.
     #[must_use]
-    pub fn resumed_at(self, now: Timestamp) -> Self {
+    pub fn resumed_at(mut self, now: Timestamp) -> Self {
         let age = jiff::SignedDuration::try_from(self.age()).unwrap_or_default();
-        let epoch = now.checked_sub(age).unwrap_or(self.epoch);
-        Self { epoch, ..self }
+        self.epoch = now.checked_sub(age).unwrap_or(self.epoch);
+        for vcenter in self.vcenters.values_mut() {
+            vcenter.logins.hang_up();
+        }
+        self
     }
 
     /// How long the world has lived.
@@ -368,3 +372,6 @@ mod timers {
         Ok(Vec::<((Time, u64), Reaction)>::deserialize(deserializer)?.into_iter().collect())
     }
 }
+
+#[cfg(test)]
+mod tests;

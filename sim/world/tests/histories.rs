@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sim_world::vcenter::{MachineSpec, Password, Work};
+use sim_world::vcenter::{GuestRequest, Kind, MachineSpec, MoRef, Password, Work};
 use sim_world::{
     Command, Completion, Event, Grant, Named, PROVIDER_USER, Retain, State, Step, TagName, Time,
     Topology, VcRequest, World, ZONE_CATEGORY,
@@ -25,6 +25,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Tools),
         Just(Step::Address),
         Just(Step::Kubelet),
+        Just(Step::GuestPower),
         Just(Step::HaRestart),
     ]
 }
@@ -117,9 +118,14 @@ fn service() -> impl Strategy<Value = Command> {
             .prop_map(|every| Command::SetHeartbeats { every: every.map(Duration::from_secs) }),
         Just(request(VcRequest::OpenSession { user_agent: "test".into() })),
         (20..60_u32, 0..3_u8).prop_map(|(number, n)| {
-            let entity = sim_world::vcenter::MoRef::new(sim_world::vcenter::Kind::Machine, number);
+            let entity = MoRef::new(Kind::Machine, number);
             let work = [Work::PowerOff, Work::PowerOn, Work::Destroy][usize::from(n)].clone();
             request(VcRequest::StartTask { user: PROVIDER_USER.into(), entity, work })
+        }),
+        (10..30_u32, 0..3_u8).prop_map(|(number, n)| {
+            let asked = [GuestRequest::Shutdown, GuestRequest::Reboot, GuestRequest::Standby];
+            let machine = MoRef::new(Kind::Machine, number);
+            request(VcRequest::Guest { machine, request: asked[usize::from(n)] })
         }),
     ]
 }

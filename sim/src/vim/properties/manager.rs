@@ -1,6 +1,6 @@
 //! Properties of the service's own objects: managers, tasks, views.
 
-use sim_world::vcenter::{Family, Progress, Session, Task};
+use sim_world::vcenter::{Data, Family, MoRef, Progress, Session, Task, Work};
 
 use super::{Prop, Reader, Subject, data, leaf, unset};
 use crate::vim::content;
@@ -94,7 +94,7 @@ fn task_info(reader: &Reader<'_>, id: String, task: &Task) -> Object {
     let operation = task.work.operation();
     let (state, error, result) = match &task.progress {
         Progress::Running => ("running", None, None),
-        Progress::Success(made) => ("success", None, *made),
+        Progress::Success(made) => ("success", None, result(reader, task, *made)),
         Progress::Error(fault) => ("error", Some(VimFault::from(fault.clone()).localized()), None),
     };
     let mut info = Object::new("TaskInfo")
@@ -117,4 +117,33 @@ fn task_info(reader: &Reader<'_>, id: String, task: &Task) -> Object {
         .with("startTime", at(task.queued))
         .maybe("completeTime", task.completed.map(at))
         .with("eventChainId", i32::try_from(task.queued.since_start().as_secs()).unwrap_or(0))
+}
+
+/// What a task that succeeded has to show.
+fn result(reader: &Reader<'_>, task: &Task, made: Option<MoRef>) -> Option<Value> {
+    match &task.work {
+        Work::SearchDatastore(directory) => Some(found(reader, task, directory).into()),
+        _ => made.map(Value::from),
+    }
+}
+
+/// The files of a directory: those of the machine it is named after, or at the root every machine's
+/// directory. `searchSpec` is not applied: there is nothing to tell but paths.
+fn found(reader: &Reader<'_>, task: &Task, directory: &str) -> Object {
+    let file = |kind: &'static str, path: String| Object::new(kind).with("path", path).into();
+    let files: Vec<Value> = match reader.vc.inventory.get(task.entity).map(|it| &it.data) {
+        Some(Data::Datastore { machines, .. }) if directory.is_empty() => machines
+            .iter()
+            .filter_map(|id| reader.vc.inventory.get(*id))
+            .map(|machine| file("FolderFileInfo", machine.name.clone()))
+            .collect(),
+        _ => vec![
+            file("VmConfigFileInfo", format!("{directory}.vmx")),
+            file("VmDiskFileInfo", format!("{directory}.vmdk")),
+        ],
+    };
+    Object::new("HostDatastoreBrowserSearchResults")
+        .with("datastore", task.entity)
+        .with("folderPath", format!("[{}] {directory}", task.entity_name))
+        .with("file", Value::List("FileInfo", files))
 }

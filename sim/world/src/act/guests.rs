@@ -1,11 +1,16 @@
 //! What guests report: the boot timeline, and changes that a test asks for.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Act;
 use crate::completion::Step;
+use crate::reactions::Reaction;
 use crate::vcenter::{
-    Change, Guest, GuestNic, Machine, MoRef, NetworkCard, Power, Tools, VCenter, VcFault,
+    Change, Guest, GuestNic, GuestRequest, Machine, MoRef, NetworkCard, Power, Tools, VCenter,
+    VcFault,
 };
 
 impl Act<'_> {
@@ -130,6 +135,48 @@ impl Act<'_> {
         let guest = booted_guest(self.vcenter(vcenter)?, machine);
         self.set_guest(vcenter, id, guest);
         Ok(())
+    }
+
+    /// Accepts what VMware Tools is asked for; it takes effect when the step ends.
+    pub(super) fn ask_guest(
+        &mut self,
+        vcenter: &str,
+        id: MoRef,
+        request: GuestRequest,
+    ) -> Result<(), VcFault> {
+        let machine = self.manageable(vcenter, id)?;
+        let existing = machine.power;
+        if existing != Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        if machine.guest.tools != Tools::Running {
+            return Err(VcFault::ToolsUnavailable);
+        }
+        let boot = machine.boot;
+        let name = self.name_of(vcenter, id);
+        let reaction =
+            Reaction::GuestPower { vcenter: vcenter.to_owned(), machine: id, boot, request };
+        self.after(Step::GuestPower, self.now, Some(&name), reaction);
+        Ok(())
+    }
+
+    /// The guest does what it was asked for, unless the machine was powered or restarted meanwhile.
+    pub(super) fn guest_powers(
+        &mut self,
+        vcenter: &str,
+        id: MoRef,
+        boot: u32,
+        request: GuestRequest,
+    ) {
+        if !self.machine(vcenter, id).is_ok_and(|machine| machine.boot == boot) {
+            return;
+        }
+        // Of a machine whose host does not answer vCenter goes on showing the last it knew.
+        let _ = match request {
+            GuestRequest::Shutdown => self.power_off(vcenter, id),
+            GuestRequest::Reboot => self.reset(vcenter, id),
+            GuestRequest::Standby => self.suspend(vcenter, id),
+        };
     }
 
     fn set_guest(&mut self, vcenter: &str, id: MoRef, guest: Guest) {

@@ -1,16 +1,18 @@
 //! Kubelets: they register, renew leases, report, fall silent, and the control plane notices.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use super::Act;
-use crate::kubelet::{self, collect_lease, mark_silent, settle_taints};
+use crate::kubelet::{
+    self, BEATS_PER_STATUS, GRACE_PERIOD, collect_lease, mark_silent, settle_taints,
+};
 use crate::objects;
-use crate::reactions::{GRACE, Kubelet, Reaction};
+use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
 use crate::world::Event;
-
-/// A kubelet writes its status with every so-many-th lease renewal: 5 min at 10 s.
-const BEATS_PER_STATUS: u64 = 30;
 
 impl Act<'_> {
     /// Declares that a kubelet runs on a machine whenever that is up.
@@ -89,7 +91,7 @@ impl Act<'_> {
         kubelet.run += 1;
         let run = kubelet.run;
         self.emit(Event::KubeletSet { node: node.clone(), kubelet: Some(kubelet) });
-        self.at(self.now + GRACE, Reaction::NodeSilent { node, run });
+        self.at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
     }
 
     /// A kubelet follows its machine to a new reference.

@@ -3,12 +3,14 @@
 //! Every function here checks everything that can be refused before it emits its first event, so
 //! that a refused command leaves no trace (but for a failed login, which counts).
 
+mod creation;
 mod guests;
 mod hosts;
 mod kubelets;
 mod logins;
 mod machines;
 mod names;
+mod power;
 mod services;
 mod tags;
 mod tasks;
@@ -135,6 +137,9 @@ impl<'a> Act<'a> {
             Reaction::Guest { vcenter, machine, boot, step } => {
                 self.guest_step(&vcenter, machine, boot, step);
             }
+            Reaction::GuestPower { vcenter, machine, boot, request } => {
+                self.guest_powers(&vcenter, machine, boot, request);
+            }
             Reaction::HaRestart { vcenter, host } => self.ha_restart(&vcenter, host),
             Reaction::ServiceReady { vcenter } => self.service_ready(&vcenter),
             Reaction::Heartbeat { node, run } => self.heartbeat(&node, run),
@@ -158,6 +163,10 @@ impl<'a> Act<'a> {
             VcRequest::CallEnded { token } => self.call_ended(vcenter, token),
             VcRequest::StartTask { user, entity, work } => {
                 self.start_task(vcenter, user, entity, work)
+            }
+            VcRequest::Guest { machine, request } => {
+                self.ask_guest(vcenter, machine, request)?;
+                Ok(Outcome::Done)
             }
             tagging => self.tagging(vcenter, tagging),
         }

@@ -55,7 +55,8 @@ impl Act<'_> {
             | VcRequest::EndSession { .. }
             | VcRequest::CallBegan { .. }
             | VcRequest::CallEnded { .. }
-            | VcRequest::StartTask { .. } => Err(VcFault::NotSupported),
+            | VcRequest::StartTask { .. }
+            | VcRequest::Guest { .. } => Err(VcFault::NotSupported),
         }
     }
 

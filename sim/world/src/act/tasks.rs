@@ -76,7 +76,8 @@ impl Act<'_> {
             }
             Work::SearchDatastore(directory) => {
                 let inventory = &self.vcenter(vcenter)?.inventory;
-                if inventory.by_machine_name(directory).next().is_none() {
+                let is_root = directory.is_empty();
+                if !is_root && inventory.by_machine_name(directory).next().is_none() {
                     return Err(VcFault::FileNotFound(directory.clone()));
                 }
             }

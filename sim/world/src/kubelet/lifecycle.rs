@@ -12,7 +12,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /// Notes that a kubelet has been silent for too long.
-pub fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
+pub(crate) fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let node = store.get(&key)?;
     let known = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -41,7 +41,7 @@ pub fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command>
 
 /// Brings the taints of a node in line with its Ready condition: the one it has, or `ready` if the
 /// condition is about to change to that.
-pub fn settle_taints(
+pub(crate) fn settle_taints(
     store: &Store,
     name: &str,
     ready: Option<&str>,
@@ -74,7 +74,7 @@ pub fn settle_taints(
 }
 
 /// Removes the lease of a node that is gone, as the garbage collector does.
-pub fn collect_lease(store: &Store, name: &str) -> Option<Command> {
+pub(crate) fn collect_lease(store: &Store, name: &str) -> Option<Command> {
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases, "kube-node-lease", name);
     store.get(&key).map(|_| Command::delete(key))

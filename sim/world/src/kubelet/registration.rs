@@ -79,7 +79,7 @@ pub struct Taint {
 }
 
 /// Creates the node: ready, tainted, waiting for the cloud provider.
-pub fn register(machine: &Machine, now: Timestamp) -> Command {
+pub(crate) fn register(machine: &Machine, now: Timestamp) -> Command {
     let name = machine.name.as_str();
     let mut labels: Labels = [
         ("beta.kubernetes.io/arch", "amd64"),
@@ -120,7 +120,7 @@ pub fn register(machine: &Machine, now: Timestamp) -> Command {
 }
 
 /// Reports a node that is there already as ready, after a restart of its kubelet.
-pub fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> Option<Command> {
+pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> Option<Command> {
     let key = Key::node(&machine.name);
     let node = store.get(&key)?;
     let mut status = json!({
@@ -137,14 +137,14 @@ pub fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> Option<
 }
 
 /// The status report that says that nothing has changed.
-pub fn heartbeat(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
+pub(crate) fn heartbeat(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let conditions = conditions(Some(store.get(&key)?), now);
     Some(status_patch(key, json!({"conditions": conditions})))
 }
 
 /// Creates or renews the lease of a node.
-pub fn renew_lease(store: &Store, name: &str, now: Timestamp) -> Command {
+pub(crate) fn renew_lease(store: &Store, name: &str, now: Timestamp) -> Command {
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases.clone(), "kube-node-lease", name);
     let renewed = format!("{now:.6}");
@@ -240,4 +240,26 @@ fn node_info(machine: &Machine) -> Value {
         "operatingSystem": "linux",
         "architecture": "amd64",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::Action;
+
+    #[test]
+    fn a_node_ip_is_reported_and_handed_to_the_cloud_provider() {
+        let mut machine = Machine::new("node-1", "421a7c0e-1111-4222-8333-abcdefabcdef");
+        machine.node_ips = vec!["10.0.0.7".into()];
+        let Action::Create { object: node } = register(&machine, Timestamp::UNIX_EPOCH).action
+        else {
+            panic!("a kubelet creates its node");
+        };
+        assert_eq!(
+            node["metadata"]["annotations"]["alpha.kubernetes.io/provided-node-ip"],
+            "10.0.0.7"
+        );
+        assert_eq!(node["status"]["addresses"][0]["address"], "10.0.0.7");
+        assert_eq!(node["status"]["addresses"][1]["type"], "Hostname");
+    }
 }

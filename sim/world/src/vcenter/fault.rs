@@ -39,6 +39,11 @@ pub enum VcFault {
     /// The host does not answer.
     #[error("Unable to communicate with the remote host, since it is disconnected.")]
     HostNotConnected,
+    /// The guest cannot be asked: VMware Tools is not running in it.
+    #[error(
+        "Cannot complete operation because VMware Tools is not running in this virtual machine."
+    )]
+    ToolsUnavailable,
     /// The name is taken.
     #[error("The name '{name}' already exists.")]
     DuplicateName {

@@ -283,6 +283,11 @@ impl Logins {
             .collect()
     }
 
+    /// Ends every call that is being served, as the end of the process does. No event tells of it.
+    pub(crate) fn hang_up(&mut self) {
+        self.sessions.values_mut().for_each(|session| session.in_flight = 0);
+    }
+
     /// Carries out a change.
     pub(super) fn fold(&mut self, event: &LoginEvent) {
         match event {

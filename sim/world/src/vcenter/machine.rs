@@ -136,6 +136,18 @@ pub enum Tools {
     Running,
 }
 
+/// What VMware Tools can be asked to let the guest do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GuestRequest {
+    /// `ShutdownGuest`: the machine is off afterwards.
+    Shutdown,
+    /// `RebootGuest`: the guest boots anew.
+    Reboot,
+    /// `StandbyGuest`: the machine is suspended afterwards.
+    Standby,
+}
+
 /// What the guest reports through VMware Tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {

@@ -24,7 +24,8 @@ pub use logins::{
     EndReason, Family, LoginEvent, LoginRefusal, LoginRules, Logins, Password, Session, User,
 };
 pub use machine::{
-    Config, Connection, Guest, GuestNic, GuestPlan, Machine, NetworkCard, Power, Tools, swap_uuid,
+    Config, Connection, Guest, GuestNic, GuestPlan, GuestRequest, Machine, NetworkCard, Power,
+    Tools, swap_uuid,
 };
 pub use refs::{FolderKind, Kind, MoRef};
 pub use tags::{Cardinality, Category, Tag, TagEvent, Tags};

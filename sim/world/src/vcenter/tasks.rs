@@ -67,7 +67,7 @@ pub enum Work {
         /// The new pool; the root pool of the host's cluster otherwise.
         pool: Option<MoRef>,
     },
-    /// `SearchDatastore_Task` in this directory of a datastore.
+    /// `SearchDatastore_Task` in this directory of a datastore; empty for its root.
     SearchDatastore(String),
 }
 

@@ -1,0 +1,55 @@
+//! What is wrong with a rule that can be read and makes no sense.
+
+use super::{Action, Rule};
+
+impl Rule {
+    /// What is wrong with the rule itself.
+    ///
+    /// # Errors
+    /// A sentence that names the key, the value and the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { id, actions, when, .. } = self;
+        if id.is_empty() {
+            return Err("id is empty; give the rule a name".to_owned());
+        }
+        if actions.is_empty() {
+            return Err(format!("rule `{id}`: do is empty; name at least one action"));
+        }
+        if let Some(probability) = when.probability
+            && !(0.0..=1.0).contains(&probability)
+        {
+            return Err(format!(
+                "rule `{id}`: when.probability is {probability}; it must lie between 0 and 1"
+            ));
+        }
+        if when.every == Some(0) {
+            return Err(format!("rule `{id}`: when.every is 0; count from 1"));
+        }
+        for (key, pattern) in [("protocol", &self.matcher.op)]
+            .into_iter()
+            .flat_map(|(_, ops)| ops.0.iter().map(|pattern| ("match.op", pattern)))
+        {
+            let known = ["@read", "@write", "@login", "@longpoll", "@task"];
+            if pattern.starts_with('@') && !known.contains(&pattern.as_str()) {
+                return Err(format!(
+                    "rule `{id}`: {key} `{pattern}` is no class; there are {}",
+                    known.join(", ")
+                ));
+            }
+        }
+        for action in actions {
+            match action {
+                Action::Status { code, .. } if !(100..=599).contains(code) => {
+                    return Err(format!("rule `{id}`: status code {code} is none of HTTP's"));
+                }
+                Action::SoapFault { class, .. } if crate::vim::fault_class(class).is_none() => {
+                    return Err(format!(
+                        "rule `{id}`: soapFault type `{class}` is not known; try SystemError"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Which calls a rule is about.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::scalars::OneOrMany;
+use crate::{Class, Face};
+
+/// Which calls a rule is about. What is left out matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Matcher {
+    /// The front end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Face>,
+    /// The server's name: a vCenter, or `cluster`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// Operations: exact, with `*`, or a class (`@read`, `@login`).
+    #[serde(skip_serializing_if = "Ops::is_any")]
+    pub op: Ops,
+    /// The object.
+    #[serde(skip_serializing_if = "Resource::is_any")]
+    pub resource: Resource,
+    /// The caller.
+    #[serde(skip_serializing_if = "Client::is_any")]
+    pub client: Client,
+}
+
+/// A list of operation patterns; written as one or as several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ops(pub Vec<String>);
+
+impl Ops {
+    fn is_any(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether an operation of this class matches one of the patterns.
+    pub fn matches(&self, operation: &str, class: Class) -> bool {
+        self.0.is_empty()
+            || self.0.iter().any(|pattern| match pattern.strip_prefix('@') {
+                Some(_) => pattern == class.tag(),
+                None => glob(pattern, operation),
+            })
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Ops {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(patterns: T) -> Self {
+        Self(patterns.into_iter().map(str::to_owned).collect())
+    }
+}
+
+/// The object a call is about. Every given part must match; `*` stands for anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resource {
+    /// Managed object type or Kubernetes kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Machine or object name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Managed object id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moref: Option<String>,
+    /// The UUID asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+}
+
+impl Resource {
+    fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The caller. Every given part must match; `*` stands for anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Client {
+    /// The label of the connection, or the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The `User-Agent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+}
+
+impl Client {
+    fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Serialize for Ops {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_slice() {
+            [one] => serializer.serialize_str(one),
+            many => many.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ops {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrMany("an operation or a list of operations")).map(Self)
+    }
+}
+
+/// Whether `text` matches `pattern`, in which `*` stands for any run of characters.
+pub(in crate::faults) fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,102 @@
+//! When a rule fires: gates over its count, over chance and over time.
+
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::scalars::OneOrMany;
+
+/// When a rule fires. It counts the calls that matched; all given gates must be open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct When {
+    /// On the n-th match, from 1: `3`, or a list with ranges, `[1, "4..6"]` (both ends included).
+    #[serde(skip_serializing_if = "Nth::is_any")]
+    pub nth: Nth,
+    /// On the first so many matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
+    /// Not on the first so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// On every so-many-th.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every: Option<u64>,
+    /// So many times in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+    /// With this probability, drawn per match from the seed, the rule, the client and the count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f64>,
+    /// From the first of these points in world time until before the second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between: Option<Between>,
+}
+
+impl When {
+    pub(super) fn is_always(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A span of world time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Between(pub Duration, pub Duration);
+
+/// Counts at which a rule fires.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nth(pub Vec<(u64, u64)>);
+
+impl Nth {
+    fn is_any(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the `n`-th match is one of them.
+    pub fn includes(&self, n: u64) -> bool {
+        self.0.is_empty() || self.0.iter().any(|(from, to)| (*from..=*to).contains(&n))
+    }
+}
+
+impl Serialize for Nth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = |(from, to): &(u64, u64)| match from == to {
+            true => from.to_string(),
+            false => format!("{from}..{to}"),
+        };
+        self.0.iter().map(text).collect::<Vec<_>>().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Nth {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let texts = deserializer
+            .deserialize_any(OneOrMany("a number, a range like 4..6, or a list of those"))?;
+        let bound = |text: &str| text.trim().parse::<u64>().ok().filter(|n| *n > 0);
+        let range = |text: &String| {
+            let range = match text.split_once("..") {
+                Some((from, to)) => bound(from).zip(bound(to)),
+                None => bound(text).map(|n| (n, n)),
+            };
+            range.filter(|(from, to)| from <= to).ok_or_else(|| {
+                D::Error::custom(format!("`{text}` is no count from 1 and no range like 4..6"))
+            })
+        };
+        texts.iter().map(range).collect::<Result<Vec<_>, _>>().map(Self)
+    }
+}
+
+impl Serialize for Between {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        [self.0, self.1].map(sim_world::duration::format).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Between {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let [from, to] = <[String; 2]>::deserialize(deserializer)?;
+        let read = |text: &str| sim_world::duration::parse(text).map_err(D::Error::custom);
+        Ok(Self(read(&from)?, read(&to)?))
+    }
+}

@@ -1,0 +1,44 @@
+//! What rules and readers of the ledger can name: operations and fault classes, each listed once.
+
+use crate::{Face, vapi, vim};
+
+/// Every operation that a vCenter answers, with its face: the names that rules match and that stand in
+/// the ledger. Any other is refused with the fault that is due.
+///
+/// ```
+/// assert!(sim::operations().any(|it| it == (sim::Face::Soap, "FindByUuid")));
+/// assert!(sim::operations().any(|it| it == (sim::Face::Vapi, "tagging.tag.get")));
+/// ```
+pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
+    let soap = vim::Operation::ALL.iter().map(|operation| (Face::Soap, operation.name()));
+    soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
+}
+
+/// Every fault class that a rule can name in [`Action::SoapFault`](crate::faults::Action::SoapFault).
+pub fn fault_classes() -> &'static [&'static str] {
+    vim::FAULTS
+}
+
+/// Declares an enumeration whose variants have a name on the wire, with `ALL` and `name`.
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $kind:ident { $($(#[$variant_meta:meta])* $variant:ident = $name:literal,)* }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $kind { $($(#[$variant_meta])* $variant,)* }
+
+        impl $kind {
+            /// Every one of them.
+            $vis const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name on the wire, in rules and in the ledger.
+            $vis const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+pub(crate) use named;

@@ -1,0 +1,115 @@
+//! SessionManager: logins, clone tickets, the sessions of others.
+
+use std::collections::BTreeMap;
+
+use sim_world::VcRequest;
+use sim_world::vcenter::{EndReason, Family, Password, VcFault};
+
+use super::fault::VimFault;
+use super::node::Node;
+use super::operations::{Answer, Caller, Failure, Vim};
+use super::properties;
+use super::value::Value;
+
+/// Clone tickets that have not been used, each with the session that it is for.
+#[derive(Debug, Default)]
+pub(super) struct Tickets {
+    /// How many there have been: no two are the same.
+    issued: u64,
+    open: BTreeMap<String, String>,
+}
+
+impl Vim {
+    pub(super) fn login(&self, caller: &Caller<'_>, arguments: &Node) -> Result<Answer, Failure> {
+        let request = VcRequest::Login {
+            family: Family::Soap,
+            token: Some(caller.token.to_owned()),
+            user: arguments.required("userName")?.to_owned(),
+            password: Password::new(arguments.required("password")?),
+            user_agent: caller.user_agent.to_owned(),
+        };
+        self.request(request)?;
+        Ok(Answer { result: self.current_session(caller), logged_in: true })
+    }
+
+    pub(super) fn logout(&self, caller: &Caller<'_>) -> Result<Answer, Failure> {
+        self.end(caller.token, EndReason::Logout)?;
+        Ok(Answer::default())
+    }
+
+    pub(super) fn clone_ticket(&self, caller: &Caller<'_>) -> Value {
+        let mut tickets = self.tickets.lock().expect("no holder of the tickets panics");
+        tickets.issued += 1;
+        let serial = tickets.issued;
+        let path = format!("{}/{}/{serial}", self.vcenter, caller.token);
+        let ticket = self.world.read(|world| world.ids().token("clone-ticket", &path));
+        let ticket = format!("cst-VCT-{ticket}--tp-{serial}");
+        tickets.open.insert(ticket.clone(), caller.token.to_owned());
+        Value::text(ticket)
+    }
+
+    /// A session of the ticket's user. A ticket works once, while its session lives.
+    pub(super) fn clone_session(
+        &self,
+        caller: &Caller<'_>,
+        arguments: &Node,
+    ) -> Result<Answer, Failure> {
+        let ticket = arguments.required("cloneTicket")?;
+        let owner = self
+            .tickets
+            .lock()
+            .expect("no holder of the tickets panics")
+            .open
+            .remove(ticket)
+            .ok_or(VcFault::InvalidLogin)?;
+        let user = self
+            .read(|_, vc| vc.logins.session(Family::Soap, &owner)?.user.clone())
+            .ok_or(VcFault::InvalidLogin)?;
+        self.request(VcRequest::CloneSession { token: caller.token.to_owned(), user })?;
+        Ok(Answer { result: self.current_session(caller), logged_in: true })
+    }
+
+    pub(super) fn session_is_active(&self, arguments: &Node) -> Result<Answer, Failure> {
+        let key = arguments.required("sessionID")?;
+        arguments.required("userName")?;
+        let active = self.read(|_, vc| {
+            vc.logins
+                .sessions
+                .values()
+                .any(|it| it.family == Family::Soap && it.key == key && it.user.is_some())
+        });
+        Ok(Some(Value::from(active)).into())
+    }
+
+    pub(super) fn terminate(
+        &self,
+        caller: &Caller<'_>,
+        arguments: &Node,
+    ) -> Result<Answer, Failure> {
+        for id in arguments.all("sessionId") {
+            let token = self.read(|_, vc| {
+                let mut sessions = vc.logins.sessions.iter();
+                sessions
+                    .find(|(_, it)| it.family == Family::Soap && it.key == id.text)
+                    .map(|(token, _)| token.clone())
+            });
+            match token {
+                None => {
+                    return Err(VimFault::new("NotFound", "The session was not found.").into());
+                }
+                Some(token) if token == caller.token => {
+                    return Err(VimFault::invalid_argument("sessionId").into());
+                }
+                Some(token) => self.end(&token, EndReason::Terminated)?,
+            }
+        }
+        Ok(Answer::default())
+    }
+
+    fn current_session(&self, caller: &Caller<'_>) -> Option<Value> {
+        self.with_reader(caller, |reader| {
+            let (_, session) = reader.session?;
+            properties::user_session(reader, session).map(Value::from)
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! The operations of vim25 that are answered here. Every other one gets `NotSupported`.
+
+use crate::names::named;
+
+named! {
+    /// An operation. What is not listed is not supported, and stands in the ledger all the same.
+    ///
+    /// Of the operations that clients are known to need (tiers P0 and P1a), these are missing and
+    /// refused: cloning, registering, templates and folders (`CloneVM_Task`, `MigrateVM_Task`,
+    /// `RegisterVM_Task`, `UnregisterVM`, `MarkAsTemplate`, `MoveIntoFolder_Task`, …), everything that
+    /// builds or changes hosts, clusters, pools and switches, `SearchDatastoreSubFolders_Task`,
+    /// `CancelTask`, and custom fields.
+    pub(crate) enum Operation {
+        RetrieveServiceContent = "RetrieveServiceContent",
+        CurrentTime = "CurrentTime",
+        Login = "Login",
+        Logout = "Logout",
+        AcquireCloneTicket = "AcquireCloneTicket",
+        CloneSession = "CloneSession",
+        SessionIsActive = "SessionIsActive",
+        TerminateSession = "TerminateSession",
+        Fetch = "Fetch",
+        RetrievePropertiesEx = "RetrievePropertiesEx",
+        RetrieveProperties = "RetrieveProperties",
+        ContinueRetrieve = "ContinueRetrievePropertiesEx",
+        CancelRetrieve = "CancelRetrievePropertiesEx",
+        CreateCollector = "CreatePropertyCollector",
+        DestroyCollector = "DestroyPropertyCollector",
+        CreateFilter = "CreateFilter",
+        DestroyFilter = "DestroyPropertyFilter",
+        WaitForUpdatesEx = "WaitForUpdatesEx",
+        WaitForUpdates = "WaitForUpdates",
+        CheckForUpdates = "CheckForUpdates",
+        CancelWait = "CancelWaitForUpdates",
+        CreateContainerView = "CreateContainerView",
+        CreateListView = "CreateListView",
+        ModifyListView = "ModifyListView",
+        ResetListView = "ResetListView",
+        DestroyView = "DestroyView",
+        FindByUuid = "FindByUuid",
+        FindAllByUuid = "FindAllByUuid",
+        FindByDnsName = "FindByDnsName",
+        FindAllByDnsName = "FindAllByDnsName",
+        FindByIp = "FindByIp",
+        FindAllByIp = "FindAllByIp",
+        FindByInventoryPath = "FindByInventoryPath",
+        FindChild = "FindChild",
+        PowerOn = "PowerOnVM_Task",
+        PowerOff = "PowerOffVM_Task",
+        Suspend = "SuspendVM_Task",
+        Reset = "ResetVM_Task",
+        Create = "CreateVM_Task",
+        Reconfigure = "ReconfigVM_Task",
+        Relocate = "RelocateVM_Task",
+        Rename = "Rename_Task",
+        Destroy = "Destroy_Task",
+        /// Knows the directories of machines, and in each a configuration and a disk.
+        SearchDatastore = "SearchDatastore_Task",
+        ShutdownGuest = "ShutdownGuest",
+        RebootGuest = "RebootGuest",
+        StandbyGuest = "StandbyGuest",
+    }
+}
+
+impl Operation {
+    /// The operation of this name, if it is one that is answered.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|operation| operation.name() == name)
+    }
+}

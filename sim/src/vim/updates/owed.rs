@@ -1,0 +1,58 @@
+//! Properties that a rule made unreadable when they were due: they come once they can be read.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Collector;
+use super::position::{Planned, UpdateKind};
+use crate::faults::Effects;
+use crate::vim::properties::{self, Reader, Subject};
+use crate::vim::select::{self, Views, unreadable};
+
+impl Collector {
+    /// Whether a property that is owed can be read now.
+    pub(super) fn can_pay(&self, effects: &Effects) -> bool {
+        self.owed.values().flatten().any(|path| unreadable(effects, path).is_none())
+    }
+
+    /// Adds what is owed, and notes what cannot be read this time either.
+    pub(super) fn pay(
+        &mut self,
+        planned: &mut VecDeque<Planned>,
+        reader: &Reader<'_>,
+        views: &Views,
+        effects: &Effects,
+    ) {
+        for ((filter, obj), paths) in std::mem::take(&mut self.owed) {
+            let whole = planned.iter().any(|it| {
+                it.filter == filter && it.obj == obj && !matches!(it.kind, UpdateKind::Modify(_))
+            });
+            if whole || select::subject(reader, views, &obj).is_none() {
+                continue;
+            }
+            let kind = UpdateKind::Modify(paths.into_iter().collect());
+            planned.push_back(Planned { filter, obj, kind });
+        }
+        if effects.missing_set.is_empty() {
+            return;
+        }
+        for update in planned.iter() {
+            let Some(filter) = self.filters.get(&update.filter) else { continue };
+            let kind = select::subject(reader, views, &update.obj).map(Subject::kind);
+            let wanted = kind.and_then(|kind| filter.spec.wanted(kind));
+            let asked: Vec<String> = match (&update.kind, wanted) {
+                (UpdateKind::Modify(paths), _) => paths.clone(),
+                (UpdateKind::Enter, Some(wanted)) if wanted.all => {
+                    kind.into_iter().flat_map(properties::names).map(str::to_owned).collect()
+                }
+                (UpdateKind::Enter, Some(wanted)) => wanted.paths,
+                _ => Vec::new(),
+            };
+            let missing: BTreeSet<String> =
+                asked.into_iter().filter(|path| unreadable(effects, path).is_some()).collect();
+            if !missing.is_empty() {
+                let key = (update.filter.clone(), update.obj.clone());
+                self.owed.entry(key).or_default().extend(missing);
+            }
+        }
+    }
+}

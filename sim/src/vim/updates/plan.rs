@@ -1,0 +1,55 @@
+//! What is to be said: everything that differs from what the client knows.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::Collector;
+use super::position::{Change, Planned, UpdateKind};
+use crate::faults::Effects;
+use crate::vim::fault::VimFault;
+use crate::vim::properties::Reader;
+use crate::vim::select::{Obj, Views};
+
+impl Collector {
+    /// Everything that differs from what the client knows, and what it will know then.
+    pub(super) fn plan(
+        &self,
+        reader: &Reader<'_>,
+        views: &Views,
+        effects: &Effects,
+    ) -> Result<(VecDeque<Planned>, Change), VimFault> {
+        let journal = reader.vc.inventory.journal();
+        let denied = reader
+            .user
+            .and_then(|user| reader.vc.logins.users.get(user))
+            .map(|user| user.denied.clone())
+            .unwrap_or_default();
+        let same_view = denied == self.acked.denied;
+        let mut then = Change { journal: journal.head(), denied, ..Change::default() };
+        let mut planned = VecDeque::new();
+        for id in &self.order {
+            let Some(filter) = self.filters.get(id) else { continue };
+            let known = self.acked.members.get(id);
+            let recent = known.filter(|_| same_view).and_then(|known| {
+                let entries = journal.since(self.acked.journal)?;
+                Some((known, entries))
+            });
+            let (change, modified) = match recent {
+                Some((known, entries)) => {
+                    filter.follow(reader, views, effects, known, entries.collect())?
+                }
+                None => filter.start_over(reader, views, effects, known)?,
+            };
+            let entered: BTreeSet<&Obj> = change.entered.iter().collect();
+            let update = |obj: &Obj, kind| Planned { filter: id.clone(), obj: obj.clone(), kind };
+            planned.extend(change.left.iter().map(|obj| update(obj, UpdateKind::Leave)));
+            planned.extend(change.entered.iter().map(|obj| update(obj, UpdateKind::Enter)));
+            for (obj, paths) in modified {
+                if !entered.contains(&obj) && !change.left.contains(&obj) {
+                    planned.push_back(update(&obj, UpdateKind::Modify(paths)));
+                }
+            }
+            then.filters.insert(id.clone(), change);
+        }
+        Ok((planned, then))
+    }
+}

@@ -1,0 +1,113 @@
+//! Faults of every class, and what stands in front of the service says when it is in trouble.
+
+use sim::Sim;
+use sim::faults::{Action, Rule};
+use sim::world::{ADMINISTRATOR, Command, Grant};
+
+use http::Method;
+
+use super::{CONTENT, Shots, bytes, lab};
+use crate::client::{COLLECTOR, Client, SESSIONS, object, props};
+
+pub(super) async fn faults(shots: &mut Shots) {
+    let sim = lab();
+    let mut client = Client::new(&sim);
+    client.call("RetrieveServiceContent", CONTENT, "").await.ok();
+    let wrong = format!("<userName>{ADMINISTRATOR}</userName><password>wrong</password>");
+    let answer = client.call("Login", SESSIONS, &wrong).await;
+    shots.take(&sim, "fault_login", &answer);
+    let read = |spec: String| format!("<specSet>{spec}</specSet><options/>");
+    let spec =
+        read(format!("{}{}", props("VirtualMachine", &["nmae"]), object("VirtualMachine", "vm-1")));
+    let answer = client.call("RetrievePropertiesEx", COLLECTOR, &spec).await;
+    shots.take(&sim, "fault_not_authenticated", &answer);
+    client.login(&sim).await;
+    let answer = client.call("RetrievePropertiesEx", COLLECTOR, &spec).await;
+    shots.take(&sim, "fault_property", &answer);
+    let spec = read(format!(
+        "{}{}",
+        props("VirtualMachine", &["name"]),
+        object("VirtualMachine", "vm-9999")
+    ));
+    let answer = client.call("RetrievePropertiesEx", COLLECTOR, &spec).await;
+    shots.take(&sim, "fault_not_found", &answer);
+    let answer = client.call("WaitForUpdatesEx", COLLECTOR, "<version>7</version>").await;
+    shots.take(&sim, "fault_version", &answer);
+    let answer = client.post("<a>").await;
+    shots.take(&sim, "fault_malformed", &answer);
+    let answer = client.call("MakeCoffee", CONTENT, "").await;
+    shots.take(&sim, "fault_unknown", &answer);
+}
+
+/// Each class that a rule can name, with the fields that go with it.
+pub(super) async fn every_fault_class(shots: &mut Shots) {
+    let sim = lab();
+    let mut client = Client::logged_in(&sim).await;
+    let mut all = String::new();
+    for class in sim::fault_classes() {
+        let fault = Action::SoapFault { class: (*class).to_owned(), message: None };
+        sim.fault(Rule::new(*class, [fault]).op(["CurrentTime"])).expect("a good rule");
+        let answer = client.call("CurrentTime", CONTENT, "").await;
+        assert_eq!(answer.fault().as_deref(), Some(*class));
+        all.push_str(&format!("--- {class}\n{}\n", bytes(&answer)));
+        sim.heal();
+    }
+    shots.compare("fault_classes", &all);
+}
+
+pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
+    let sim = lab();
+    let mut client = Client::logged_in(&sim).await;
+    let machine = client.machine("node-0001").await;
+    let grant =
+        Grant { vcenter: None, user: ADMINISTRATOR.to_owned(), object: "node-0001".to_owned() };
+    sim.apply(Command::RevokePrivilege(grant)).expect("they are there");
+    let answer = client.call("PowerOnVM_Task", ("VirtualMachine", &machine), "").await;
+    shots.take(&sim, "fault_no_permission", &answer);
+    for (name, method, path) in
+        [("http_not_found", Method::GET, "/sdk/nothing.xml"), ("http_method", Method::PUT, "/sdk")]
+    {
+        let answer = client.rest(method, path, &[], "").await;
+        shots.take(&sim, name, &answer);
+    }
+    let json = [("content-type", "application/json")];
+    let answer = client.rest(Method::POST, "/sdk", &json, "{}").await;
+    shots.take(&sim, "http_media_type", &answer);
+    let busy = Action::Status { code: 503, retry_after: Some(7), message: None };
+    sim.fault(Rule::new("busy", [busy])).expect("a good rule");
+    for (name, path) in [
+        ("http_busy", "/sdk"),
+        ("rest_busy", "/rest/com/vmware/cis/session"),
+        ("api_busy", "/api/session"),
+    ] {
+        let answer = client.rest(Method::POST, path, &[], "").await;
+        shots.take(&sim, name, &answer);
+    }
+    sim.heal();
+    sim.apply(Command::StopVCenter { vcenter: None }).expect("it runs");
+    sim.apply(Command::StartVCenter { vcenter: None }).expect("it is stopped");
+    let answer = client.call("RetrieveServiceContent", CONTENT, "").await;
+    shots.take(&sim, "http_starting", &answer);
+}
+
+/// A server that is full: anonymous sessions of SOAP, logins of REST.
+pub(super) async fn too_many_sessions(shots: &mut Shots) {
+    let sim: Sim = lab();
+    let rules =
+        sim::world::vcenter::LoginRules { soap_cap: 1, vapi_cap_per_user: 0, ..Default::default() };
+    sim.apply(Command::SetLoginRules { vcenter: None, rules }).expect("there is one vCenter");
+    let mut first = Client::new(&sim);
+    first.call("RetrieveServiceContent", CONTENT, "").await.ok();
+    let mut second = Client::new(&sim);
+    let answer = second.call("RetrieveServiceContent", CONTENT, "").await;
+    shots.take(&sim, "http_too_many_sessions", &answer);
+    let basic = super::basic(&sim);
+    let headers = [("authorization", basic.as_str())];
+    for (name, path) in [
+        ("rest_too_many_sessions", "/rest/com/vmware/cis/session"),
+        ("api_too_many_sessions", "/api/session"),
+    ] {
+        let answer = second.rest(Method::POST, path, &headers, "").await;
+        shots.take(&sim, name, &answer);
+    }
+}

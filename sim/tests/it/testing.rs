@@ -1,0 +1,89 @@
+//! `sim::test!` as its users meet it: time passes at once, and a failure shows the ledger.
+
+use std::time::Duration;
+
+use sim::Sim;
+use sim::faults::{Action, Rule};
+use sim::world::{Command, Topology};
+
+use crate::client::{Client, SEARCH};
+
+sim::test! {
+    async fn time_is_virtual(sim: &Sim) {
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(sim.world().now().since_start(), Duration::from_secs(3600));
+    }
+
+    /// Without a builder it is the standard inventory under seed 0.
+    async fn the_world_is_the_standard_one(sim: &Sim) {
+        assert_eq!(Client::logged_in(sim).await.machine("DC0_H0_VM0").await, "vm-17");
+    }
+
+    async fn a_builder_says_how_it_begins(
+        sim: &Sim = Sim::builder().topology(Topology::zones(2).machines(1)).seed(7)
+    ) -> Result<(), sim::world::Fault> {
+        assert_eq!(sim.world().read(|world| world.ids().seed()), 7);
+        sim.apply(Command::PowerOff("node-0001".into()))?;
+        Ok(())
+    }
+
+    #[should_panic(expected = "two and two")]
+    async fn a_failure_says_what_the_body_said(_sim: &Sim) {
+        panic!("two and two");
+    }
+
+    #[should_panic(expected = "vc0      FindByIp SearchIndex → 200")]
+    async fn a_panic_shows_the_ledger(sim: &Sim) {
+        find(sim).await;
+        panic!("it went wrong");
+    }
+
+    #[should_panic(expected = "vc0      FindByIp SearchIndex → 200")]
+    async fn an_error_shows_the_ledger(sim: &Sim) -> Result<(), &'static str> {
+        find(sim).await;
+        Err("it went wrong")
+    }
+
+    #[should_panic(expected = "does not come within a day")]
+    async fn what_never_ends_fails(_sim: &Sim) {
+        std::future::pending::<()>().await;
+    }
+
+    #[should_panic(expected = "rule refused fired 1 times")]
+    async fn a_failure_tells_which_rules_fired(sim: &Sim) {
+        let refused = Rule::new("refused", [Action::Reset]).op(["RetrieveServiceContent"]);
+        sim.fault(refused).expect("a good rule");
+        let client = Client::new(sim);
+        let content = ("ServiceInstance", "ServiceInstance");
+        let envelope = crate::client::envelope("RetrieveServiceContent", content, "");
+        let request = http::Request::post("/sdk").body(envelope).expect("a good request");
+        let answer = tower::ServiceExt::oneshot(client.service, request).await;
+        assert!(answer.is_ok(), "it is reset");
+    }
+}
+
+async fn find(sim: &Sim) {
+    let arguments = "<ip>10.0.0.1</ip><vmSearch>true</vmSearch>";
+    Client::logged_in(sim).await.call("FindByIp", SEARCH, arguments).await.ok();
+}
+
+/// The whole message, once: what failed, how to begin the same way, every call.
+#[test]
+fn the_message_of_a_failure() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let failing = sim::testing::run(Sim::builder().seed(3), async |sim| {
+        find(sim).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        sim.apply(Command::PowerOff("DC0_H0_VM0".into())).expect("it was on");
+        assert_eq!(1, 2, "sums");
+    });
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime.block_on(failing);
+    }));
+    let panic = caught.expect_err("it fails");
+    insta::assert_snapshot!(panic.downcast_ref::<String>().expect("a text"));
+}

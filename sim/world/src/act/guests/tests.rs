@@ -1,0 +1,96 @@
+//! What guests do when VMware Tools asks them to.
+
+use std::time::Duration;
+
+use crate::vcenter::{GuestRequest, MoRef, Power, Tools, VcFault};
+use crate::{Command, Completion, Fault, Step, Time, Topology, VcRequest, World};
+
+const NAME: &str = "node-0001";
+
+/// One machine, on a host that can be taken from it.
+fn lab() -> World {
+    Topology::default().machines(1).build("2026-03-01T08:00:00Z".parse().unwrap(), 0)
+}
+
+fn at(seconds: u64) -> Time {
+    Time::after_start(Duration::from_secs(seconds))
+}
+
+fn machine(world: &World) -> MoRef {
+    world.vcenter("vc0").unwrap().inventory.by_machine_name(NAME).next().unwrap()
+}
+
+fn state(world: &World) -> (Power, Tools) {
+    let inventory = &world.vcenter("vc0").unwrap().inventory;
+    let machine = inventory.machine(machine(world)).unwrap();
+    (machine.power, machine.guest.tools)
+}
+
+fn ask(world: &mut World, seconds: u64, request: GuestRequest) -> Result<(), Fault> {
+    let machine = machine(world);
+    let request = VcRequest::Guest { machine, request };
+    let command = Command::Request { vcenter: "vc0".into(), request };
+    world.apply(at(seconds), command).map(|_| ())
+}
+
+const UP: (Power, Tools) = (Power::PoweredOn, Tools::Running);
+
+#[test]
+fn a_guest_takes_its_time() {
+    for (request, after) in [
+        (GuestRequest::Shutdown, Power::PoweredOff),
+        (GuestRequest::Reboot, Power::PoweredOn),
+        (GuestRequest::Standby, Power::Suspended),
+    ] {
+        let mut world = lab();
+        ask(&mut world, 1, request).unwrap();
+        world.advance(at(10));
+        assert_eq!(state(&world), UP, "{request:?}");
+        world.advance(at(11));
+        assert_eq!(state(&world), (after, Tools::NotRunning), "{request:?}");
+    }
+}
+
+#[test]
+fn a_shutdown_that_hangs_ends_when_told() {
+    let mut world = lab();
+    let (step, completion) = (Step::GuestPower, Completion::WhenTold);
+    world.apply(at(0), Command::SetTiming { step, completion }).unwrap();
+    ask(&mut world, 1, GuestRequest::Shutdown).unwrap();
+    world.advance(at(3600));
+    assert_eq!(state(&world), UP);
+    let told = Command::Tell { step: Some(step), machine: Some(NAME.into()) };
+    world.apply(at(3600), told).unwrap();
+    assert_eq!(state(&world), (Power::PoweredOff, Tools::NotRunning));
+}
+
+#[test]
+fn a_machine_that_was_restarted_meanwhile_is_left_alone() {
+    let mut world = lab();
+    ask(&mut world, 1, GuestRequest::Shutdown).unwrap();
+    world.apply(at(2), Command::Reset(NAME.into())).unwrap();
+    world.advance(at(60));
+    assert_eq!(state(&world), UP);
+}
+
+#[test]
+fn who_cannot_be_asked_is_told_apart() {
+    for (name, event, want) in [
+        ("no tools", Command::StopTools(NAME.into()), VcFault::ToolsUnavailable),
+        (
+            "off",
+            Command::PowerOff(NAME.into()),
+            VcFault::InvalidPowerState {
+                requested: Some(Power::PoweredOn),
+                existing: Power::PoweredOff,
+            },
+        ),
+        ("no host", Command::DisconnectHost("DC0_C0_H0".into()), VcFault::HostNotConnected),
+        ("orphaned", Command::Orphan(NAME.into()), VcFault::InvalidState),
+    ] {
+        let mut world = lab();
+        world.apply(at(0), event).unwrap();
+        let refused = ask(&mut world, 1, GuestRequest::Shutdown);
+        assert_eq!(refused, Err(Fault::VCenter(want)), "{name}");
+    }
+}

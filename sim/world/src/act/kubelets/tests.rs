@@ -1,0 +1,107 @@
+//! A kubelet's life, as the cluster sees it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::kubelet::{GRACE_PERIOD, LEASE_PERIOD};
+use crate::objects::{Command as Write, GroupResource, Key};
+use crate::{Command, Nodes, Time, Topology, World};
+
+const NODE: &str = "node-0001";
+const WAITS: &str = "node.cloudprovider.kubernetes.io/uninitialized:NoSchedule";
+
+/// One machine, whose kubelet registered when the world began.
+fn lab() -> World {
+    let topology = Topology::default().machines(1).nodes(Nodes::All);
+    topology.build("2026-03-01T08:00:00Z".parse().unwrap(), 7)
+}
+
+fn at(seconds: u64) -> Time {
+    Time::after_start(Duration::from_secs(seconds))
+}
+
+fn node(world: &World) -> &Value {
+    world.cluster.get(&Key::node(NODE)).expect("the node is there")
+}
+
+fn lease(world: &World) -> Option<&Value> {
+    let leases = GroupResource::of("coordination.k8s.io", "leases");
+    world.cluster.get(&Key::new(leases, "kube-node-lease", NODE)).map(|lease| &**lease)
+}
+
+fn ready(world: &World) -> (&str, &str) {
+    let conditions = node(world)["status"]["conditions"].as_array().unwrap();
+    let ready = conditions.iter().find(|it| it["type"] == "Ready").unwrap();
+    (ready["status"].as_str().unwrap(), ready["reason"].as_str().unwrap())
+}
+
+fn taints(world: &World) -> Vec<String> {
+    let taint =
+        |it: &Value| format!("{}:{}", it["key"].as_str().unwrap(), it["effect"].as_str().unwrap());
+    node(world)["spec"]["taints"].as_array().into_iter().flatten().map(taint).collect()
+}
+
+fn apply(world: &mut World, seconds: u64, command: Command) {
+    world.apply(at(seconds), command).expect("the world can do that");
+}
+
+#[test]
+fn a_started_kubelet_registers_a_tainted_node() {
+    insta::assert_json_snapshot!(node(&lab()));
+}
+
+#[test]
+fn silence_is_noticed_and_forgiven() {
+    let mut world = lab();
+    apply(&mut world, 3, Command::StopKubelet(NODE.into()));
+    let noticed = at(3) + GRACE_PERIOD;
+    world.advance(at(3) + (GRACE_PERIOD - Duration::from_millis(1)));
+    assert_eq!(ready(&world), ("True", "KubeletReady"), "nobody has noticed yet");
+    world.advance(noticed);
+    assert_eq!(ready(&world), ("Unknown", "NodeStatusUnknown"));
+    let unreachable = ["NoSchedule", "NoExecute"]
+        .map(|effect| format!("node.kubernetes.io/unreachable:{effect}"));
+    assert_eq!(taints(&world), [WAITS, &unreachable[0], &unreachable[1]]);
+    world.advance(at(3600));
+    assert_eq!(ready(&world), ("Unknown", "NodeStatusUnknown"), "that is all that happens");
+
+    apply(&mut world, 3605, Command::StartKubelet(NODE.into()));
+    assert_eq!(ready(&world), ("True", "KubeletReady"));
+    assert_eq!(taints(&world), [WAITS]);
+}
+
+#[test]
+fn a_pause_shorter_than_the_grace_period_goes_unnoticed() {
+    let mut world = lab();
+    apply(&mut world, 3, Command::StopKubelet(NODE.into()));
+    apply(&mut world, 4, Command::StartKubelet(NODE.into()));
+    world.advance(at(4) + GRACE_PERIOD);
+    assert_eq!(ready(&world), ("True", "KubeletReady"));
+}
+
+#[test]
+fn the_lease_is_renewed_while_the_kubelet_runs() {
+    let mut world = lab();
+    let before = node(&world)["metadata"]["resourceVersion"].clone();
+    world.advance(Time::ZERO + LEASE_PERIOD * 3);
+    assert_eq!(lease(&world).unwrap()["spec"]["renewTime"], "2026-03-01T08:00:30.000000Z");
+    assert_eq!(node(&world)["metadata"]["resourceVersion"], before, "leases do not touch nodes");
+    world.advance(Time::ZERO + LEASE_PERIOD * 30);
+    assert_ne!(
+        node(&world)["metadata"]["resourceVersion"],
+        before,
+        "the status came with the 30th"
+    );
+}
+
+#[test]
+fn a_deleted_node_stays_deleted_until_its_kubelet_starts_again() {
+    let mut world = lab();
+    apply(&mut world, 1, Command::Cluster(Write::delete(Key::node(NODE))));
+    world.advance(at(3600));
+    assert_eq!(world.cluster.get(&Key::node(NODE)), None);
+    assert_eq!(lease(&world), None);
+    apply(&mut world, 3600, Command::StartKubelet(NODE.into()));
+    assert_eq!(ready(&world).0, "True");
+}

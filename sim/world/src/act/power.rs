@@ -1,0 +1,73 @@
+//! Machines are switched on and off, by the operator or by their host.
+
+use super::Act;
+use crate::completion::Step;
+use crate::reactions::Reaction;
+use crate::vcenter::{Change, MoRef, Power, VcFault};
+
+impl Act<'_> {
+    pub(super) fn power_on(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let machine = self.manageable(vcenter, id)?;
+        if machine.power == Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState {
+                requested: Some(Power::PoweredOff),
+                existing: Power::PoweredOn,
+            });
+        }
+        self.boot(vcenter, id);
+        Ok(())
+    }
+
+    /// Powers the machine on and lets its guest boot.
+    pub(super) fn boot(&mut self, vcenter: &str, id: MoRef) {
+        let Ok(machine) = self.machine(vcenter, id) else { return };
+        let boot = machine.boot + 1;
+        let guest = machine.guest.stopped();
+        let booted = Some(self.now);
+        self.change(vcenter, id, Change::Power { power: Power::PoweredOn, booted, boot });
+        self.change(vcenter, id, Change::Guest(Box::new(guest)));
+        let name = self.name_of(vcenter, id);
+        for step in [Step::Tools, Step::Interface, Step::Address, Step::HostName, Step::Kubelet] {
+            let vcenter = vcenter.to_owned();
+            let reaction = Reaction::Guest { vcenter, machine: id, boot, step };
+            self.after(step, self.now, Some(&name), reaction);
+        }
+    }
+
+    pub(super) fn power_off(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let existing = self.manageable(vcenter, id)?.power;
+        if existing == Power::PoweredOff {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        self.halt(vcenter, id, Power::PoweredOff);
+        Ok(())
+    }
+
+    pub(super) fn suspend(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let existing = self.manageable(vcenter, id)?.power;
+        if existing != Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        self.halt(vcenter, id, Power::Suspended);
+        Ok(())
+    }
+
+    pub(super) fn reset(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        let existing = self.manageable(vcenter, id)?.power;
+        if existing != Power::PoweredOn {
+            return Err(VcFault::InvalidPowerState { requested: Some(Power::PoweredOn), existing });
+        }
+        self.stop_kubelet(vcenter, id);
+        self.boot(vcenter, id);
+        Ok(())
+    }
+
+    /// The guest stops running: its addresses go, its kubelet falls silent.
+    pub(super) fn halt(&mut self, vcenter: &str, id: MoRef, power: Power) {
+        let Ok(machine) = self.machine(vcenter, id) else { return };
+        let (boot, guest) = (machine.boot, machine.guest.stopped());
+        self.change(vcenter, id, Change::Power { power, booted: None, boot: boot + 1 });
+        self.change(vcenter, id, Change::Guest(Box::new(guest)));
+        self.stop_kubelet(vcenter, id);
+    }
+}

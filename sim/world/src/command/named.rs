@@ -1,0 +1,76 @@
+//! Things as people name them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A machine or host, named the way people name it: `node-0001`, or `vc1/node-0001` where several
+/// vCenters have one. A `/` in an inventory name is written `%2f`, as vCenter does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Named {
+    /// The vCenter; the first that has it if left out.
+    pub vcenter: Option<String>,
+    /// Inventory name; of several the one with the lowest id.
+    pub name: String,
+}
+
+impl From<&str> for Named {
+    fn from(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((vcenter, name)) => {
+                Self { vcenter: Some(vcenter.to_owned()), name: name.to_owned() }
+            }
+            None => Self { vcenter: None, name: text.to_owned() },
+        }
+    }
+}
+
+impl From<String> for Named {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl From<Named> for String {
+    fn from(named: Named) -> Self {
+        named.to_string()
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.vcenter {
+            Some(vcenter) => write!(f, "{vcenter}/{}", self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// A permission on an object, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The vCenter; the only one if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcenter: Option<String>,
+    /// The account.
+    pub user: String,
+    /// Id (`vm-17`), or name of a machine, cluster, host or datacenter.
+    pub object: String,
+}
+
+/// A tag on an object, all by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TagName {
+    /// The vCenter; the only one if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcenter: Option<String>,
+    /// The category's name.
+    pub category: String,
+    /// The tag's name.
+    pub tag: String,
+    /// Id (`domain-c8`), or name of a machine, cluster, host or datacenter.
+    pub object: String,
+}

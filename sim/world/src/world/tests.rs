@@ -1,0 +1,39 @@
+//! What a world is after it was put away.
+
+use std::time::Duration;
+
+use crate::vcenter::Family;
+use crate::{ADMINISTRATOR, Command, Outcome, Time, Topology, VcRequest, World};
+
+#[test]
+fn a_resumed_world_serves_no_call_of_the_process_before() {
+    let mut world = Topology::standard().build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
+    let mut ask = |seconds: u64, request: VcRequest| {
+        let at = Time::after_start(Duration::from_secs(seconds));
+        let command = Command::Request { vcenter: "vc0".into(), request };
+        world.apply(at, command).expect("vc0 does that").outcome
+    };
+    let login = VcRequest::Login {
+        family: Family::Vapi,
+        token: None,
+        user: ADMINISTRATOR.to_owned(),
+        password: password(),
+        user_agent: String::new(),
+    };
+    let Outcome::Session(token) = ask(1, login) else { panic!("a login opens a session") };
+    ask(2, VcRequest::CallBegan { token: token.clone() });
+    let put_away = world.state().clone();
+    let later = "2026-03-02T08:00:00Z".parse().unwrap();
+
+    let mut world = World::restore(put_away.resumed_at(later));
+    assert_eq!(Time::after_start(world.age()).timestamp(world.epoch()), later);
+    let lives = |world: &World| world.vcenter("vc0").unwrap().logins.sessions.contains_key(&token);
+    assert!(lives(&world), "sessions outlive a restart");
+    world.advance(Time::after_start(Duration::from_secs(24 * 3600)));
+    assert!(!lives(&world), "it is idle, and ends like any other");
+}
+
+fn password() -> crate::vcenter::Password {
+    let world = Topology::standard().build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
+    world.vcenter("vc0").unwrap().logins.users[ADMINISTRATOR].password.clone()
+}
