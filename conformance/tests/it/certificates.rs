@@ -64,6 +64,9 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
+/// Several, so that whoever is looked up second does not hide why the first failed.
+const MACHINES: u32 = 3;
+
 /// A listening sim and what the provider logs.
 struct Stage {
     sim: Sim,
@@ -86,7 +89,8 @@ impl Running {
 
 impl Stage {
     async fn new(log: Log) -> Self {
-        let topology = Topology { timing: Timing::immediate(), ..Topology::zones(1).machines(1) };
+        let topology =
+            Topology { timing: Timing::immediate(), ..Topology::zones(1).machines(MACHINES) };
         let sim = Sim::builder().topology(topology).start();
         let listening = sim.listen(ListenOptions::default()).await.unwrap();
         let at = listening.vcenters["vc0"].clone();
@@ -188,7 +192,7 @@ const MISMATCH: &str = "thumbprint does not match";
 fn a_changed_certificate_closes_the_door_until_it_is_trusted() {
     on_the_real_clock(async |stage| {
         let first = stage.start(&pinned(&stage.thumbprint()));
-        stage.until(|node| !node.uninitialized).await;
+        stage.log.more("node initialized", MACHINES as usize).await;
         let before = stage.node();
 
         let from = stage.swap().await;

@@ -91,7 +91,7 @@ pub enum Command {
     /// Back to normal after `vm.inaccessible` or `vm.orphan`.
     #[serde(rename = "vm.connect")]
     Connect(Named),
-    /// Unregistered and registered again: a new id, the same UUIDs.
+    /// Unregistered and registered again: a new id, the same UUIDs. Refused while its storage is lost.
     #[serde(rename = "vm.reregister")]
     Reregister(Named),
     /// Destroyed and rebuilt under the same name with another UUID.

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use provider_vcenter::{Backoff, CallError, Chain, FilterSpec, Jitter, MoRef, Retry};
+use provider_vcenter::{
+    Backoff, CallError, CallErrorKind, Chain, FilterSpec, Jitter, MoRef, Retry,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -140,7 +142,7 @@ async fn search_each(
     for name in left {
         match hanging.search(name, &batch[*name]).await {
             Ok(()) => (any_went_well, before_failed) = (true, false),
-            Err(err) if before_failed => return Err(err),
+            Err(err) if before_failed => return Err(cause(failed, err)),
             Err(err) => {
                 failed.push((name, err));
                 before_failed = true;
@@ -155,6 +157,14 @@ async fn search_each(
         answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
     }
     Ok(())
+}
+
+/// The failure that tells most: a later one may only say that it is too early to try again.
+fn cause(earlier: Vec<(&String, CallError)>, last: CallError) -> CallError {
+    match last.kind {
+        CallErrorKind::NotYet(_) => earlier.into_iter().next().map_or(last, |(_, first)| first),
+        _ => last,
+    }
 }
 
 /// Reads the references that nodes carry. Who is not found there is looked for like any other.

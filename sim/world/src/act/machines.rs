@@ -101,7 +101,11 @@ impl Act<'_> {
         Ok(())
     }
 
+    /// A machine whose files cannot be read can be taken out of the inventory, and not be registered again.
     pub(super) fn reregister(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
+        if !self.machine(vcenter, id)?.connection.has_config() {
+            return Err(VcFault::InvalidState);
+        }
         let inventory = &self.vcenter(vcenter)?.inventory;
         let entity = inventory.get(id).cloned().ok_or(VcFault::ManagedObjectNotFound(id))?;
         self.untag(vcenter, id);

@@ -33,6 +33,19 @@ fn a_resumed_world_serves_no_call_of_the_process_before() {
     assert!(!lives(&world), "it is idle, and ends like any other");
 }
 
+#[test]
+fn a_machine_whose_storage_is_lost_cannot_be_registered_again() {
+    let mut world =
+        Topology::zones(1).machines(1).build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
+    let mut order =
+        |seconds, command| world.apply(Time::after_start(Duration::from_secs(seconds)), command);
+    order(1, Command::Inaccessible("node-0001".into())).unwrap();
+    let refused = order(2, Command::Reregister("node-0001".into())).unwrap_err();
+    assert!(refused.to_string().contains("not allowed in the current state"), "{refused}");
+    order(3, Command::Connect("node-0001".into())).unwrap();
+    order(4, Command::Reregister("node-0001".into())).unwrap();
+}
+
 fn password() -> crate::vcenter::Password {
     let world = Topology::standard().build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
     world.vcenter("vc0").unwrap().logins.users[ADMINISTRATOR].password.clone()
