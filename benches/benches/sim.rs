@@ -39,6 +39,47 @@ fn reading(criterion: &mut Criterion) {
     }
 }
 
+/// The codec: a call that does nothing, a request that is long, an answer that is long.
+fn coding(criterion: &mut Criterion) {
+    let runtime = runtime();
+    let bench = runtime.block_on(Bench::new(1_000));
+    let mut group = criterion.benchmark_group("SOAP");
+    let nothing = envelope(
+        r#"<CurrentTime xmlns="urn:vim25"><_this type="ServiceInstance">ServiceInstance</_this></CurrentTime>"#,
+    );
+    group.bench_function("decode and encode, CurrentTime", |bencher| {
+        bencher.iter(|| runtime.block_on(bench.call(nothing.clone())));
+    });
+    let nowhere: String = (0..1_000)
+        .map(|n| {
+            format!(r#"<objectSet><obj type="VirtualMachine">vm-{}</obj></objectSet>"#, 900_000 + n)
+        })
+        .collect();
+    let long = |objects: &str, paths: &str| {
+        envelope(&format!(
+            r#"<RetrieveProperties xmlns="urn:vim25"><_this type="PropertyCollector">propertyCollector</_this><specSet><propSet><type>VirtualMachine</type>{paths}</propSet>{objects}<reportMissingObjectsInResults>true</reportMissingObjectsInResults></specSet></RetrieveProperties>"#
+        ))
+    };
+    let request = long(&nowhere, "<pathSet>name</pathSet>");
+    group.bench_function("decode 1,000 references", |bencher| {
+        bencher.iter(|| runtime.block_on(bench.call(request.clone())));
+    });
+    let everyone: String = bench.sim.world().read(|world| {
+        let vc = world.vcenter("vc0").expect("the topology has a vCenter");
+        let references = vc.inventory.machines().map(|(id, _, _)| id.to_string());
+        references
+            .map(|id| format!(r#"<objectSet><obj type="VirtualMachine">{id}</obj></objectSet>"#))
+            .collect()
+    });
+    let request = long(
+        &everyone,
+        "<pathSet>config</pathSet><pathSet>summary</pathSet><pathSet>guest</pathSet>",
+    );
+    group.bench_function("encode config, summary, guest of 1,000 machines", |bencher| {
+        bencher.iter(|| runtime.block_on(bench.call(request.clone())));
+    });
+}
+
 fn searching(criterion: &mut Criterion) {
     let runtime = runtime();
     let mut group = criterion.benchmark_group("FindByUuid");
@@ -100,5 +141,5 @@ fn delivering(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, building, reading, searching, delivering);
+criterion_group!(benches, building, coding, reading, searching, delivering);
 criterion_main!(benches);
