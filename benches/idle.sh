@@ -17,8 +17,10 @@ command -v curl >/dev/null || { echo "idle.sh: curl is needed: apt-get install c
 
 dir=$(mktemp -d) sim='' provider=''
 cleanup() {
-  [ -z "$provider" ] || kill -KILL "$provider" 2>/dev/null || true
-  [ -z "$sim" ] || kill -KILL "$sim" 2>/dev/null || true
+  for process in $provider $sim; do
+    kill -TERM "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+  done
   rm -rf "$dir"
 }
 trap cleanup EXIT
