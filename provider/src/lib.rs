@@ -1,6 +1,6 @@
 //! A vSphere cloud provider for Kubernetes: the cloud-node and cloud-node-lifecycle controllers over vCenter.
 //!
-//! A drop-in for `kubernetes/cloud-provider-vsphere` in vCenter mode: same flags, same `vsphere.conf`, same Secrets,
+//! In the place of `kubernetes/cloud-provider-vsphere` in vCenter mode: same flags, same `vsphere.conf`, same Secrets,
 //! labels, addresses and provider IDs. What differs on purpose is listed in `docs/differences-from-upstream.md`.
 //!
 //! # Map

@@ -39,12 +39,14 @@ pub enum Mutant {
     AlwaysWriteAddresses,
     /// Sessions are left behind at the end.
     NoLogout,
+    /// A deletion that failed or had to wait is carried out on the proof of then.
+    StaleProof,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 16] = [
+    pub const ALL: [Mutant; 17] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
         Mutant::EmptyClearsAddresses,
@@ -61,6 +63,7 @@ impl Mutant {
         Mutant::NoUidPrecondition,
         Mutant::AlwaysWriteAddresses,
         Mutant::NoLogout,
+        Mutant::StaleProof,
     ];
 }
 

@@ -3,10 +3,11 @@
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
+use sim::world::vcenter::MachineSpec;
 
 use super::build::{
-    GRACE, SETTLED, T_LIFE, T_MONITOR, end_sessions, forget_reference, machine, s, world,
-    world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, end_sessions, forget_reference, known_uuid,
+    machine, s, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -58,7 +59,7 @@ pub(super) fn checks() -> Vec<Check> {
             )],
         ),
         Check::new("LIFE-004", errors()),
-        Check::new("LIFE-012", [deletion_fails()]),
+        Check::new("LIFE-012", [deletion_fails(), comes_back_after_a_failed_deletion()]),
         Check::new(
             "LIFE-014",
             [Case::new(world(3, s(400)).at(s(0), Command::DeleteMachine(machine(1))), |run| {
@@ -126,6 +127,37 @@ fn deletion_fails() -> Case {
         })
         .and(|| Verdict::of(told, || "no Warning DeletingNodeFailed event".to_owned()))
     })
+}
+
+/// While deletions are refused the machine is registered again: what was true at the first attempt no longer is.
+fn comes_back_after_a_failed_deletion() -> Case {
+    let rule =
+        Rule::new("refused", [Action::Status { code: 500, retry_after: None, message: None }])
+            .on(Face::Cluster)
+            .op(["delete nodes"]);
+    let again = Command::CreateMachine {
+        vcenter: None,
+        spec: MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() },
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    // NotReady at 110 s; attempts follow each period until the rule goes.
+    let scenario = known_uuid(world(12, s(400)), 1)
+        .at(s(0), rule)
+        .at(SETTLED, Command::DeleteMachine(machine(1)))
+        .at(s(132), again)
+        .at(s(133), Act::Heal);
+    Case::new(scenario, |run| {
+        run.was_not_ready(&name(1))
+            .and(|| {
+                Verdict::of(run.node(&name(1)).is_some(), || {
+                    "deleted on an old proof, although its machine had come back".to_owned()
+                })
+            })
+            .and(|| run.keeps(&[1, 4, 5]))
+    })
+    .named("the machine comes back meanwhile")
 }
 
 /// The deletion is on its way while the Node is deleted by hand and registers anew.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sim::ledger::{Kind, Record};
+use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
@@ -19,7 +20,10 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     storms(run, &mut found);
     left_behind(run, &mut found);
     let passwords = passwords(run);
-    let written = run.ledger.iter().map(Record::to_line).chain([run.logs.clone()]);
+    let resource = GroupResource::core("events");
+    let events = run.end.cluster.all(&resource).map(ToString::to_string);
+    let lines = run.ledger.iter().map(Record::to_line);
+    let written = lines.chain([run.logs.clone()]).chain(events);
     for text in written {
         if passwords.iter().any(|password| text.contains(password.as_str())) {
             let text = format!("a password is in {:.120}…", text);
@@ -165,6 +169,7 @@ fn live(vc: &VCenter, family: Family) -> usize {
         .count()
 }
 
+/// Every password that there was in the course of the run.
 fn passwords(run: &Run) -> Vec<String> {
     let of = |state: &State| -> Vec<String> {
         state
@@ -178,5 +183,14 @@ fn passwords(run: &Run) -> Vec<String> {
     if let Some(base) = run.log.base() {
         all.extend(of(base));
     }
+    run.log.play(|_, event, _, _| {
+        if let Event::VCenter { event: VcEvent::Login(LoginEvent::UserSet { user, .. }), .. } =
+            event
+        {
+            all.push(user.password.expose().to_owned());
+        }
+    });
+    all.sort();
+    all.dedup();
     all
 }

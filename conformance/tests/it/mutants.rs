@@ -23,6 +23,7 @@ const KILLS: &[(Mutants, &str)] = &[
     (Mutants::NoUidPrecondition, "LIFE-015"),
     (Mutants::AlwaysWriteAddresses, "NODE-026"),
     (Mutants::NoLogout, "SESS-004"),
+    (Mutants::StaleProof, "LIFE-012"),
 ];
 
 #[test]

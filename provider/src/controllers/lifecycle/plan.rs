@@ -17,8 +17,12 @@ use crate::{
 pub(super) const YOUNG: Duration = Duration::from_secs(60);
 /// The second proof of a held node must be at least this much younger than the first.
 pub(super) const HOLD: Duration = Duration::from_secs(30);
-/// A remembered proof older than this is made anew before it is acted upon.
+/// A remembered proof older than this is no answer any more. Nobody acts upon one that is older than a moment: it is
+/// made anew right before the deletion ([`FRESH`]).
 const PROOF_AGE: Duration = Duration::from_secs(60);
+/// How old a proof may be when the node is deleted. A deletion that failed, or that waited for its turn, is tried again
+/// only after a new one: the machine may have been registered again meanwhile.
+pub(super) const FRESH: Duration = Duration::from_secs(1);
 
 /// What is known of one node.
 #[derive(Clone, Debug)]
@@ -49,7 +53,7 @@ pub(super) enum Step {
     /// The machine is off.
     AddShutdownTaint(Arc<Node>),
     /// The machine is gone.
-    Delete(Arc<Node>),
+    Delete { node: Arc<Node>, proved_at: Instant },
     /// The machine is gone, and so are too many others: say so once.
     Hold { node: Arc<Node>, n_gone: usize, n_nodes: usize },
 }
@@ -122,7 +126,8 @@ pub(super) fn plan(
     let is_mass = gone.len().max(n_missing) > limit && !mutant!(active, NoMassGuard);
     guard.held.retain(|uid, _| gone.iter().any(|(node, _)| node.uid == *uid));
     if !is_mass && guard.held.is_empty() {
-        steps.extend(gone.into_iter().map(|(node, _)| Step::Delete(Arc::clone(node))));
+        let delete = |(node, proved_at)| Step::Delete { node: Arc::clone(node), proved_at };
+        steps.extend(gone.into_iter().map(delete));
         return steps;
     }
     let n_gone = gone.len().max(n_missing);
@@ -135,7 +140,7 @@ pub(super) fn plan(
         };
         if proved_at >= *since + HOLD && n_released < limit {
             n_released += 1;
-            steps.push(Step::Delete(Arc::clone(node)));
+            steps.push(Step::Delete { node: Arc::clone(node), proved_at });
         }
     }
     steps
@@ -168,7 +173,7 @@ mod tests {
             .map(|step| match step {
                 Step::RemoveShutdownTaint(node) => format!("untaint {}", node.name),
                 Step::AddShutdownTaint(node) => format!("taint {}", node.name),
-                Step::Delete(node) => format!("delete {}", node.name),
+                Step::Delete { node, .. } => format!("delete {}", node.name),
                 Step::Hold { node, .. } => format!("hold {}", node.name),
             })
             .collect()

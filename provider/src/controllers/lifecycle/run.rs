@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{Guard, Judged, Judgement, Step, plan};
+use super::plan::{FRESH, Guard, Judged, Judgement, Step, plan};
 use crate::{
     cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
     controllers::taints::{is_shutdown, shutdown_taint, taints_json},
@@ -21,6 +21,8 @@ use crate::{
 
 /// One question to the backend may take this long; one that hangs holds up the others no longer.
 const QUESTION: Duration = Duration::from_secs(20);
+/// Steps between two looks at the age of proofs: what the default client rate lets through in a second.
+const BATCH: usize = 20;
 const MAX_CONFLICTS: u32 = 5;
 /// Held nodes that get an event of their own; more would only repeat it.
 const MAX_HOLD_EVENTS: usize = 10;
@@ -80,17 +82,46 @@ impl LifecycleController {
             let steps = plan(&judged, n_missing, &mut guard, now, self.settings.active);
             self.telemetry.set_held(guard.n_held());
             let mut n_hold_events = 0;
-            for step in steps {
-                if stop.is_cancelled() {
-                    return;
+            for batch in steps.chunks(BATCH) {
+                let confirming = join_all(batch.iter().map(|step| self.confirm(step)));
+                let Some(confirmed) = stop.run_until_cancelled(confirming).await else { return };
+                for step in confirmed.into_iter().flatten() {
+                    if stop.is_cancelled() {
+                        return;
+                    }
+                    self.act(step, &mut n_hold_events, &mut jitter).await;
                 }
-                self.act(step, &mut n_hold_events, &mut jitter).await;
             }
             let pause = tokio::time::sleep(self.settings.period);
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;
             }
         }
+    }
+
+    /// The step, unless it is a deletion whose proof is no longer fresh and cannot be had again.
+    async fn confirm<'a>(&self, step: &'a Step) -> Option<&'a Step> {
+        let Step::Delete { node, proved_at } = step else { return Some(step) };
+        if proved_at.elapsed() <= FRESH || mutant!(self.settings.active, StaleProof) {
+            return Some(step);
+        }
+        match self.exists(node, Instant::now()).await {
+            Lookup::Gone { .. } => Some(step),
+            other => {
+                tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
+                None
+            }
+        }
+    }
+
+    /// Whether the node's machine exists, as far as that is known within [`QUESTION`].
+    async fn exists(&self, node: &Node, proof_after: Instant) -> Lookup<()> {
+        let identity = node.identity();
+        let asked = self.instances.exists(&identity, proof_after);
+        tokio::time::timeout(QUESTION, asked).await.unwrap_or_else(|_| {
+            let why = format!("no answer within {QUESTION:?}");
+            Lookup::Unknown(Unknown::Unavailable(why))
+        })
     }
 
     /// Asks about every node that is not ready, all at once: they are answered from the view, but for the few whose
@@ -101,15 +132,7 @@ impl LifecycleController {
             self.store.all().into_iter().partition(|node| node.ready);
         let questions = not_ready.into_iter().map(|node| async move {
             let identity = node.identity();
-            let proof_after = guard.proof_after(&node.uid, now);
-            let asked = self.instances.exists(&identity, proof_after);
-            let exists = match tokio::time::timeout(QUESTION, asked).await {
-                Ok(exists) => exists,
-                Err(_) => {
-                    let why = format!("no answer within {QUESTION:?}");
-                    Lookup::Unknown(Unknown::Unavailable(why))
-                }
-            };
+            let exists = self.exists(&node, guard.proof_after(&node.uid, now)).await;
             let may_be_off = matches!(exists, Lookup::Found(()))
                 || mutant!(self.settings.active, ShutdownOnUnknown);
             let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));
@@ -127,11 +150,11 @@ impl LifecycleController {
         judged
     }
 
-    async fn act(&self, step: Step, n_hold_events: &mut usize, jitter: &mut Jitter) {
-        let (node, result) = match &step {
+    async fn act(&self, step: &Step, n_hold_events: &mut usize, jitter: &mut Jitter) {
+        let (node, result) = match step {
             Step::RemoveShutdownTaint(node) => (node, self.set_taint(node, false, jitter).await),
             Step::AddShutdownTaint(node) => (node, self.set_taint(node, true, jitter).await),
-            Step::Delete(node) => (node, self.delete(node).await),
+            Step::Delete { node, .. } => (node, self.delete(node).await),
             Step::Hold { node, n_gone, n_nodes } => {
                 tracing::warn!(node = %node.name, n_gone, n_nodes, "node deletion held back");
                 self.telemetry.deletion_held();
@@ -149,7 +172,7 @@ impl LifecycleController {
         };
         if let Err(err) = result {
             tracing::warn!(node = %node.name, error = %Chain(&err), "node not updated");
-            if let Step::Delete(node) = &step {
+            if let Step::Delete { node, .. } = step {
                 let message = format!("Failed deleting node {}: {err}", node.name);
                 self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             }
