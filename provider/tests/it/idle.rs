@@ -77,3 +77,19 @@ async fn a_session_that_idled_out_behind_a_dead_network_heals_with_one_login() {
     assert_eq!(lab.vcenter.take_calls()["Login"], 1);
     lab.finish().await;
 }
+
+/// A restart that meets a vCenter in trouble: nodes that are initialized already are asked about once per address
+/// period, and must not be out of sight that long.
+#[tokio::test(start_paused = true)]
+async fn who_starts_in_an_outage_sees_known_nodes_soon_after_it() {
+    let first = lab_in(Vcenter::new(), 3, PLAIN);
+    sleep(10 * SECOND).await;
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    first.finish().await;
+    vcenter.fault("Login", "RuntimeFault", 3);
+    vcenter.edit("vm-1", |vm| vm.address = Some("10.9.9.9".to_owned()));
+    let second = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(60 * SECOND).await;
+    assert_eq!(crate::scenarios::internal_ip(&cluster.node("node-001").unwrap()), "10.9.9.9");
+    second.finish().await;
+}

@@ -35,6 +35,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
     let mut hanging = Hanging::new(shared, index);
     loop {
+        let mut asked = Batch::new();
         let result = tokio::select! {
             // What was asked first is answered first.
             biased;
@@ -52,6 +53,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                         answer(shared, index, name, request, Outcome::Failed(text.clone()));
                     }
                 }
+                asked = batch;
                 result
             }
         };
@@ -71,9 +73,22 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                 };
                 let text = Chain(&err).to_string();
                 fail_fast(shared, index, &text, pause).await;
+                ask_again(shared, asked);
             }
         }
     }
+}
+
+/// Whoever was not found because nobody could be asked is looked for again. Those who ask may come back much later: a
+/// node that is initialized already is asked about once per address period.
+fn ask_again(shared: &Shared, asked: Batch) {
+    shared.with(|state, effects| {
+        for name in asked.into_keys() {
+            if state.nodes.get(&name).is_some_and(|it| it.link.is_none()) {
+                state.start_attempt(&name, Instant::now(), effects);
+            }
+        }
+    });
 }
 
 /// While the vCenter is left alone, whoever asks learns at once why.
