@@ -17,14 +17,21 @@ fn main() -> ExitCode {
         }
     };
     process::start_logging(&arguments);
-    let prepared = match process::prepare(&arguments) {
+    let runtime = match process::runtime() {
+        Ok(runtime) => runtime,
+        Err(err) => {
+            process::complain(&format!("{err:#}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let prepared = match process::prepare(&runtime, &arguments) {
         Ok(prepared) => prepared,
         Err(what) => {
             process::complain(&what);
             return ExitCode::from(BAD_INPUT);
         }
     };
-    match process::run(arguments, prepared) {
+    match process::run(runtime, arguments, prepared) {
         Ok(()) => ExitCode::SUCCESS,
         Err(err) => {
             process::complain(&format!("{err:#}"));

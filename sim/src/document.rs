@@ -157,7 +157,11 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
         Some((_, expected)) if misfit && !value.is_empty() => {
             ("does not fit".to_owned(), format!("write {}", plain(expected)))
         }
-        Some((_, expected)) => (message.to_owned(), format!("write {}", plain(expected))),
+        Some((said, expected)) => {
+            let is_ours = expected.starts_with("struct ");
+            let said = if is_ours { said.trim_end_matches([',', ' ']) } else { message };
+            (said.to_owned(), format!("write {}", plain(expected)))
+        }
         None => (message.to_owned(), String::new()),
     };
     Wrong { key: path.to_owned(), value, problem, remedy }
@@ -173,21 +177,26 @@ fn plain(expected: &str) -> &str {
         "a string" => "a text",
         "a sequence" => "a list",
         "a map" => "keys and values",
+        "string or map" => "a word, or one key with its value",
+        // Names of our own types say nothing to people.
+        other if other.starts_with("struct ") => "keys and values",
         other => other,
     }
 }
 
-/// The closest of the expected words, or all of them.
-fn suggestion(found: &str, expected: &[&str]) -> String {
+/// The closest of the known words, if one is close.
+pub(crate) fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&&str| {
         let (a, b) = (found.to_lowercase(), word.to_lowercase());
         distance(&a, &b) <= 1 + found.len() / 4 || a.replace(['-', '_'], "") == b
     };
-    let best = expected
-        .iter()
-        .filter(near)
-        .min_by_key(|word| distance(&found.to_lowercase(), &word.to_lowercase()));
-    match (best, expected) {
+    let to_found = |word: &&&str| distance(&found.to_lowercase(), &word.to_lowercase());
+    known.iter().filter(near).min_by_key(to_found).copied()
+}
+
+/// The closest of the expected words, or all of them.
+fn suggestion(found: &str, expected: &[&str]) -> String {
+    match (closest(found, expected), expected) {
         (Some(best), _) => format!("did you mean `{best}`?"),
         (None, []) => "remove it".to_owned(),
         (None, expected) => format!("there are {}", expected.join(", ")),
@@ -263,6 +272,11 @@ mod tests {
                 "a rule that makes no sense",
                 "- id: a\n  when: {every: 0}\n  do: [reset]",
                 "rule `a`: when.every is 0; count from 1 | correct the rule",
+            ),
+            (
+                "a text as match",
+                "- id: a\n  match: x",
+                "[0].match: \"x\": does not fit | write keys and values",
             ),
             (
                 "no list",

@@ -44,7 +44,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
         let is_name = !name.is_empty()
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !is_name {
-            return Err(fail("expected `key = value` or `[section]`"));
+            return Err(fail("neither `key = value` nor `[section]`; write one of them"));
         }
         let mut value = match rest {
             None => Some("true".to_owned()),
@@ -62,7 +62,11 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
             }
             value = Some(read_value(&text).map_err(fail)?);
         }
-        let Some(header) = &header else { return Err(fail("a key before the first section")) };
+        let Some(header) = &header else {
+            return Err(fail(
+                "a key before the first section; begin with [Global] or [VirtualCenter \"ADDRESS\"]",
+            ));
+        };
         take(header, name, value.unwrap_or_default(), &mut raw);
     }
     Ok(raw)
@@ -71,19 +75,26 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
 type HeaderError = Result<String, ConfigError>;
 
 fn read_header(file: &str, inner: &str, raw: &mut Raw) -> Result<Header, HeaderError> {
-    let name_end = inner.find([']', '"', ' ', '\t']).ok_or(Ok("expected `]`".to_owned()))?;
+    let name_end = inner
+        .find([']', '"', ' ', '\t'])
+        .ok_or(Ok("a section without `]`; write [SECTION] or [SECTION \"NAME\"]".to_owned()))?;
     let name = inner[..name_end].trim();
     let rest = inner[name_end..].trim_start();
     let (subsection, rest) = match rest.strip_prefix('"') {
         Some(quoted) => {
-            let end = quoted.find('"').ok_or(Ok("expected a closing quote".to_owned()))?;
+            let end = quoted
+                .find('"')
+                .ok_or(Ok("a quote that is not closed; close it before `]`".to_owned()))?;
             (Some(quoted[..end].to_owned()), quoted[end + 1..].trim_start())
         }
         None => (None, rest),
     };
-    let tail = rest.strip_prefix(']').ok_or(Ok("expected `]`".to_owned()))?.trim();
+    let tail = rest
+        .strip_prefix(']')
+        .ok_or(Ok("a section without `]`; write [SECTION] or [SECTION \"NAME\"]".to_owned()))?
+        .trim();
     if !(tail.is_empty() || tail.starts_with('#') || tail.starts_with(';')) {
-        return Err(Ok("text after the section header".to_owned()));
+        return Err(Ok("text after the section header; write it in a line of its own".to_owned()));
     }
     let text = match &subsection {
         Some(sub) => format!("[{name} \"{sub}\"]"),
@@ -165,7 +176,7 @@ fn read_value(text: &str) -> Result<String, &'static str> {
                     Some('\\') => '\\',
                     Some('n') => '\n',
                     Some('t') => '\t',
-                    _ => return Err("unknown escape after a backslash inside quotes"),
+                    _ => return Err("unknown escape after a backslash inside quotes; write two backslashes for one"),
                 });
                 kept = out.len();
             }
@@ -179,7 +190,7 @@ fn read_value(text: &str) -> Result<String, &'static str> {
         }
     }
     if is_quoted {
-        return Err("a quote that is not closed");
+        return Err("a quote that is not closed; close it in the same line");
     }
     let trimmed = out.trim_end().len().max(kept);
     out.truncate(trimmed);
@@ -201,7 +212,7 @@ mod tests {
             ("spaces inside quotes stay", "\" a \"", Ok(" a ")),
             ("part quoted", "a\"; b\"c", Ok("a; bc")),
             ("empty", "", Ok("")),
-            ("open quote", "\"a", Err("a quote that is not closed")),
+            ("open quote", "\"a", Err("a quote that is not closed; close it in the same line")),
         ] {
             assert_eq!(read_value(text).as_deref(), want.as_ref().map(|w| *w), "{name}");
         }

@@ -73,6 +73,11 @@ pub(crate) const KEYS: &[Key] = &[
     key(Section::Nodes, "exclude-external-network-subnet-cidr", "excludeExternalNetworkSubnetCidr"),
 ];
 
+/// Whether the value of a key, in the spelling of INI, must never be shown.
+pub(crate) fn is_secret(key: &str) -> bool {
+    matches!(key, "user" | "password")
+}
+
 /// Sections that upstream reads and this provider does not read yet, in both spellings.
 pub(crate) const NOT_YET: &[&str] = &[
     "LoadBalancer",

@@ -159,7 +159,9 @@ impl Config {
             .map(str::trim)
             .find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with(';'));
         let Some(first) = first else {
-            let what = "no vSphere cloud provider config given: the file is empty".to_owned();
+            let what =
+                "no vSphere cloud provider config given: the file is empty; add a vcenter section"
+                    .to_owned();
             return Err(ConfigError::Syntax { file: file.to_owned(), what });
         };
         let raw =
@@ -167,7 +169,7 @@ impl Config {
         if unknown == UnknownKeys::Refuse
             && let Some(warning) = raw.warnings.first()
         {
-            let what = format!("{warning} (refused by --strict-config)");
+            let what = format!("{warning} (refused by --strict-config); correct or remove it");
             return Err(ConfigError::Syntax { file: file.to_owned(), what });
         }
         validate::validate(file, raw)

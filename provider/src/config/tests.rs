@@ -94,11 +94,22 @@ fn errors_name_file_key_and_remedy() {
         "vcenter: {a: {user: u, password: p}}",
         "vcenter: {a: {server: s, user: u}}",
         "vcenter: {a: {server: s, user: u, password: p, port: 99999}}",
+        "global: {server: s, user: u, password: hunter2, port: abc}",
+        "global: {server: s, user: u, password: hunter2, port: 1.5}",
+        "global: {server: s, user: u, password: hunter2, port: {}}",
+        "global: {server: [s, t], user: u, password: hunter2}",
+        "global: {server: s, user: u, password: [hunter2]}",
+        "global: {server: s, user: u, password: [1, hunter2]}",
+        "global: hunter2",
         "vcenter: {a: {server: s, user: u, password: p, ipFamily: [ipv5]}}",
         "vcenter: {a: {server: s, user: u, password: 012}}",
         "vcenter: {a: {server: s, user: u, password: p}}\nnodes: {internalNetworkSubnetCidr: nonsense}",
         "vcenter: {a: {server: s, user: u, password: p}}\nloadBalancer: {tier1: x}",
         "[Global]\nuser\n= x",
+        "[Global\nuser = x",
+        "[VirtualCenter \"a]\nuser = x",
+        "[Global] user = x",
+        "[VirtualCenter \"a\"]\nuser = u\npassword = \"hunter2\\x\"",
         "user = x",
         "[VirtualCenter]\nuser = u\npassword = p",
         "[VirtualCenter \"a\"]\nuser = u",
@@ -108,6 +119,10 @@ fn errors_name_file_key_and_remedy() {
     ] {
         seen.push_str(&parse(text).unwrap_err().to_string());
         seen.push('\n');
+    }
+    assert!(!seen.contains("hunter2"), "{seen}");
+    for line in seen.lines() {
+        assert!(line.contains("; "), "no remedy: {line}");
     }
     insta::assert_snapshot!(seen);
 }

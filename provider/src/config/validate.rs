@@ -6,7 +6,8 @@ use ipnet::IpNet;
 use provider_vcenter::{Credential, Endpoint};
 
 use super::{
-    Config, ConfigError, CredentialRef, Raw, Value, VcenterConfig, Warning, keys::Section,
+    Config, ConfigError, CredentialRef, Raw, Value, VcenterConfig, Warning,
+    keys::{Section, is_secret},
 };
 use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 
@@ -34,8 +35,12 @@ impl<'a> Entries<'a> {
     /// Text of a key; an empty one counts as unset.
     fn text(&self, key: &str) -> Result<Option<String>, ConfigError> {
         match self.by_key.get(key) {
-            Some((path, Value::List(_))) => {
-                Err(self.fail(path, "expected a single value, not a list"))
+            Some((path, Value::List(items))) => {
+                let shown = if is_secret(key) { String::new() } else { format!("{items:?}: ") };
+                Err(self.fail(
+                    path,
+                    format!("{shown}expected a single value, not a list; write one value"),
+                ))
             }
             Some((_, Value::Text(text))) if !text.is_empty() => Ok(Some(text.clone())),
             _ => Ok(None),
@@ -57,7 +62,10 @@ impl<'a> Entries<'a> {
         match text.to_lowercase().as_str() {
             "true" | "yes" | "on" | "1" => Ok(Some(true)),
             "false" | "no" | "off" | "0" => Ok(Some(false)),
-            _ => Err(self.fail(self.path(key), "expected true or false")),
+            _ => Err(self.fail(
+                self.path(key),
+                format!("{text:?} is neither true nor false; write one of them"),
+            )),
         }
     }
 
@@ -65,7 +73,8 @@ impl<'a> Entries<'a> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match text.trim().parse::<u16>() {
             Ok(port) if port > 0 => Ok(Some(port)),
-            _ => Err(self.fail(self.path(key), "expected a port number from 1 to 65535")),
+            _ => Err(self
+                .fail(self.path(key), format!("{text:?} is not a port number; write 1 to 65535"))),
         }
     }
 
@@ -76,7 +85,7 @@ impl<'a> Entries<'a> {
                 "ipv4" => Family::V4,
                 "ipv6" => Family::V6,
                 other => {
-                    let what = format!("invalid IP family {other:?}; expected ipv4 or ipv6");
+                    let what = format!("invalid IP family {other:?}; write ipv4 or ipv6");
                     return Err(self.fail(self.path(key), what));
                 }
             };
@@ -92,7 +101,7 @@ impl<'a> Entries<'a> {
             .iter()
             .map(|text| {
                 text.parse().map_err(|_| {
-                    let what = format!("{text:?} is not a subnet like 10.0.0.0/8");
+                    let what = format!("{text:?} is not a subnet; write it like 10.0.0.0/8");
                     self.fail(self.path(key), what)
                 })
             })
@@ -170,7 +179,8 @@ fn vcenter(
     let host = match own.text("server")? {
         Some(server) => server,
         None if server_required => {
-            let what = "vsphere.conf does not have the VirtualCenter IP address specified";
+            let what = "vsphere.conf does not have the VirtualCenter IP address specified; write \
+                        server: ADDRESS";
             return Err(own.fail(&format!("{place}server"), what));
         }
         None => name.to_owned(),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::{
     ConfigError, Entry, Raw, Value, Warning,
     ini::not_yet,
-    keys::{Fate, KEYS, NOT_YET, Section, closest, unknown},
+    keys::{Fate, KEYS, NOT_YET, Section, closest, is_secret, unknown},
 };
 
 const SECTIONS: [(&str, Section); 4] = [
@@ -21,10 +21,15 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
     let document: Json = serde_saphyr::from_str(text).map_err(|err| {
         // The library quotes the text around the error, which may hold a password.
         let text = err.to_string();
-        syntax(format!("not valid YAML: {}", text.lines().next().unwrap_or_default()))
+        syntax(format!(
+            "not valid YAML: {}; check the syntax there",
+            text.lines().next().unwrap_or_default()
+        ))
     })?;
     let Json::Object(document) = document else {
-        return Err(syntax("expected a YAML mapping with `global`, `vcenter`, …".to_owned()));
+        return Err(syntax(
+            "expected a YAML mapping; begin with `global:` or `vcenter:`".to_owned(),
+        ));
     };
     let mut raw = Raw { is_yaml: true, ..Raw::default() };
     for (name, value) in &document {
@@ -64,8 +69,20 @@ fn expect_mapping<'a>(
     value.as_object().ok_or_else(|| ConfigError::Key {
         file: file.to_owned(),
         key: path.to_owned(),
-        what: "expected a mapping".to_owned(),
+        what: format!("expected a mapping, not {}; write its keys below it", kind(value)),
     })
+}
+
+/// What a value is; what it says may be a secret.
+fn kind(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "nothing",
+        Json::Bool(_) => "true or false",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "a mapping",
+    }
 }
 
 fn read_section(
@@ -90,7 +107,7 @@ fn read_section(
         if value.is_null() {
             continue;
         }
-        let value = read_value(value).map_err(|what| ConfigError::Key {
+        let value = read_value(key.ini, value).map_err(|what| ConfigError::Key {
             file: file.to_owned(),
             key: path.clone(),
             what,
@@ -101,7 +118,7 @@ fn read_section(
     Ok(())
 }
 
-fn read_value(value: &Json) -> Result<Value, String> {
+fn read_value(key: &str, value: &Json) -> Result<Value, String> {
     match value {
         Json::String(text) => Ok(Value::Text(text.clone())),
         Json::Bool(flag) => Ok(Value::Text(flag.to_string())),
@@ -109,12 +126,21 @@ fn read_value(value: &Json) -> Result<Value, String> {
             Ok(Value::Text(number.to_string()))
         }
         // `012` is 12 to one reader and 10 to another; a password must not depend on that.
-        Json::Number(_) => Err("a number that is not plain; put it in quotes".to_owned()),
+        Json::Number(_) if is_secret(key) => {
+            Err("a number that is not plain; put it in quotes".to_owned())
+        }
+        Json::Number(number) => {
+            Err(format!("{number} is a number that is not plain; put it in quotes as it is meant"))
+        }
         Json::Array(items) => {
             let texts: Option<Vec<String>> =
                 items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
-            texts.map(Value::List).ok_or_else(|| "expected a list of strings".to_owned())
+            texts
+                .map(Value::List)
+                .ok_or_else(|| "expected a list of strings; put every item in quotes".to_owned())
         }
-        Json::Null | Json::Object(_) => Err("expected a value, not a mapping".to_owned()),
+        Json::Null | Json::Object(_) => {
+            Err(format!("expected a value, not {}; write one value", kind(value)))
+        }
     }
 }

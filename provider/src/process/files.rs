@@ -22,7 +22,7 @@ pub(super) fn trust(vcenter: &VcenterConfig) -> Result<TlsTrust, String> {
     if let Some(paths) = &vcenter.ca_file {
         for path in std::env::split_paths(paths) {
             let pem = std::fs::read(&path).map_err(|err| {
-                format!("invalid certificate '{}', cannot be used: {err}", path.display())
+                format!("ca-file {}: cannot be read: {err}; check the path", path.display())
             })?;
             trust.roots_pem.extend(pem);
             trust.roots_pem.push(b'\n');

@@ -1,19 +1,22 @@
 //! What only a process has: the log, files with certificates and secrets, signals, the health endpoint.
 
 mod files;
+mod kube;
 mod serve;
+mod signals;
 
 use std::{
     io::{self, Write as _},
     path::Path,
 };
 
-use provider::{Config, CredentialRef, Transport, UnknownKeys, cli::Arguments};
+use provider::{Config, CredentialRef, Transport, UnknownKeys, VcenterConfig, cli::Arguments};
+use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-use self::files::trust;
+use self::files::{read_secrets, trust};
 
-pub(crate) use serve::run;
+pub(crate) use serve::{run, runtime};
 
 /// Says on standard error what is wrong; the log may not be there yet.
 pub(crate) fn complain(what: &str) {
@@ -40,26 +43,35 @@ pub(crate) fn start_logging(arguments: &Arguments) {
 
 /// What was read from files before anything is called.
 pub(crate) struct Prepared {
+    read: Read,
+    kube: ::kube::Client,
+}
+
+/// The configuration file and what it points to.
+struct Read {
     config: Config,
     /// The file that it was read from.
     text: String,
     transports: Vec<(String, Transport)>,
 }
 
-/// Reads the configuration and everything it points to.
-pub(crate) fn prepare(arguments: &Arguments) -> Result<Prepared, String> {
+/// Reads the configuration and everything it points to, and makes a client of the API server.
+pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
-    let text = std::fs::read_to_string(path)
-        .map_err(|err| format!("{}: cannot be read: {err}", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|err| {
+        format!("--cloud-config {}: cannot be read: {err}; check the path", path.display())
+    })?;
     for note in &arguments.notes {
         tracing::info!("{note}");
     }
-    load(path, text, arguments.unknown_keys)
+    let read = load(path, text, arguments.unknown_keys)?;
+    let kube = runtime.block_on(kube::client(arguments))?;
+    Ok(Prepared { read, kube })
 }
 
 /// What a text of the configuration file comes to, with everything it points to.
-fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Prepared, String> {
+fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, String> {
     let file = path.display().to_string();
     let (mut config, warnings) =
         Config::parse(&file, &text, unknown_keys).map_err(|err| err.to_string())?;
@@ -74,15 +86,44 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Prepared
         if vcenter.families.len() > 1 && !dual_stack {
             return Err(format!(
                 "{file}: vCenter {name:?}: more than one IP family needs the environment variable \
-                 ENABLE_ALPHA_DUAL_STACK"
+                 ENABLE_ALPHA_DUAL_STACK; set it, or name one family"
             ));
         }
+        check_secrets(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
         let trust = trust(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
         let transport = provider::https(&vcenter.endpoint, &trust)
-            .map_err(|err| format!("{file}: vCenter {name:?}: {}", provider::Chain(&err)))?;
+            .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
         transports.push((name.clone(), transport));
     }
-    Ok(Prepared { config, text, transports })
+    Ok(Read { config, text, transports })
+}
+
+/// What is wrong with roots or thumbprint, by key and value.
+fn unusable(vcenter: &VcenterConfig, err: &provider::TlsError) -> String {
+    let ca_file =
+        vcenter.ca_file.as_deref().unwrap_or(Path::new("the trusted roots of this machine"));
+    let ca_file = ca_file.display();
+    match (err, &vcenter.thumbprint) {
+        (provider::TlsError::BadThumbprint, Some(thumbprint)) => format!(
+            "thumbprint {thumbprint:?}: {err}; write it as `openssl x509 -fingerprint` prints it"
+        ),
+        (provider::TlsError::NoCertificate | provider::TlsError::BadCertificate(_), _) => {
+            format!("ca-file {ca_file}: {err}; give a PEM file with certificates")
+        }
+        _ => format!("{}; check ca-file and thumbprint", provider::Chain(err)),
+    }
+}
+
+/// Whether there is a directory where one is named. What is in it may still change.
+fn check_secrets(vcenter: &VcenterConfig) -> Result<(), String> {
+    let CredentialRef::Directory(path) = &vcenter.credentials else { return Ok(()) };
+    let Err(what) = read_secrets(path.as_path()) else { return Ok(()) };
+    let what = format!("secrets-directory {what}; mount the secret there, or correct the path");
+    if vcenter.inline.is_none() {
+        return Err(what);
+    }
+    tracing::warn!(vcenter = %vcenter.endpoint.name, "{what}; going on with user and password of the file");
+    Ok(())
 }
 
 /// Mounting something at the usual place is enough, as with upstream.

@@ -4,22 +4,35 @@ use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use provider::{Config, Deps, Options, UnknownKeys, VcenterConfig, cli::Arguments};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
 
-use super::{Prepared, files::read_secrets, load};
+use super::{
+    Prepared, Read,
+    files::read_secrets,
+    load,
+    signals::{Request, Signals},
+};
 
 /// How often the configuration file is read again. It is small.
 const RELOAD_PERIOD: Duration = Duration::from_secs(2);
 
-/// Runs until a signal.
-pub(crate) fn run(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
+/// The runtime of the process.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     // One worker: the provider waits for others nearly all the time, and every further thread would keep an arena of freed
     // memory for itself (5,000 nodes: 58 MB resident with one, 70 MB with two, more on a machine with many cores).
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .context("cannot start the runtime")?;
+        .context("cannot start the runtime")
+}
+
+/// Runs until a signal.
+pub(crate) fn run(
+    runtime: Runtime,
+    arguments: Arguments,
+    prepared: Prepared,
+) -> anyhow::Result<()> {
     let result = runtime.block_on(serve(arguments, prepared));
     // Nothing that is still running matters any more: the run has ended in order.
     runtime.shutdown_background();
@@ -27,10 +40,10 @@ pub(crate) fn run(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()
 }
 
 async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
-    let kube = kube_client(&arguments).await?;
     let mut options = arguments.options;
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
-    let Prepared { config, text, transports } = prepared;
+    let Prepared { read, kube } = prepared;
+    let Read { config, text, transports } = read;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.iter().find(|(name, _)| *name == vcenter.endpoint.name);
@@ -78,8 +91,7 @@ async fn run_until_told(
     text: &str,
     unknown_keys: UnknownKeys,
 ) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut signals = Signals::new()?;
     let stop = deps.stop.clone();
     let name = file.display().to_string();
     let read = async || tokio::fs::read_to_string(file).await.map_err(|err| err.to_string());
@@ -102,8 +114,9 @@ async fn run_until_told(
                 );
                 return Ok(());
             }
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            request = signals.next() => {
+                anyhow::ensure!(request == Request::Stop, "stopped at once by a second signal");
+            }
             () = &mut changed, if !is_outdated && !stop.is_cancelled() => {
                 tracing::info!(file = %name, "the configuration has changed: stopping");
                 is_outdated = true;
@@ -111,33 +124,9 @@ async fn run_until_told(
                 continue;
             }
         }
-        if stop.is_cancelled() {
-            anyhow::bail!("stopped at once by a second signal");
-        }
-        tracing::info!("stopping at a signal; a second one stops at once");
+        tracing::info!("stopping at a signal; another one, a second or more later, stops at once");
         stop.cancel();
     }
-}
-
-async fn kube_client(arguments: &Arguments) -> anyhow::Result<kube::Client> {
-    let mut config = match &arguments.kubeconfig {
-        Some(path) => {
-            let read = kube::config::Kubeconfig::read_from(path)
-                .with_context(|| format!("{}: cannot be read (--kubeconfig)", path.display()))?;
-            let options = kube::config::KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(read, &options)
-                .await
-                .with_context(|| format!("{}: cannot be used (--kubeconfig)", path.display()))?
-        }
-        None => kube::Config::incluster().context("not in a cluster; give --kubeconfig")?,
-    };
-    if let Some(master) = &arguments.master {
-        config.cluster_url = master.parse().context("not a URL (--master)")?;
-    }
-    // Retries and deadlines are ours; kube's would send a write again that was applied already.
-    config.default_retry = false;
-    config.read_timeout = None;
-    kube::Client::try_from(config).context("cannot make a client of the API server")
 }
 
 #[expect(clippy::disallowed_methods, reason = "the process is where the wall clock is read, once")]

@@ -150,7 +150,7 @@ impl Cluster {
         node
     }
 
-    async fn serve(&self, request: Request<kube::client::Body>) -> Response<Body> {
+    pub(crate) async fn serve(&self, request: Request<kube::client::Body>) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().to_string());
         let body = request.into_body().collect_bytes().await.unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();

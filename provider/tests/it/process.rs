@@ -1,11 +1,22 @@
 //! The provider as a process.
 
 use std::{
+    convert::Infallible,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
+    sync::Arc,
     sync::mpsc::{Receiver, channel},
     time::Duration,
 };
+
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::net::TcpListener;
+
+use crate::{cluster::Cluster, scenarios, vcenter::Vcenter};
 
 /// Ended with the test, whatever its outcome.
 struct Process {
@@ -47,6 +58,14 @@ impl Process {
     }
 }
 
+fn kubeconfig(server: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: Config, current-context: a, users: [{{name: a, user: {{}}}}], \
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]}}"
+    )
+}
+
 #[test]
 fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_not() {
     let directory = tempfile::tempdir().unwrap();
@@ -58,10 +77,7 @@ fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_no
     };
     std::fs::write(path("vsphere.conf"), config("hunter2")).unwrap();
     // Nobody listens there: the process waits for the lease.
-    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: a, users: [{name: a, user: {}}], \
-        contexts: [{name: a, context: {cluster: a, user: a}}], \
-        clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]}";
-    std::fs::write(path("kubeconfig"), kubeconfig).unwrap();
+    std::fs::write(path("kubeconfig"), kubeconfig("http://127.0.0.1:9")).unwrap();
     let mut process = Process::start(&[
         format!("--cloud-config={}", path("vsphere.conf").display()),
         format!("--kubeconfig={}", path("kubeconfig").display()),
@@ -82,4 +98,181 @@ fn a_changed_configuration_ends_the_process_in_order_and_an_unusable_one_does_no
     let said = process.until("to be started again with it");
     assert!(said.contains("vsphere.conf has changed"), "{said}");
     assert_eq!(process.child.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn input_that_cannot_be_used_is_named_before_anything_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let plain = file("plain.conf", scenarios::PLAIN);
+    let config = |name: &str, more: &str| {
+        file(name, &format!("global: {{server: vc.invalid, insecureFlag: true, {more}}}\n"))
+    };
+    let good = file("good", &kubeconfig("http://127.0.0.1:9"));
+    let without_roots =
+        format!("global: {{server: s, user: u, password: hunter2, caFile: {good}}}\n");
+    let cases = [
+        ("no configuration", vec!["--cloud-config=/nope/vsphere.conf".to_owned()]),
+        (
+            "no port",
+            vec![format!(
+                "--cloud-config={}",
+                config("port", "user: u, password: hunter2, port: abc")
+            )],
+        ),
+        (
+            "no directory of secrets",
+            vec![format!("--cloud-config={}", config("secrets", "secretsDirectory: /nope"))],
+        ),
+        (
+            "no roots",
+            vec![format!(
+                "--cloud-config={}",
+                config("roots", "user: u, password: hunter2, caFile: /nope")
+            )],
+        ),
+        (
+            "no certificate among the roots",
+            vec![format!("--cloud-config={}", file("pem", &without_roots))],
+        ),
+        (
+            "no thumbprint",
+            vec![format!(
+                "--cloud-config={}",
+                config("thumb", "user: u, password: hunter2, thumbprint: 'AB:CD'")
+            )],
+        ),
+        (
+            "two families",
+            vec![format!(
+                "--cloud-config={}",
+                config("dual", "user: u, password: hunter2, ipFamily: [ipv4, ipv6]")
+            )],
+        ),
+        ("no kubeconfig", vec!["--kubeconfig=nope".to_owned()]),
+        ("no cluster around it", vec![]),
+        (
+            "garbage as kubeconfig",
+            vec![format!("--kubeconfig={}", file("garbage", "hunter2: [\n"))],
+        ),
+        ("a token as kubeconfig", vec![format!("--kubeconfig={}", file("token", "hunter2\n"))]),
+        (
+            "a kubeconfig without contexts",
+            vec![format!("--kubeconfig={}", file("bare", "{apiVersion: v1, kind: Config}\n"))],
+        ),
+        (
+            "a kubeconfig that names a lost file",
+            vec![format!(
+                "--kubeconfig={}",
+                file(
+                    "lost",
+                    &kubeconfig("https://127.0.0.1:9', certificate-authority: '/nope/ca.pem")
+                )
+            )],
+        ),
+        (
+            "no address of a master",
+            vec![format!("--kubeconfig={good}"), "--master=nope:6443".to_owned()],
+        ),
+    ];
+    let mut seen = String::new();
+    for (name, arguments) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        command.arg(format!("--cloud-config={plain}")).args(&arguments).arg("--secure-port=0");
+        let output = command.env_clear().output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(!said.contains("hunter2"), "{name}: {said}");
+        seen.push_str(&format!("--- {name}\n{said}"));
+    }
+    insta::assert_snapshot!(seen.replace(&directory.path().display().to_string(), "DIR"));
+}
+
+/// Serves the fakes on sockets: the cluster in plain text, the vCenter with a certificate that nobody knows.
+async fn on_sockets(vcenter: Vcenter, cluster: Cluster) -> (u16, u16) {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let (of_vcenter, of_cluster) = (
+        TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        TcpListener::bind("127.0.0.1:0").await.unwrap(),
+    );
+    let ports = (of_vcenter.local_addr().unwrap().port(), of_cluster.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = of_vcenter.accept().await {
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let vcenter = vcenter.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let vcenter = vcenter.clone();
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let body = Full::new(body.collect().await.unwrap().to_bytes());
+                    Ok::<_, Infallible>(vcenter.serve(Request::from_parts(parts, body)).await)
+                }
+            });
+            let http = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = of_cluster.accept().await {
+            let cluster = cluster.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let cluster = cluster.clone();
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes().to_vec().into();
+                    Ok::<_, Infallible>(cluster.serve(Request::from_parts(parts, body)).await)
+                }
+            });
+            let http = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    ports
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn signals_of_one_moment_end_the_process_in_order() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    vcenter.add("vm-1", &scenarios::uuid(1), "node-001", Some("10.0.0.1"));
+    cluster.join("node-001", &scenarios::swapped(1));
+    let (vcenter_port, cluster_port) = on_sockets(vcenter.clone(), cluster.clone()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let config = format!(
+        "global: {{server: 127.0.0.1, port: {vcenter_port}, insecureFlag: true, user: ccm, password: secret}}\n"
+    );
+    std::fs::write(path("vsphere.conf"), config).unwrap();
+    std::fs::write(path("kubeconfig"), kubeconfig(&format!("http://127.0.0.1:{cluster_port}")))
+        .unwrap();
+    let mut process = Process::start(&[
+        format!("--cloud-config={}", path("vsphere.conf").display()),
+        format!("--kubeconfig={}", path("kubeconfig").display()),
+        "--secure-port=0".to_owned(),
+        "--leader-elect=false".to_owned(),
+        "--v=4".to_owned(),
+    ]);
+    let ended = tokio::task::spawn_blocking(move || {
+        process.until("initialized");
+        // As `timeout` and a terminal do it: to the process and to its group.
+        let id = process.child.id();
+        let script = format!("kill -TERM {id}; kill -INT {id}; kill -TERM {id}");
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+        process.child.wait().unwrap().code()
+    });
+    assert_eq!(ended.await.unwrap(), Some(0));
+    assert!(vcenter.take_calls().contains_key("Logout"), "logged out");
+    assert!(!vcenter.has_session());
 }

@@ -191,7 +191,7 @@ impl Vcenter {
         }))
     }
 
-    async fn serve(&self, request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
+    pub(crate) async fn serve(&self, request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
         if self.state.lock().unwrap().black_hole {
             self.state.lock().unwrap().calls.push("(black hole)".to_owned());
             std::future::pending::<()>().await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::AdminError;
 use crate::control::Control;
 use crate::document;
-use crate::faults::{Armed, RuleError};
+use crate::faults::{Armed, Rule, RuleError};
 
 /// `GET /faults`: the rules with their counters, in the order they are asked.
 pub(super) async fn list(State(control): State<Control>) -> Json<Vec<Armed>> {
@@ -17,11 +17,14 @@ pub(super) async fn list(State(control): State<Control>) -> Json<Vec<Armed>> {
 }
 
 /// `POST /faults`: the body is a rule or a list of rules, JSON or YAML. All of them or none.
+///
+/// Operations that nothing answers are told as `warnings`; the rules are added all the same.
 pub(super) async fn add(
     State(control): State<Control>,
     body: Bytes,
 ) -> Result<(StatusCode, Json<Value>), AdminError> {
     let rules = document::rules(document::yaml(&body)?)?;
+    let warnings: Vec<String> = rules.iter().flat_map(Rule::doubts).collect();
     let mut added: Vec<String> = Vec::new();
     for rule in rules {
         let id = rule.id.clone();
@@ -33,7 +36,11 @@ pub(super) async fn add(
         }
         added.push(id);
     }
-    Ok((StatusCode::CREATED, Json(json!({ "added": added }))))
+    let mut answer = json!({ "added": added });
+    if !warnings.is_empty() {
+        answer["warnings"] = json!(warnings);
+    }
+    Ok((StatusCode::CREATED, Json(answer)))
 }
 
 /// `DELETE /faults`: every rule.

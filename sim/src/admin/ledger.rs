@@ -41,6 +41,10 @@ pub(super) async fn read(
             .remedy("there are since=SEQ, op=PATTERN and format=jsonl or counts")
     })?;
     let ops = op.as_deref().map(|op| Ops(op.split(',').map(str::to_owned).collect()));
+    if let Some(wrong) = ops.as_ref().and_then(Ops::wrong_class) {
+        let (what, remedy) = wrong.split_once("; ").unwrap_or((wrong.as_str(), "choose another"));
+        return Err(AdminError::bad(format!("op: {what}")).remedy(remedy));
+    }
     let chosen = |record: &Record| match (&ops, record.class) {
         (None, _) => true,
         (Some(ops), Some(class)) => record.kind == Kind::Call && ops.matches(&record.op, class),

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sim_world::Nodes;
 
+use super::host;
+
 /// A fake vCenter and a fake workload cluster over one simulated world.
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, arg_required_else_help = true, max_term_width = 100)]
@@ -41,7 +43,7 @@ Examples:
   sim fault add '{\"id\": \"slow\", \"match\": {\"op\": \"@login\"}, \"do\": [{\"delay\": \"2s\"}]}'
       In another terminal: logins take two seconds";
 
-/// Serves a vCenter and a cluster until SIGTERM or SIGINT; a second signal aborts.
+/// Serves a vCenter and a cluster until SIGTERM or SIGINT; another one a second or more later aborts.
 ///
 /// Prints endpoints, credentials and what to export for govc and kubectl. Without any option the world
 /// is the default inventory of simulators: one datacenter, a cluster of three hosts, a standalone host,
@@ -56,13 +58,13 @@ pub(super) struct Serve {
     /// Machines per vCenter: node-0001, node-0002, …; none if only --zones or --nodes is given
     #[arg(long, value_name = "N", help_heading = "World")]
     pub(super) vms: Option<u32>,
-    /// How many of them run a kubelet and have a Node in the cluster; all of them if left out
+    /// How many of them run a kubelet and have a Node in the cluster, all of them at most and if left out
     #[arg(long, value_name = "N|all", value_parser = nodes, help_heading = "World")]
     pub(super) nodes: Option<Nodes>,
     /// Clusters per vCenter, each tagged as a zone; one without a tag if left out
     #[arg(long, value_name = "Z", help_heading = "World")]
     pub(super) zones: Option<u32>,
-    /// How many vCenters there are: vc0, vc1, …; one if left out
+    /// How many vCenters there are: vc0, vc1, …, 100 at most; one if left out
     #[arg(long, value_name = "K", help_heading = "World")]
     pub(super) vcenters: Option<u32>,
     /// Where ids, UUIDs, passwords and draws come from: same seed, same world; 0 if left out
@@ -108,16 +110,16 @@ pub(super) struct Serve {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
     pub(super) admin_listen: SocketAddr,
     /// Name under which clients reach the vCenters; the address they listen on if left out
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) vcenter_advertise: Option<String>,
     /// Name under which clients reach the cluster; its address if left out
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) cluster_advertise: Option<String>,
     /// Name under which clients reach the admin port; its address if left out
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Listeners")]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) admin_advertise: Option<String>,
     /// One more name or address that certificates are good for; may be given again
-    #[arg(long = "tls-san", value_name = "NAME", help_heading = "Listeners")]
+    #[arg(long = "tls-san", value_name = "NAME", value_parser = host::name, help_heading = "Listeners")]
     pub(super) tls_sans: Vec<String>,
     /// Speaks HTTP without TLS
     #[arg(long, help_heading = "Listeners")]

@@ -69,11 +69,13 @@ pub(super) fn call(
         return Ok(text);
     }
     let (error, remedy) = match serde_json::from_str::<Complaint>(&text) {
-        Ok(Complaint { error, remedy }) => (error, remedy),
+        // The admin port speaks of its paths; who types commands knows them by another name.
+        Ok(Complaint { error, remedy }) => (error, remedy.replace("GET /world", "sim world list")),
         Err(_) => (format!("{base} answers {status}: {text}"), "is that a sim?".to_owned()),
     };
     Err(match status {
-        StatusCode::BAD_REQUEST => CliError::input(error, remedy),
+        // What was named is not there, or what was written makes no sense.
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => CliError::input(error, remedy),
         _ => CliError::failed(error, remedy),
     })
 }

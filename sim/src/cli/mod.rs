@@ -1,15 +1,19 @@
 //! The command line: `sim serve`, and clients of the admin port of a sim that serves.
 //!
-//! What cannot be used as given, a flag, a file or a busy port, ends with exit code 2 and a message
-//! that names flag or file, key, value and remedy. Everything else that fails ends with 1.
+//! What cannot be used as given, a flag, a file, a busy port or a name that nothing has, ends with exit
+//! code 2 and a message that names flag or file, key, value and remedy. Everything else that fails ends
+//! with 1.
 
 mod args;
 mod client;
+mod columns;
 mod error;
 mod files;
+mod host;
 mod query;
 mod report;
 mod serve;
+mod signals;
 mod state;
 mod terminal;
 mod world_file;

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::args::{Fault, Ledger, World};
 use super::client::call;
+use super::columns::{Align, columns};
 use super::{CliError, Terminal};
+use crate::faults::Ops;
 
 /// `sim world …`.
 pub(super) fn world(command: &World) -> Result<(), CliError> {
@@ -28,6 +30,9 @@ pub(super) fn world(command: &World) -> Result<(), CliError> {
             Terminal.say(&format!("{answer}\n"));
         }
         World::Vm { verb, names, admin } => {
+            // All are there, or nothing happens to any.
+            let answer = call(admin, Method::GET, "/world", Vec::new())?;
+            all_known(names, &parsed(&answer))?;
             for name in names {
                 let body = json!({ verb.command(): name }).to_string();
                 call(admin, Method::POST, "/world/events", body.into_bytes())?;
@@ -50,29 +55,48 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
                     read.map_err(|error| CliError::file("fault add", Path::new(path), &error))?
                 }
             };
-            let answer = call(admin, Method::POST, "/faults", body)?;
-            for id in parsed(&answer)["added"].as_array().into_iter().flatten() {
+            let answer = parsed(&call(admin, Method::POST, "/faults", body)?);
+            for warning in answer["warnings"].as_array().into_iter().flatten() {
+                Terminal.warn(warning.as_str().unwrap_or_default());
+            }
+            for id in answer["added"].as_array().into_iter().flatten() {
                 Terminal.say(&format!("added {}\n", id.as_str().unwrap_or_default()));
             }
         }
         Fault::List { admin } => {
             let answer = call(admin, Method::GET, "/faults", Vec::new())?;
-            let mut out = format!("{:<20} {:>8} {:>8}  RULE\n", "ID", "MATCHED", "FIRED");
+            let mut rows = vec![["ID", "MATCHED", "FIRED", "RULE"].map(str::to_owned)];
             for armed in parsed(&answer).as_array().into_iter().flatten() {
-                let id = armed["rule"]["id"].as_str().unwrap_or_default();
-                let (matched, fired) = (&armed["matched"], &armed["fired"]);
+                let id = armed["rule"]["id"].as_str().unwrap_or_default().to_owned();
                 let mut rule = armed["rule"].clone();
                 if let Value::Object(fields) = &mut rule {
                     fields.shift_remove("id");
                 }
-                let _ = writeln!(out, "{id:<20} {matched:>8} {fired:>8}  {rule}");
+                let count = |key: &str| armed[key].to_string();
+                rows.push([id, count("matched"), count("fired"), rule.to_string()]);
             }
+            let out = columns([Align::Left, Align::Right, Align::Right, Align::Left], &rows);
             Terminal.say(&out);
         }
         Fault::Rm { ids, all, admin } => {
             if *all {
                 call(admin, Method::DELETE, "/faults", Vec::new())?;
                 Terminal.say("removed all rules\n");
+            }
+            let rules = parsed(&call(admin, Method::GET, "/faults", Vec::new())?);
+            let known: Vec<&str> = rules
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|armed| armed["rule"]["id"].as_str())
+                .collect();
+            // All are there, or none is removed.
+            if let Some(id) = ids.iter().find(|id| !known.contains(&id.as_str())) {
+                let remedy = match known.as_slice() {
+                    [] => "there are no rules".to_owned(),
+                    known => format!("there are {}", known.join(", ")),
+                };
+                return Err(CliError::input(format!("no rule is called `{id}`"), remedy));
             }
             for id in ids {
                 let path = format!("/faults/{}", escaped(id));
@@ -93,51 +117,71 @@ pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
     }
     if !counts {
         let answer = call(admin, Method::GET, &path, Vec::new())?;
+        warn_of_nothing(op.as_deref(), answer.is_empty());
         Terminal.say(&answer);
         return Ok(());
     }
     let answer = call(admin, Method::GET, &format!("{path}&format=counts"), Vec::new())?;
     let answer = parsed(&answer);
-    let mut out = String::new();
+    let mut rows = Vec::new();
     for line in answer["operations"].as_array().into_iter().flatten() {
         let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
-        let calls = &line["calls"];
-        let _ = writeln!(out, "{:<8} {:<34} {calls:>6}", word("server"), word("op"));
+        rows.push([word("server"), word("op"), line["calls"].to_string()]);
     }
-    let _ = writeln!(out, "{:<8} {:<34} {:>6}", "total", "", answer["total"]);
-    Terminal.say(&out);
+    rows.push(["total".to_owned(), String::new(), answer["total"].to_string()]);
+    warn_of_nothing(op.as_deref(), rows.len() == 1);
+    Terminal.say(&columns([Align::Left, Align::Left, Align::Right], &rows));
     Ok(())
 }
 
+/// Nothing was found, and perhaps because there is nothing of that name.
+fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
+    let (Some(op), true) = (op, is_empty) else { return };
+    let ops: Ops = op.split(',').collect();
+    for doubt in ops.doubts(None) {
+        Terminal.warn(&format!("--op {doubt}"));
+    }
+}
+
+/// Whether every name is a machine's.
+fn all_known(names: &[String], world: &Value) -> Result<(), CliError> {
+    let machines = world["machines"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_called = |machine: &Value, name: &str| {
+        let own = machine["name"].as_str().unwrap_or_default();
+        let vcenter = machine["vcenter"].as_str().unwrap_or_default();
+        name == own || name.strip_prefix(vcenter).and_then(|it| it.strip_prefix('/')) == Some(own)
+    };
+    match names.iter().find(|name| !machines.iter().any(|machine| is_called(machine, name))) {
+        None => Ok(()),
+        Some(name) => Err(CliError::input(
+            format!("no machine is called `{name}`"),
+            "sim world list lists what there is",
+        )),
+    }
+}
+
 fn table(world: &Value) -> String {
-    let mut out = format!(
-        "{:<16} {:<8} {:<9} {:<11} {:<12} {:<28} NODE\n",
-        "NAME", "VCENTER", "ID", "POWER", "CONNECTION", "ADDRESSES"
-    );
+    let head = ["NAME", "VCENTER", "ID", "POWER", "CONNECTION", "ADDRESSES", "NODE"];
+    let mut rows = vec![head.map(str::to_owned)];
     for machine in world["machines"].as_array().into_iter().flatten() {
-        let word = |key: &str| machine[key].as_str().unwrap_or_default();
-        let addresses: Vec<&str> = machine["addresses"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let word = |key: &str| machine[key].as_str().unwrap_or_default().to_owned();
+        let addresses = machine["addresses"].as_array().into_iter().flatten();
+        let addresses: Vec<&str> = addresses.filter_map(Value::as_str).collect();
         let node = match (machine["node"]["name"].as_str(), machine["node"]["kubelet"].as_str()) {
             (Some(name), Some(kubelet)) => format!("{name} ({kubelet})"),
             _ => String::new(),
         };
-        let _ = writeln!(
-            out,
-            "{:<16} {:<8} {:<9} {:<11} {:<12} {:<28} {node}",
+        rows.push([
             word("name"),
             word("vcenter"),
             word("moref"),
             word("power"),
             word("connection"),
             addresses.join(","),
-        );
+            node,
+        ]);
     }
-    out
+    columns([Align::Left; 7], &rows)
 }
 
 fn parsed(text: &str) -> Value {
@@ -166,4 +210,31 @@ fn escaped(text: &str) -> String {
             byte => format!("%{byte:02X}"),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_addresses_keep_their_column() {
+        let machine = |name: &str, addresses: Value| {
+            json!({
+                "name": name, "vcenter": "vc0", "moref": "vm-1", "power": "poweredOn",
+                "connection": "connected", "addresses": addresses,
+                "node": {"name": name, "kubelet": "running"},
+            })
+        };
+        let long = json!(["10.100.100.100", "fd00:1234:5678:9abc:def0:1234:5678:9abc"]);
+        let mut bare = machine("a-name-that-is-longer-than-most", json!([]));
+        bare["node"] = Value::Null;
+        let world =
+            json!({"machines": [machine("a", long), machine("b", json!(["10.0.0.1"])), bare]});
+        insta::assert_snapshot!(table(&world), @"
+        NAME                             VCENTER  ID    POWER      CONNECTION  ADDRESSES                                               NODE
+        a                                vc0      vm-1  poweredOn  connected   10.100.100.100,fd00:1234:5678:9abc:def0:1234:5678:9abc  a (running)
+        b                                vc0      vm-1  poweredOn  connected   10.0.0.1                                                b (running)
+        a-name-that-is-longer-than-most  vc0      vm-1  poweredOn  connected
+        ");
+    }
 }

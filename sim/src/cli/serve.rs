@@ -6,12 +6,12 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use sim_world::{Command, Named, Nodes, Topology};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::{Serve, Switch};
 use super::files::{self, Scratch};
+use super::signals::Signals;
 use super::state::StateDirectory;
-use super::{CliError, Terminal, report, world_file};
+use super::{CliError, Terminal, host, report, world_file};
 use crate::faults::Rule;
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
@@ -19,15 +19,19 @@ use crate::{Advertise, ListenOptions, Sim, Transport, document};
 /// Records that stay in memory; a day of a busy lab would fill it otherwise.
 const KEPT_RECORDS: usize = 200_000;
 
+/// Each vCenter has a listener, a certificate and a state of its own: a hundred are up within seconds, and
+/// nobody links more.
+const MAX_VCENTERS: u32 = 100;
+
 /// Serves until a signal.
 pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let Serve {
-        world,
-        vms,
-        nodes,
-        zones,
-        vcenters,
-        seed,
+        world: _,
+        vms: _,
+        nodes: _,
+        zones: _,
+        vcenters: _,
+        seed: _,
         heartbeats,
         faults,
         env,
@@ -47,22 +51,15 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         forget(path)?;
     }
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
+    for doubt in rules.iter().flat_map(Rule::doubts) {
+        let path = faults.as_deref().unwrap_or(Path::new(""));
+        Terminal.warn(&format!("--faults {}: {doubt}", path.display()));
+    }
     let state = state.as_deref().map(StateDirectory::open).transpose()?;
     let restored = state.as_ref().map(StateDirectory::world).transpose()?.flatten();
     let origin = if restored.is_some() { report::World::GoesOn } else { report::World::New };
-    let (mut topology, mut known_seed) = match world {
-        Some(path) => read_world(path)?,
-        None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
-        None => (Topology::default(), None),
-    };
-    topology.machines = vms.unwrap_or(topology.machines);
-    topology.zones = zones.unwrap_or(topology.zones);
-    topology.vcenters = vcenters.unwrap_or(topology.vcenters);
-    topology.nodes = nodes.unwrap_or(topology.nodes);
-    known_seed = seed.or(known_seed);
-    if topology.vcenters == 0 {
-        return Err(CliError::input("--vcenters 0: there is at least one", "write 1 or more"));
-    }
+    let (topology, known_seed) = topology(options)?;
+    check_ports(vcenter_advertise.as_deref(), topology.vcenters)?;
     let mut builder = Sim::builder().epoch(now).keep(Keep::Last(KEPT_RECORDS));
     let mut kubelets = Vec::new();
     builder = match restored {
@@ -70,7 +67,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         None => {
             // Nodes are most of the work, and no vCenter has to wait for them.
             kubelets = kubelets_of(&topology);
-            topology.registered = false;
+            let topology = Topology { registered: false, ..topology };
             builder.topology(topology).seed(known_seed.unwrap_or_default())
         }
     };
@@ -145,6 +142,70 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         }
         served
     })
+}
+
+/// What the world begins with: the file, then the options.
+fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
+    let Serve { world, vms, nodes, zones, vcenters, seed, .. } = options;
+    let (mut topology, known_seed) = match world {
+        Some(path) => read_world(path)?,
+        None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
+        None => (Topology::default(), None),
+    };
+    topology.machines = vms.unwrap_or(topology.machines);
+    topology.zones = zones.unwrap_or(topology.zones);
+    topology.vcenters = vcenters.unwrap_or(topology.vcenters);
+    topology.nodes = nodes.unwrap_or(topology.nodes);
+    let of_file = |key: &str| {
+        let path = world.as_deref().unwrap_or(Path::new(""));
+        format!("--world {}: spec.{key}:", path.display())
+    };
+    match topology.vcenters {
+        0 => return Err(CliError::input("--vcenters 0: there is at least one", "write 1 or more")),
+        n if n > MAX_VCENTERS => {
+            let place =
+                if vcenters.is_some() { "--vcenters".to_owned() } else { of_file("vcenters") };
+            let what = format!("{place} {n}: there are at most {MAX_VCENTERS}");
+            let remedy = format!("write {MAX_VCENTERS} or less; several sims can run side by side");
+            return Err(CliError::input(what, remedy));
+        }
+        _ => {}
+    }
+    if *zones == Some(0) {
+        let remedy = "write 1 or more, or leave it out: one cluster without a tag";
+        return Err(CliError::input("--zones 0: there is at least one", remedy));
+    }
+    if let Nodes::Count(count) = topology.nodes
+        && count > topology.machines
+    {
+        let place = if nodes.is_some() { "--nodes".to_owned() } else { of_file("nodes") };
+        let machines = match topology.machines {
+            0 => "there are no machines to run a kubelet".to_owned(),
+            machines => format!("each vCenter has {machines} machines to run a kubelet"),
+        };
+        let remedy = match (topology.machines, vms.is_some() || world.is_none()) {
+            (0, _) => format!("add --vms {count}"),
+            (machines, true) => format!("write {machines} or less, or --vms {count}"),
+            (machines, false) => {
+                format!("write {machines} or less, or make it machines: {count} there")
+            }
+        };
+        return Err(CliError::input(format!("{place} {count}: {machines}"), remedy));
+    }
+    Ok((topology, seed.or(known_seed)))
+}
+
+/// Advertised ports count up with the vCenters.
+fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError> {
+    let Some(advertised) = advertised else { return Ok(()) };
+    let Some(port) = host::port(advertised) else { return Ok(()) };
+    if u32::from(port) + n_vcenters - 1 <= u32::from(u16::MAX) {
+        return Ok(());
+    }
+    let what = format!(
+        "--vcenter-advertise {advertised}: {n_vcenters} vCenters count ports up from there, beyond 65535"
+    );
+    Err(CliError::input(what, "choose a lower port, or leave it out"))
 }
 
 /// What is left to do when the world is there.
@@ -253,32 +314,4 @@ fn read_rules(path: &Path) -> Result<Vec<Rule>, CliError> {
     document::yaml(&text)
         .and_then(document::rules)
         .map_err(|wrong| CliError::document("--faults", path, &wrong))
-}
-
-/// The signals that end a process.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, CliError> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| CliError::failed(format!("no signals: {error}"), ""))
-        };
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Waits for one of them.
-    ///
-    /// Cancel safe.
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

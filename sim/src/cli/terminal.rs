@@ -22,6 +22,11 @@ impl Terminal {
         let _ = writeln!(std::io::stderr().lock(), "error: {text}");
     }
 
+    /// Says what may not be what was meant.
+    pub(super) fn warn(self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "warning: {text}");
+    }
+
     /// Sends log lines to standard error.
     pub(super) fn log(self, filter: &str) -> Result<(), CliError> {
         let filter = EnvFilter::try_new(filter).map_err(|error| {

@@ -34,7 +34,14 @@ struct Metadata {
 
 /// A topology, and a seed if the file has one.
 pub(super) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
-    let file: File = document::typed(document::yaml(text)?)?;
+    let document = document::yaml(text)?;
+    let remedy = || format!("begin with `apiVersion: {API_VERSION}` and `kind: World`");
+    match &document {
+        Value::Object(_) => {}
+        Value::Null => return Err(Wrong::document("the file is empty", remedy())),
+        other => return Err(Wrong::at("", other, "keys and values are expected", remedy())),
+    }
+    let file: File = document::typed(document)?;
     let File { api_version, kind, _metadata, mut spec } = file;
     for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "World")]
     {
@@ -78,6 +85,26 @@ mod tests {
     fn what_is_wrong_is_named() {
         let head = "apiVersion: sim.vsphere/v1alpha1\nkind: World\n";
         for (name, text, want) in [
+            (
+                "nothing",
+                "# only a comment\n".to_owned(),
+                "the file is empty | begin with `apiVersion: sim.vsphere/v1alpha1` and `kind: World`",
+            ),
+            (
+                "a list",
+                "[1]".to_owned(),
+                "[1]: keys and values are expected | begin with `apiVersion: sim.vsphere/v1alpha1` and `kind: World`",
+            ),
+            (
+                "a text as metadata",
+                format!("{head}metadata: lab"),
+                "metadata: \"lab\": does not fit | write keys and values",
+            ),
+            (
+                "a number of nodes",
+                format!("{head}spec: {{nodes: 3}}"),
+                "spec.nodes: 3: does not fit | write a word, or one key with its value",
+            ),
             (
                 "no kind",
                 "apiVersion: sim.vsphere/v1alpha1\n".to_owned(),

@@ -25,8 +25,9 @@
 //! assert_eq!(rule.check(), Ok(()));
 //! ```
 //!
-//! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger; classes
-//! of faults are [`sim::fault_classes`](crate::fault_classes). How often a rule fired is told by
+//! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger. One that no
+//! server answers is accepted, because a rule can be about a call that is refused; [`Rule::doubts`] tells of
+//! it, and `sim serve --faults` and `sim fault add` warn. Classes of faults are [`sim::fault_classes`](crate::fault_classes). How often a rule fired is told by
 //! [`Sim::fired`](crate::Sim::fired): a test whose rule never fired has tested nothing.
 
 mod effects;

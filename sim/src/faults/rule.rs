@@ -4,6 +4,7 @@
 
 mod action;
 mod check;
+mod doubt;
 mod matcher;
 mod scalars;
 mod when;

@@ -74,7 +74,9 @@ async fn rules_come_fire_and_go() {
     let yaml = "- id: slow\n  match: {op: CurrentTime}\n  do: [{status: {code: 503}}]\n\
         - id: other\n  do: [reset]\n  match: {op: nothing}\n";
     let (status, answer) = admin.call("POST", "/faults", yaml).await;
-    assert_eq!((status, answer), (201, json!({"added": ["slow", "other"]})));
+    let doubt = "rule `other`: match.op `nothing` is no operation that this vCenter answers; write it as the \
+        ledger has it, or with *";
+    assert_eq!((status, answer), (201, json!({"added": ["slow", "other"], "warnings": [doubt]})));
     let mut client = Client::logged_in(&admin.sim).await;
     let answer = client.call("CurrentTime", ("ServiceInstance", "ServiceInstance"), "").await;
     assert_eq!(answer.status, 503);
@@ -155,6 +157,7 @@ async fn errors_say_what_is_wrong_and_what_to_do() {
         ("POST", "/faults", "[{"),
         ("DELETE", "/faults/none", ""),
         ("GET", "/ledger?format=xml", ""),
+        ("GET", "/ledger?op=Login,@nope", ""),
     ] {
         let (status, answer) = admin.call(method, path, body).await;
         out.push_str(&format!(

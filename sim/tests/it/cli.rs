@@ -89,9 +89,18 @@ impl Serving {
     }
 
     /// SIGTERM, and what it leaves: exit code and standard error.
-    fn stop(mut self) -> (Option<i32>, String) {
-        let kill = Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(kill.expect("kill runs").success());
+    fn stop(self) -> (Option<i32>, String) {
+        self.stop_by(&["TERM"])
+    }
+
+    /// These signals at once, and what they leave.
+    fn stop_by(mut self, signals: &[&str]) -> (Option<i32>, String) {
+        let id = self.child.id();
+        let kill: Vec<String> = signals.iter().map(|it| format!("kill -{it} {id}")).collect();
+        // All from one shell, with nothing in between. A process that ended at the first is no failure.
+        let script = format!("{} 2>/dev/null; true", kill.join("; "));
+        let sent = Command::new("sh").args(["-c", &script]).status();
+        assert!(sent.expect("sh runs").success());
         let status = self.child.wait().expect("it ends");
         let mut said = String::new();
         let mut stderr = self.child.stderr.take().expect("a pipe");
@@ -155,9 +164,44 @@ fn input_that_cannot_be_used_is_named() {
             ],
         ),
         ("a name no certificate can have", vec!["--tls-san".into(), "no name é".into()]),
+        ("a name with a space", vec!["--tls-san".into(), "a b".into()]),
+        ("no name to advertise", vec!["--vcenter-advertise".into(), "x y".into()]),
+        ("an address without brackets", vec!["--cluster-advertise".into(), "fd00::1".into()]),
+        ("no port to advertise", vec!["--admin-advertise".into(), "sim.example:0".into()]),
+        (
+            "ports beyond the last",
+            ["--vcenter-advertise", "vc:65535", "--vcenters", "2"].map(str::to_owned).into(),
+        ),
         ("no address", vec!["--cluster-listen".into(), "nowhere".into()]),
         ("no number", vec!["--nodes".into(), "some".into()]),
         ("no vCenter", vec!["--vcenters".into(), "0".into()]),
+        ("too many vCenters", vec!["--vcenters".into(), "99999".into()]),
+        ("too many vCenters in a file", vec!["--world".into(), world("{vcenters: 101}")]),
+        ("more nodes than machines", ["--nodes", "5", "--vms", "3"].map(str::to_owned).into()),
+        ("nodes without machines", ["--nodes", "5"].map(str::to_owned).into()),
+        (
+            "more nodes than machines in a file",
+            vec!["--world".into(), world("{machines: 3, nodes: {count: 5}}")],
+        ),
+        (
+            "fewer machines than a file has nodes",
+            vec![
+                "--world".into(),
+                world("{machines: 90, nodes: {count: 7}}"),
+                "--vms".into(),
+                "3".into(),
+            ],
+        ),
+        ("no zone", ["--zones", "0"].map(str::to_owned).into()),
+        ("an empty world", vec!["--world".into(), file("empty.yaml", "")]),
+        ("a world that is a list", vec!["--world".into(), file("list.yaml", "- machines: 3\n")]),
+        (
+            "no such class",
+            vec![
+                "--faults".into(),
+                file("f4.yaml", "- {id: a, match: {op: '@nope'}, do: [reset]}\n"),
+            ],
+        ),
         ("an unknown option", vec!["--vm".into(), "3".into()]),
         ("nowhere to write", vec!["--env".into(), gone]),
     ];
@@ -195,7 +239,7 @@ fn input_that_cannot_be_used_is_named() {
 fn it_serves_until_it_is_told_to_stop() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = directory.path().join("faults.yaml");
-    std::fs::write(&faults, "- {id: slow, match: {op: nothing}, do: [{delay: 1s}]}\n")
+    std::fs::write(&faults, "- {id: slow, match: {op: Logout}, do: [{delay: 1s}]}\n")
         .expect("a file");
     let faults = faults.display().to_string();
     let sim =
@@ -223,7 +267,19 @@ fn it_serves_until_it_is_told_to_stop() {
     let off = said(&sim.ask(&["world", "vm", "power-off", "node-0001", "node-0002"]));
     assert_eq!(off, "exit code 0\nvm.powerOff node-0001\nvm.powerOff node-0002\n");
     let wrong = said(&sim.ask(&["world", "vm", "power-off", "node-9"]));
-    assert!(wrong.starts_with("exit code 1\nerror: no machine is called `node-9`"), "{wrong}");
+    assert_eq!(
+        wrong,
+        "exit code 2\nerror: no machine is called `node-9`\n  remedy: sim world list lists what there is\n"
+    );
+    let half = sim.ask(&["world", "vm", "delete", "node-0003", "vc0/node-9"]);
+    assert_eq!(half.status.code(), Some(2), "{}", said(&half));
+    let list = String::from_utf8(sim.ask(&["world", "list"]).stdout).expect("text");
+    assert!(list.contains("node-0003"), "all or nothing: {list}");
+    let gone = said(&sim.ask(&["world", "event", r#"{"vm.powerOff": "node-9"}"#]));
+    assert_eq!(
+        gone,
+        "exit code 2\nerror: no machine is called `node-9`\n  remedy: sim world list lists what there is\n"
+    );
     let event = r#"{"vm.rename": {"machine": "node-0001", "to": "renamed"}}"#;
     assert!(sim.ask(&["world", "event", event]).status.success());
     let world = sim.ask(&["world", "list", "--json"]).stdout;
@@ -233,18 +289,57 @@ fn it_serves_until_it_is_told_to_stop() {
     assert_eq!(world["machines"][0]["node"]["name"], "node-0001");
 
     let rule = r#"{"id": "more", "do": ["reset"], "match": {"op": "nothing"}}"#;
-    assert_eq!(said(&sim.ask(&["fault", "add", rule])), "exit code 0\nadded more\n");
+    assert_eq!(
+        said(&sim.ask(&["fault", "add", rule])),
+        "exit code 0\nadded more\nwarning: rule `more`: match.op `nothing` is no operation that this vCenter \
+         answers; write it as the ledger has it, or with *\n"
+    );
     let rules = said(&sim.ask(&["fault", "list"]));
     assert!(rules.contains("slow") && rules.contains("more"), "{rules}");
+    assert_eq!(
+        said(&sim.ask(&["fault", "rm", "more", "none"])),
+        "exit code 2\nerror: no rule is called `none`\n  remedy: there are slow, more\n",
+        "all or nothing"
+    );
     assert_eq!(said(&sim.ask(&["fault", "rm", "more"])), "exit code 0\nremoved more\n");
-    assert_eq!(sim.ask(&["fault", "rm", "more"]).status.code(), Some(1));
+    assert_eq!(sim.ask(&["fault", "rm", "more"]).status.code(), Some(2));
     assert!(sim.ask(&["fault", "rm", "--all"]).status.success());
     assert!(sim.ask(&["ledger", "--counts"]).status.success());
+    assert_eq!(
+        said(&sim.ask(&["ledger", "--op", "@nope"])),
+        "exit code 2\nerror: op: `@nope` is no class\n  \
+         remedy: there are @read, @write, @login, @longpoll, @task\n"
+    );
+    assert_eq!(
+        said(&sim.ask(&["ledger", "--op", "FindByUid"])),
+        "exit code 0\nwarning: --op `FindByUid` is no operation that this vCenter answers; did you mean \
+         `FindByUuid`?\n"
+    );
     let ledger = String::from_utf8(sim.ask(&["ledger"]).stdout).expect("text");
     assert!(ledger.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ledger}");
 
-    assert_eq!(sim.stop(), (Some(0), String::new()));
+    // As `timeout` and a terminal do it: to the process and to its group, in one moment.
+    assert_eq!(sim.stop_by(&["TERM", "INT", "TERM"]), (Some(0), String::new()));
     assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "it cleans up");
+}
+
+#[test]
+fn an_operation_that_nothing_answers_is_warned_about() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let faults = directory.path().join("faults.yaml").display().to_string();
+    let rules = "- {id: a, match: {op: NoSuchOp}, do: [reset]}\n\
+        - {id: b, match: {op: [Login, pach nodes, 'Find*']}, do: [reset]}\n";
+    std::fs::write(&faults, rules).expect("a file");
+    let sim = Serving::start(directory.path(), &["--faults", &faults]);
+    let rules = said(&sim.ask(&["fault", "list"]));
+    assert!(rules.contains("NoSuchOp"), "it is a rule all the same: {rules}");
+    let (code, warned) = sim.stop();
+    assert_eq!(code, Some(0));
+    let want = "warning: --faults FILE: rule `a`: match.op `NoSuchOp` is no operation that this vCenter \
+        answers; write it as the ledger has it, or with *\n\
+        warning: --faults FILE: rule `b`: match.op `pach nodes` is no operation of a cluster; did you mean \
+        `patch nodes`?\n";
+    assert_eq!(warned.replace(&faults, "FILE"), want);
 }
 
 #[test]

@@ -25,17 +25,8 @@ impl Rule {
         if when.every == Some(0) {
             return Err(format!("rule `{id}`: when.every is 0; count from 1"));
         }
-        for (key, pattern) in [("protocol", &self.matcher.op)]
-            .into_iter()
-            .flat_map(|(_, ops)| ops.0.iter().map(|pattern| ("match.op", pattern)))
-        {
-            let known = ["@read", "@write", "@login", "@longpoll", "@task"];
-            if pattern.starts_with('@') && !known.contains(&pattern.as_str()) {
-                return Err(format!(
-                    "rule `{id}`: {key} `{pattern}` is no class; there are {}",
-                    known.join(", ")
-                ));
-            }
+        if let Some(wrong) = self.matcher.op.wrong_class() {
+            return Err(format!("rule `{id}`: match.op {wrong}"));
         }
         for action in actions {
             match action {

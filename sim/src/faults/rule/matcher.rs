@@ -30,7 +30,17 @@ pub struct Matcher {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ops(pub Vec<String>);
 
+/// The classes that a pattern can name.
+const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
+
 impl Ops {
+    /// The first pattern that names a class which does not exist, as a sentence with the remedy.
+    pub(crate) fn wrong_class(&self) -> Option<String> {
+        let is_wrong = |it: &&String| it.starts_with('@') && !CLASSES.contains(&it.as_str());
+        let pattern = self.0.iter().find(is_wrong)?;
+        Some(format!("`{pattern}` is no class; there are {}", CLASSES.join(", ")))
+    }
+
     fn is_any(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,0 +1,84 @@
+//! The client of the API server, from `--kubeconfig`, `--master` or the cluster that this runs in.
+
+use std::path::Path;
+
+use http::Uri;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use provider::cli::Arguments;
+
+/// Makes the client. Nothing is called yet; must run inside a runtime.
+pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String> {
+    let (mut config, origin) = match &arguments.kubeconfig {
+        Some(path) => {
+            let origin = format!("--kubeconfig {}", path.display());
+            let config = read(path).await.map_err(|what| format!("{origin}: {what}"))?;
+            (config, origin)
+        }
+        None => {
+            let config = kube::Config::incluster().map_err(|err| {
+                format!("not in a cluster: {err}; give a kubeconfig: --kubeconfig FILE")
+            })?;
+            (config, "the configuration of this cluster".to_owned())
+        }
+    };
+    if let Some(master) = &arguments.master {
+        config.cluster_url = address(master)?;
+    }
+    // Retries and deadlines are ours; kube's would send a write again that was applied already.
+    config.default_retry = false;
+    config.read_timeout = None;
+    kube::Client::try_from(config)
+        .map_err(|err| format!("{origin}: no client can be made of it: {err}; correct it"))
+}
+
+async fn read(path: &Path) -> Result<kube::Config, String> {
+    let read = Kubeconfig::read_from(path).map_err(|err| match err {
+        KubeconfigError::ReadConfig(source, _) => {
+            format!("cannot be read: {source}; check the path")
+        }
+        KubeconfigError::Parse(err) => {
+            // The library's words quote the file, which may hold a token.
+            let place =
+                err.location().map(|it| format!(", line {}", it.line())).unwrap_or_default();
+            format!("is not a kubeconfig{place}; give a file that kubectl can use")
+        }
+        err => format!("cannot be used: {err}; give a file that kubectl can use"),
+    })?;
+    // The errors of the library say their causes themselves.
+    kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+        .await
+        .map_err(|err| format!("cannot be used: {err}; give a file that kubectl can use"))
+}
+
+/// `--master`: scheme, host and perhaps a port.
+fn address(text: &str) -> Result<Uri, String> {
+    let uri = text.parse::<Uri>().ok();
+    let is_address = |uri: &Uri| {
+        matches!(uri.scheme_str(), Some("http" | "https"))
+            && uri.host().is_some_and(|h| !h.is_empty())
+    };
+    uri.filter(is_address).ok_or_else(|| {
+        format!("--master {text}: is not the address of an API server; write https://HOST:PORT")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn addresses_of_api_servers_are_urls() {
+        for (text, is_good) in [
+            ("https://10.0.0.1:6443", true),
+            ("http://localhost:8080", true),
+            ("https://[fd00::1]:6443", true),
+            ("10.0.0.1:6443", false),
+            ("nope", false),
+            ("ftp://host", false),
+            ("https://", false),
+            ("a b", false),
+        ] {
+            assert_eq!(address(text).is_ok(), is_good, "{text}");
+        }
+    }
+}

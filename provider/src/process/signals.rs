@@ -1,0 +1,91 @@
+//! SIGTERM and SIGINT: the first ends the provider in order, a later one at once.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
+
+/// Signals that come this soon after the first are the first: `timeout` and a terminal's Ctrl-C send one to the process
+/// and one to its group, in the same moment.
+const ONE_MOMENT: Duration = Duration::from_secs(1);
+
+/// What a signal means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Stop in order.
+    Stop,
+    /// Stop at once.
+    Abort,
+}
+
+/// The signals that end the process.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    moment: Moment,
+}
+
+impl Signals {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
+            moment: Moment::default(),
+        })
+    }
+
+    /// Waits for a signal that says something new.
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) -> Request {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if let Some(request) = self.moment.meaning(Instant::now()) {
+                return request;
+            }
+        }
+    }
+}
+
+/// When the first signal came.
+#[derive(Debug, Default)]
+struct Moment(Option<Instant>);
+
+impl Moment {
+    /// What a signal means that comes now; nothing, if it came with the first.
+    fn meaning(&mut self, now: Instant) -> Option<Request> {
+        match self.0 {
+            None => {
+                self.0 = Some(now);
+                Some(Request::Stop)
+            }
+            Some(first) if now.duration_since(first) < ONE_MOMENT => None,
+            Some(_) => Some(Request::Abort),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn signals_of_one_moment_are_one() {
+        let (mut moment, start) = (Moment::default(), Instant::now());
+        for (name, after, want) in [
+            ("the first", 0, Some(Request::Stop)),
+            ("sent with it", 0, None),
+            ("a moment later", 999, None),
+            ("somebody insists", 1000, Some(Request::Abort)),
+        ] {
+            assert_eq!(moment.meaning(start + Duration::from_millis(after)), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Names under which clients reach a sim, as they are written on the command line.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// What a name may be.
+const NAMES: &str = "write a host name or an IP address, such as vc.example or 10.0.0.5";
+
+/// A name or address that a certificate is to be good for.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let plain = text.strip_prefix("*.").unwrap_or(text);
+    let is_good = text.parse::<Ipv6Addr>().is_ok() || is_host(plain);
+    if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
+}
+
+/// `HOST[:PORT]`.
+pub(super) fn advertised(text: &str) -> Result<String, String> {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return Err(format!("write [{text}], with a port after the brackets if there is one"));
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    if port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
+        return Err("write a port from 1 to 65535 after the name, or none".to_owned());
+    }
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_good = match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => is_host(host),
+    };
+    if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
+}
+
+/// The port of what [`advertised`] let through.
+pub(super) fn port(advertised: &str) -> Option<u16> {
+    if advertised.ends_with(']') {
+        return None;
+    }
+    advertised.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
+}
+
+/// An IPv4 address or labels with dots between them.
+fn is_host(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_numeric = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if is_numeric {
+        return text.parse::<Ipv4Addr>().is_ok();
+    }
+    let labels = text.strip_suffix('.').unwrap_or(text);
+    text.len() <= 253 && labels.split('.').all(is_label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_host_names_and_addresses() {
+        for (text, as_name, as_advertised) in [
+            ("vc.example", true, true),
+            ("localhost", true, true),
+            ("10.0.0.5", true, true),
+            ("*.example", true, false),
+            ("fd00::1", true, false),
+            ("[fd00::1]", false, true),
+            ("[fd00::1]:443", false, true),
+            ("vc.example:443", false, true),
+            ("vc.example:0", false, false),
+            ("vc.example:https", false, false),
+            ("vc:99999", false, false),
+            ("[vc]", false, false),
+            ("x y", false, false),
+            ("https://vc", false, false),
+            ("no name é", false, false),
+            ("10.0.0.500", false, false),
+            ("-vc", false, false),
+            ("vc..example", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!(name(text).is_ok(), as_name, "{text} as a name");
+            assert_eq!(advertised(text).is_ok(), as_advertised, "{text} as advertised");
+        }
+    }
+
+    #[test]
+    fn ports_are_read_off() {
+        for (text, want) in
+            [("vc", None), ("vc:443", Some(443)), ("[fd00::1]", None), ("[fd00::1]:443", Some(443))]
+        {
+            assert_eq!(port(text), want, "{text}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! SIGTERM and SIGINT: the first ends a sim in order, a later one at once.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+use super::CliError;
+
+/// Signals that come this soon after the first are the first: `timeout` and a terminal's Ctrl-C send one to
+/// the process and one to its group, in the same moment.
+const ONE_MOMENT: Duration = Duration::from_secs(1);
+
+/// The signals that end a process.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    moment: Moment,
+}
+
+impl Signals {
+    pub(super) fn new() -> Result<Self, CliError> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| CliError::failed(format!("no signals: {error}"), ""))
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            moment: Moment::default(),
+        })
+    }
+
+    /// Waits for one of them that says something new.
+    ///
+    /// Cancel safe.
+    pub(super) async fn next(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+            if self.moment.is_new(Instant::now()) {
+                return;
+            }
+        }
+    }
+}
+
+/// When the first signal came.
+#[derive(Debug, Default)]
+struct Moment(Option<Instant>);
+
+impl Moment {
+    /// Whether a signal that comes now is another one than the first.
+    fn is_new(&mut self, now: Instant) -> bool {
+        match self.0 {
+            Some(first) => now.duration_since(first) >= ONE_MOMENT,
+            None => {
+                self.0 = Some(now);
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn signals_of_one_moment_are_one() {
+        let (mut moment, start) = (Moment::default(), Instant::now());
+        for (name, after, want) in [
+            ("the first", 0, true),
+            ("sent with it", 0, false),
+            ("a moment later", 999, false),
+            ("somebody insists", 1000, true),
+            ("and insists", 1001, true),
+        ] {
+            assert_eq!(moment.is_new(start + Duration::from_millis(after)), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What is accepted and may not be what was meant: operations that nothing here answers.
+//!
+//! A doubt is no error. The ledger and rules know a call that is refused by the name that the client gave
+//! it, so a rule may well be about an operation that the vCenter does not have.
+
+use super::{Ops, Rule};
+use crate::document::closest;
+use crate::{Face, operations};
+
+/// What the cluster's operations begin with.
+const VERBS: [&str; 8] =
+    ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
+impl Rule {
+    /// What may not be what was meant, with rule, key, value and remedy: operations without `*` that nothing
+    /// here answers. Empty for a rule that nobody has to look at again.
+    pub fn doubts(&self) -> Vec<String> {
+        let of_rule = |doubt| format!("rule `{}`: match.op {doubt}", self.id);
+        self.matcher.op.doubts(self.matcher.protocol).into_iter().map(of_rule).collect()
+    }
+}
+
+impl Ops {
+    /// Patterns that name one operation, and one that no server answers; `face` says of which front end.
+    pub(crate) fn doubts(&self, face: Option<Face>) -> Vec<String> {
+        let named =
+            self.0.iter().filter(|pattern| !pattern.contains('*') && !pattern.starts_with('@'));
+        named.filter_map(|pattern| doubt(pattern, face)).collect()
+    }
+}
+
+fn doubt(operation: &str, face: Option<Face>) -> Option<String> {
+    match operation.split_once(' ') {
+        Some((verb, resource)) => of_cluster(operation, verb, resource),
+        None => of_vcenter(operation, face),
+    }
+}
+
+fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
+    if face == Some(Face::Cluster) {
+        // What the cluster calls what is no request for a resource.
+        let remedy = "write a verb and a resource, such as `patch nodes`";
+        return (operation != "unknown")
+            .then(|| format!("`{operation}` is no operation of the cluster; {remedy}"));
+    }
+    let known: Vec<&str> = operations()
+        .filter(|(of, _)| face.is_none_or(|face| face == *of))
+        .map(|(_, name)| name)
+        .collect();
+    if known.contains(&operation) {
+        return None;
+    }
+    let hint = match closest(operation, &known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "write it as the ledger has it, or with *".to_owned(),
+    };
+    Some(format!("`{operation}` is no operation that this vCenter answers; {hint}"))
+}
+
+fn of_cluster(operation: &str, verb: &str, resource: &str) -> Option<String> {
+    let is_resource = |text: &str| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-./".contains(&b))
+    };
+    let hint = if !VERBS.contains(&verb) {
+        match closest(verb, &VERBS) {
+            Some(near) => format!("did you mean `{near} {resource}`?"),
+            None => format!("there are {}", VERBS.join(", ")),
+        }
+    } else if is_resource(resource) || resource == "OpenAPI" {
+        return None;
+    } else {
+        "write a verb and a resource in lower case and plural, such as `patch nodes/status`"
+            .to_owned()
+    };
+    Some(format!("`{operation}` is no operation of a cluster; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nothing_answers_is_doubted() {
+        let vcenter = "is no operation that this vCenter answers;";
+        let cluster = "is no operation of a cluster;";
+        for (operation, face, want) in [
+            ("FindByUuid", None, None),
+            ("FindByUuid", Some(Face::Soap), None),
+            ("tagging.tag.get", None, None),
+            ("Find*", None, None),
+            ("@login", None, None),
+            ("patch nodes/status", None, None),
+            ("get leases", Some(Face::Cluster), None),
+            ("get /version", None, None),
+            ("list widgets.example", None, None),
+            ("NoSuchOp", None, Some(format!("`NoSuchOp` {vcenter} write it as the ledger has it, or with *"))),
+            ("FindByUid", None, Some(format!("`FindByUid` {vcenter} did you mean `FindByUuid`?"))),
+            ("loginn", None, Some(format!("`loginn` {vcenter} did you mean `Login`?"))),
+            ("pach nodes", None, Some(format!("`pach nodes` {cluster} did you mean `patch nodes`?"))),
+            (
+                "get Node",
+                None,
+                Some(format!(
+                    "`get Node` {cluster} write a verb and a resource in lower case and plural, such as `patch nodes/status`"
+                )),
+            ),
+            (
+                "nodes",
+                Some(Face::Cluster),
+                Some("`nodes` is no operation of the cluster; write a verb and a resource, such as `patch nodes`".to_owned()),
+            ),
+        ] {
+            let ops: Ops = [operation].into_iter().collect();
+            assert_eq!(ops.doubts(face), want.into_iter().collect::<Vec<_>>(), "{operation}");
+        }
+        let wrong_face: Ops = ["tagging.tag.get"].into_iter().collect();
+        assert_eq!(wrong_face.doubts(Some(Face::Soap)).len(), 1);
+    }
+
+    #[test]
+    fn a_doubt_names_the_rule() {
+        let rule = Rule::new("a", []).op(["Loginn", "Login"]);
+        assert_eq!(
+            rule.doubts(),
+            [
+                "rule `a`: match.op `Loginn` is no operation that this vCenter answers; did you mean `Login`?"
+            ]
+        );
+    }
+}
