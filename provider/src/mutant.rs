@@ -39,12 +39,14 @@ pub enum Mutant {
     AlwaysWriteAddresses,
     /// Sessions are left behind at the end.
     NoLogout,
+    /// Nothing is done at all but lead: no login, no watch, no controller.
+    Idle,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 16] = [
+    pub const ALL: [Mutant; 17] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
         Mutant::EmptyClearsAddresses,
@@ -61,6 +63,7 @@ impl Mutant {
         Mutant::NoUidPrecondition,
         Mutant::AlwaysWriteAddresses,
         Mutant::NoLogout,
+        Mutant::Idle,
     ];
 }
 
