@@ -69,6 +69,37 @@ pub fn entry(id: &str) -> Option<&'static Entry> {
     entries().iter().find(|entry| entry.id == id)
 }
 
+/// What to tell someone who asks for an ID that is not there.
+pub fn unknown_id(id: &str) -> String {
+    let known = entries().iter().map(|entry| entry.id.as_str());
+    let hint = nearest(&id.to_uppercase(), known).map(|near| format!("; is it {near}?"));
+    let hint = hint.unwrap_or_else(|| "; `conformance list --all` names them".to_owned());
+    format!("no check is called {id:?}{hint}")
+}
+
+/// The known word that takes the fewest edits to get to; none where more than half of it would be another.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.map(|it| (edits(word, it), it));
+    let (n, near) = scored.min_by_key(|(n, _)| *n)?;
+    (2 * n <= near.chars().count()).then_some(near)
+}
+
+/// Levenshtein's distance.
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -80,6 +111,20 @@ mod tests {
         let ids: BTreeSet<&str> = entries().iter().map(|entry| entry.id.as_str()).collect();
         assert_eq!(ids.len(), entries().len());
         assert!(ids.len() > 150);
+    }
+
+    #[test]
+    fn what_is_misspelled_is_recognized_and_what_is_nothing_is_not() {
+        for (word, near) in [
+            ("NODE-DEL-099", Some("NODE-DEL-009")),
+            ("NODE-DEL-1", Some("NODE-DEL-001")),
+            ("EFF001", Some("EFF-001")),
+            ("", None),
+            ("what?", None),
+        ] {
+            let known = entries().iter().map(|entry| entry.id.as_str());
+            assert_eq!(nearest(word, known), near, "{word}");
+        }
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! `conformance`: judges a vSphere cloud provider, and says why.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use conformance::catalogue::{self, Requirement};
+use conformance::catalogue;
 use conformance::cost::{self, Table};
 use conformance::lab::{Mutants, Stage};
 use conformance::suite::{Conclusion, Filter};
-use conformance::verdict::Verdict;
 use conformance::{report, sweep};
 
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
@@ -48,7 +48,7 @@ enum What {
     Sweep {
         /// Only so many runs, spread evenly.
         #[arg(long)]
-        sample: Option<usize>,
+        sample: Option<NonZeroUsize>,
         /// Where every draw comes from.
         #[arg(long, default_value_t = 0)]
         seed: u64,
@@ -58,6 +58,9 @@ enum What {
         /// Print budgets.yaml as measured.
         #[arg(long)]
         write: bool,
+        /// Also a row per phase and operation.
+        #[arg(long, conflicts_with = "write")]
+        operations: bool,
     },
 }
 
@@ -80,6 +83,9 @@ struct RunArguments {
     /// Leave the table of calls per node and sync out.
     #[arg(long)]
     no_cost: bool,
+    /// Also a row per phase and operation in that table.
+    #[arg(long, conflicts_with = "no_cost")]
+    operations: bool,
 }
 
 fn mutant(text: &str) -> Result<Mutants, String> {
@@ -97,14 +103,57 @@ fn main() -> ExitCode {
         What::List { ids, surface, all } => list(&mut out, Filter { ids, surfaces: surface }, all),
         What::Explain { id } => explain(&mut out, &id),
         What::Sweep { sample, seed } => run_sweep(&mut out, sample, seed),
-        What::Cost { write } => run_cost(&mut out, write),
+        What::Cost { write, operations } => run_cost(&mut out, write, operations),
     };
     match result {
         Ok(code) => code,
+        // Whoever reads along has seen enough.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::from(3)
         }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
+/// An output whose reader may leave: what is written after that is dropped, and the work goes on.
+struct Watched<'a, W> {
+    out: &'a mut W,
+    alone: bool,
+}
+
+impl<W: Write> Watched<'_, W> {
+    fn unless_alone(&mut self, result: io::Result<()>) -> io::Result<()> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.alone = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+impl<W: Write> Write for Watched<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.alone {
+            let result = self.out.write_all(bytes);
+            self.unless_alone(result)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.alone {
+            return Ok(());
+        }
+        let result = self.out.flush();
+        self.unless_alone(result)
     }
 }
 
@@ -116,10 +165,26 @@ fn elapsed() -> impl FnMut() -> Duration {
 }
 
 fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    // The verdict and the files are wanted also when nobody reads the table to its end.
+    let out = &mut Watched { out, alone: false };
     let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
+    if let Err(unknown) = filter.validate() {
+        return usage(out, &unknown);
+    }
+    for (alias, target) in filter.aliases() {
+        writeln!(out, "{alias} says the same as {target}, which is run")?;
+    }
     let checks = filter.checks();
     if checks.is_empty() {
-        return usage(out, "no check matches; `conformance list` names them");
+        return usage(
+            out,
+            "no check that is run matches; `conformance list --all` names the planned",
+        );
+    }
+    if let Some(dir) = &arguments.out
+        && let Err(error) = report::prepare(dir)
+    {
+        return usage(out, &format!("{error:#}"));
     }
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, light: false };
     let mut clock = elapsed();
@@ -140,6 +205,9 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     if let Some(table) = &table {
         writeln!(out, "\nvCenter calls by phase and number of nodes, ours and upstream's\n")?;
         writeln!(out, "{}", table.text())?;
+        if arguments.operations {
+            writeln!(out, "{}", table.operations_text())?;
+        }
     }
     if let Some(dir) = &arguments.out {
         report::write(dir, &stage, &conclusions, table.as_ref())?;
@@ -152,10 +220,7 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
         stage.seed,
         report::seconds(clock())
     )?;
-    let must = |it: &&Conclusion| {
-        it.entry.requirement == Requirement::Must && matches!(it.verdict, Verdict::Fail(_))
-    };
-    if conclusions.iter().any(|it| must(&it)) || failed > 0 {
+    if failed > 0 {
         return Ok(ExitCode::from(1));
     }
     if let Some(table) = &table {
@@ -177,6 +242,9 @@ fn usage(out: &mut impl Write, text: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitCode> {
+    if let Err(unknown) = filter.validate() {
+        return usage(out, &unknown);
+    }
     let checks = conformance::checks::all();
     let (mut run, mut planned) = (0, 0);
     for entry in catalogue::entries().iter().filter(|entry| filter.wants(&entry.id)) {
@@ -188,7 +256,7 @@ fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitC
         };
         run += usize::from(cases.is_some());
         planned += usize::from(cases.is_none() && entry.alias_of.is_none());
-        if cases.is_some() || all {
+        if cases.is_some() || all || filter.ids.contains(&entry.id) {
             let requirement = format!("{:?}", entry.requirement).to_uppercase();
             writeln!(out, "{:<14} {requirement:<6} {state:<16} {}", entry.id, entry.title)?;
         }
@@ -199,15 +267,7 @@ fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitC
 
 fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
     let Some(entry) = catalogue::entry(id) else {
-        let near: Vec<&str> = catalogue::entries()
-            .iter()
-            .map(|entry| entry.id.as_str())
-            .filter(|known| known.starts_with(id.split_at(id.len().min(5)).0))
-            .take(6)
-            .collect();
-        let hint =
-            if near.is_empty() { String::new() } else { format!("; is it {}?", near.join(", ")) };
-        return usage(out, &format!("no check is called {id}{hint}"));
+        return usage(out, &catalogue::unknown_id(id));
     };
     writeln!(out, "{}  {}\n", entry.id, entry.title)?;
     if let Some(target) = &entry.alias_of {
@@ -225,26 +285,31 @@ fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
         "requirement  {:?}, level {}, class {}, surface {}",
         entry.requirement, entry.level, entry.class, entry.surface
     )?;
-    match conformance::checks::all().into_iter().find(|check| check.id == entry.id) {
+    let holder = entry.alias_of.as_deref().unwrap_or(&entry.id);
+    match conformance::checks::all().into_iter().find(|check| check.id == holder) {
         Some(check) => {
             writeln!(out, "cases        {}", check.cases.len())?;
             for case in check.cases.iter().filter(|case| !case.name.is_empty()) {
                 writeln!(out, "             - {}", case.name)?;
             }
-            writeln!(out, "run          cargo run --release -p conformance -- run {}", entry.id)?;
+            writeln!(out, "run          cargo run --release -p conformance -- run {holder}")?;
         }
         None => writeln!(out, "cases        none yet: planned")?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_sweep(out: &mut impl Write, sample: Option<usize>, seed: u64) -> anyhow::Result<ExitCode> {
+fn run_sweep(
+    out: &mut impl Write,
+    sample: Option<NonZeroUsize>,
+    seed: u64,
+) -> anyhow::Result<ExitCode> {
     let stage = Stage { seed, ..Stage::default() };
     let mut clock = elapsed();
     let mut trials = sweep::trials(&stage);
     let all = trials.len();
     if let Some(n) = sample {
-        trials = sweep::sample(&trials, n);
+        trials = sweep::sample(&trials, n.get());
     }
     let result = sweep::sweep(&stage, &trials, |_, _| {});
     for finding in &result.findings {
@@ -266,16 +331,23 @@ fn run_sweep(out: &mut impl Write, sample: Option<usize>, seed: u64) -> anyhow::
         result.findings.len(),
         report::seconds(clock())
     )?;
-    Ok(if result.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(match (result.findings.is_empty(), result.idle.is_empty()) {
+        (false, _) => ExitCode::from(1),
+        (true, false) => ExitCode::from(7),
+        (true, true) => ExitCode::SUCCESS,
+    })
 }
 
-fn run_cost(out: &mut impl Write, write: bool) -> anyhow::Result<ExitCode> {
+fn run_cost(out: &mut impl Write, write: bool, operations: bool) -> anyhow::Result<ExitCode> {
     let table: Table = cost::measure(&Stage::default());
     if write {
         write!(out, "{}", table.budgets())?;
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}", table.text())?;
+    if operations {
+        writeln!(out, "{}", table.operations_text())?;
+    }
     let deviations = table.deviations();
     for deviation in &deviations {
         writeln!(out, "{deviation}")?;

@@ -1,12 +1,15 @@
 //! Running the catalogue: which checks, with which seed, and what came out.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
+use sim::world::Time;
 
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
+use crate::judge::safety;
 use crate::lab::Stage;
 use crate::verdict::Verdict;
 
@@ -53,10 +56,11 @@ pub struct Summary {
 }
 
 impl Filter {
-    /// Whether a check is wanted.
+    /// Whether a check is wanted: by its own ID, or by that of an alias of it.
     pub fn wants(&self, id: &str) -> bool {
         let surface = catalogue::entry(id).map(|entry| entry.surface.as_str()).unwrap_or_default();
-        (self.ids.is_empty() || self.ids.iter().any(|wanted| id.starts_with(wanted.as_str())))
+        let named = |id: &str| self.ids.iter().any(|wanted| id.starts_with(wanted.as_str()));
+        (self.ids.is_empty() || named(id) || self.aliases().any(|(_, target)| target == id))
             && (self.surfaces.is_empty() || self.surfaces.iter().any(|wanted| wanted == surface))
     }
 
@@ -64,6 +68,73 @@ impl Filter {
     pub fn checks(&self) -> Vec<Check> {
         checks::all().into_iter().filter(|check| self.wants(check.id)).collect()
     }
+
+    /// Aliases that are asked for, each with the check that holds it.
+    pub fn aliases(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        catalogue::entries().iter().filter_map(|entry| {
+            let target = entry.alias_of.as_deref()?;
+            self.ids.contains(&entry.id).then_some((entry.id.as_str(), target))
+        })
+    }
+
+    /// That every ID, or beginning of one, and every surface that is asked for is that of some check.
+    ///
+    /// # Errors
+    /// A sentence about the first that is not, with the name that comes nearest.
+    pub fn validate(&self) -> Result<(), String> {
+        let entries = catalogue::entries();
+        for id in &self.ids {
+            let known = !id.is_empty() && entries.iter().any(|it| it.id.starts_with(id.as_str()));
+            if !known {
+                return Err(catalogue::unknown_id(id));
+            }
+        }
+        for surface in &self.surfaces {
+            if entries.iter().all(|it| it.surface != *surface) {
+                let mut known: Vec<&str> = entries.iter().map(|it| it.surface.as_str()).collect();
+                known.sort_unstable();
+                known.dedup();
+                let near = catalogue::nearest(surface, known.iter().copied());
+                let hint = near.map_or(String::new(), |near| format!("; is it {near}?"));
+                return Err(format!(
+                    "no surface is called {surface:?}{hint} (there are {})",
+                    known.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Records in a transcript.
+const SHOWN: usize = 30;
+
+impl Outcome {
+    /// The records that a reader needs, and what they stand around: the moment that the verdict speaks of; the
+    /// first broken invariant otherwise; the end if there is neither.
+    fn window(&self) -> (Range<usize>, String) {
+        let records = &self.run.ledger;
+        let spoken = self.verdict.reason().and_then(moment);
+        let broken = || safety(&self.run).first().map(|violation| violation.at);
+        let (at, around) = match spoken.or_else(broken) {
+            Some(at) => (records.partition_point(|it| it.t <= at), format!("around {at}")),
+            None => (records.len(), "the last".to_owned()),
+        };
+        let begin = at.saturating_sub(SHOWN * 2 / 3).min(records.len().saturating_sub(SHOWN));
+        (begin..records.len().min(begin + SHOWN), around)
+    }
+}
+
+/// The first moment that a sentence names, as `62.100s` or as the debug form of a time or duration.
+fn moment(text: &str) -> Option<Time> {
+    let nanos = text.split_once("Time(").and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
+    if let Some(nanos) = nanos {
+        return Some(Time::after_start(Duration::from_nanos(nanos)));
+    }
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).find_map(|word| {
+        let seconds: f64 = word.strip_suffix('s')?.parse().ok()?;
+        Duration::try_from_secs_f64(seconds).ok().map(Time::after_start)
+    })
 }
 
 impl Conclusion {
@@ -114,10 +185,12 @@ impl Conclusion {
         }
         let _ = writeln!(out, "  oracle: {}", self.entry.oracle);
         let _ = writeln!(out, "  remedy: {}", self.entry.remedy);
+        let records = &outcome.run.ledger;
+        let (window, around) = outcome.window();
+        let (from, to) = (window.start + 1, window.end);
         let _ =
-            writeln!(out, "  transcript (the last 30 of {} records):", outcome.run.ledger.len());
-        let skip = outcome.run.ledger.len().saturating_sub(30);
-        for record in outcome.run.ledger.iter().skip(skip) {
+            writeln!(out, "  transcript ({from} to {to} of {} records, {around}):", records.len());
+        for record in &records[window] {
             let _ = writeln!(out, "    {record}");
         }
         let _ = writeln!(out, "  truth beside what the nodes say, at the end:");
@@ -131,5 +204,50 @@ impl Conclusion {
             self.entry.id, stage.seed
         );
         Some(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_moment_of_a_failure_is_read_from_its_sentence() {
+        for (text, millis) in [
+            ("invariant 1 at 61.500s: node node-0001 was deleted", Some(61_500)),
+            (
+                "the node was deleted at Some(Time(118000000000)), NotReady since 110s",
+                Some(118_000),
+            ),
+            ("the taint came at None; the machine is off since 60s", Some(60_000)),
+            ("7 calls for one deleted machine", None),
+            ("taints at the end: []", None),
+        ] {
+            let wanted = millis.map(|it| Time::after_start(Duration::from_millis(it)));
+            assert_eq!(moment(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn whatever_matches_nothing_is_an_error_with_the_nearest_name() {
+        let ids = |ids: &[&str]| Filter {
+            ids: ids.iter().map(|&id| id.to_owned()).collect(),
+            surfaces: Vec::new(),
+        };
+        assert_eq!(ids(&["NODE-INIT-001", "EFF"]).validate(), Ok(()));
+        let error = ids(&["NODE-INIT-001", "NODE-INIT-0O1"]).validate().unwrap_err();
+        assert!(error.contains("NODE-INIT-0O1") && error.contains("NODE-INIT-001?"), "{error}");
+        let filter = Filter { ids: Vec::new(), surfaces: vec!["nodes".to_owned()] };
+        let error = filter.validate().unwrap_err();
+        assert!(error.contains("is it node?"), "{error}");
+    }
+
+    #[test]
+    fn an_alias_stands_for_the_check_that_holds_it() {
+        let filter = Filter { ids: vec!["NODE-SHUT-001".to_owned()], surfaces: Vec::new() };
+        let (alias, target) = filter.aliases().next().unwrap();
+        assert_eq!(alias, "NODE-SHUT-001");
+        let checks: Vec<&str> = filter.checks().iter().map(|check| check.id).collect();
+        assert_eq!(checks, [target]);
     }
 }

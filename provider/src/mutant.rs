@@ -41,12 +41,14 @@ pub enum Mutant {
     NoLogout,
     /// A deletion that failed or had to wait is carried out on the proof of then.
     StaleProof,
+    /// Nothing is done at all but lead: no login, no watch, no controller.
+    Idle,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 17] = [
+    pub const ALL: [Mutant; 18] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
         Mutant::EmptyClearsAddresses,
@@ -64,6 +66,7 @@ impl Mutant {
         Mutant::AlwaysWriteAddresses,
         Mutant::NoLogout,
         Mutant::StaleProof,
+        Mutant::Idle,
     ];
 }
 

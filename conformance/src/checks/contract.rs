@@ -11,6 +11,7 @@ use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, known_uuid, machine, patch, s, set_address,
     world, world_with,
 };
+use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::lab::Run;
@@ -87,7 +88,8 @@ pub(super) fn checks() -> Vec<Check> {
                         })
                     })
                 },
-            )],
+            )
+            .canary(Canary::Moved(2), SETTLED + T_STATUS)],
         ),
         Check::new("NODE-032", [conflicts()]),
         Check::new(
@@ -112,7 +114,8 @@ pub(super) fn checks() -> Vec<Check> {
                 world(4, s(200))
                     .at(SETTLED, Act::Crash(0))
                     .at(s(61), Act::Phase("again".into()))
-                    .at(s(61), Act::Start(0)),
+                    .at(s(61), Act::Start(0))
+                    .at(s(200), Act::Phase("after".into())),
                 |run| {
                     let writes: Vec<String> = run
                         .calls_in("again")
@@ -123,7 +126,8 @@ pub(super) fn checks() -> Vec<Check> {
                         .collect();
                     Verdict::of(writes.is_empty(), || writes.join("; "))
                 },
-            )],
+            )
+            .canary(Canary::Gone(4), s(200))],
         ),
         Check::new("NODE-035", [deleted_meanwhile()]),
         Check::new("NODE-036", [crash_between()]),

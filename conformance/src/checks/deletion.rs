@@ -1,5 +1,7 @@
 //! NODE-DEL: when a node must not be deleted.
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::objects::{self, GroupResource};
@@ -8,8 +10,10 @@ use sim::world::{Command, Grant, Named, PROVIDER_USER};
 use super::build::{
     SETTLED, about_machines, end_sessions, fault_kinds, forget_reference, machine, s, world,
 };
+use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::judge::NodeFacts;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
@@ -30,7 +34,12 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// All nodes survive, and the judge was not idle: the node was NotReady.
+/// When the faults of a deletion check end.
+const HEALED: Duration = s(300);
+/// Until a provider asks again after that: its longest pause.
+const PATIENCE: Duration = s(90);
+
+/// The first `n` nodes survive, and somebody had reason to ask about the first: it was NotReady.
 pub(super) fn survives(run: &Run, n: u32) -> Verdict {
     let alive = run.nodes();
     let lost: Vec<String> = names(n).into_iter().filter(|name| !alive.contains(name)).collect();
@@ -39,24 +48,54 @@ pub(super) fn survives(run: &Run, n: u32) -> Verdict {
         .and(|| run.was_not_ready(&name(1)))
 }
 
-/// A NotReady node whose machine exists, and failures on every call about machines.
+/// A NotReady node whose machine exists, and failures on every call about machines. Once they end, the node of
+/// a machine that is really gone goes.
 fn errors() -> Vec<Case> {
     let mut cases = Vec::new();
     for kind in fault_kinds(Face::Soap) {
         for restarted in [false, true] {
             let rule = about_machines("errors", kind.actions.clone());
             let mut scenario =
-                world(3, s(400)).at(SETTLED, Command::StopKubelet(machine(1))).at(s(100), rule);
+                world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1))).at(s(100), rule);
             if restarted {
                 scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
             }
             // The long poll ends by itself, so that a warm view meets the failures too.
-            scenario = scenario.at(s(130), end_sessions());
+            scenario = scenario.at(s(130), end_sessions()).at(HEALED, Act::Heal);
             let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
-            cases.push(Case::new(scenario, |run| survives(run, 3)).named(name));
+            let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
+            cases.push(
+                Case::new(scenario, judge)
+                    .canary_within(Canary::Gone(4), HEALED, PATIENCE)
+                    .named(name),
+            );
         }
     }
     cases
+}
+
+/// The cloud's taints of the first `n` nodes do not change once they are initialized. Those that the control plane
+/// gives to nodes that are not Ready are its own.
+fn same_taints(run: &Run, n: u32) -> Verdict {
+    for name in names(n) {
+        let cloud = |node: NodeFacts| -> Vec<String> {
+            let is_cloud = |key: &String| key.contains("cloudprovider.kubernetes.io");
+            node.taints.into_iter().filter(is_cloud).collect()
+        };
+        let shown: Vec<_> = run
+            .versions(&name)
+            .into_iter()
+            .filter_map(|(at, node)| Some((at, cloud(node?))))
+            .filter(|(at, _)| at.since_start() >= SETTLED)
+            .collect();
+        if let Some(pair) = shown.windows(2).find(|pair| pair[0].1 != pair[1].1) {
+            return Verdict::Fail(format!(
+                "taints of {name} went from {:?} to {:?} at {}",
+                pair[0].1, pair[1].1, pair[1].0
+            ));
+        }
+    }
+    Verdict::Pass
 }
 
 /// One kind of call answers, the next fails.
@@ -69,7 +108,7 @@ fn partial() -> Vec<Case> {
         ("search is empty, read fails", vec![]),
     ] {
         for cold in [false, true] {
-            let mut scenario = world(3, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
+            let mut scenario = world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
             if ops.is_empty() {
                 scenario = scenario
                     .at(
@@ -94,12 +133,12 @@ fn partial() -> Vec<Case> {
                     .at(s(101), Act::Start(0));
             }
             let rebuild = end_sessions();
-            let scenario = scenario.at(s(130), rebuild);
+            let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::Heal);
             let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
             // A view that is there needs no search: what such a rule would break is not done at all.
             let judge = |run: &Run| survives(run, 3);
             let case = Case::new(scenario, judge).named(name);
-            cases.push(case);
+            cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
         }
     }
     // With a warm view nobody searches: rules about searches cannot fire there.
@@ -110,7 +149,7 @@ fn partial() -> Vec<Case> {
 }
 
 fn heartbeats() -> Case {
-    let mut scenario = world(6, s(600));
+    let mut scenario = world(7, s(600));
     for n in 1..=6 {
         scenario = scenario.at(SETTLED, Command::StopKubelet(machine(n)));
     }
@@ -121,18 +160,21 @@ fn heartbeats() -> Case {
             Verdict::of(marked.is_none(), || format!("{marked:?} is marked shut down; it runs"))
         })
     })
+    .canary(Canary::Gone(7), s(300))
     .named("machines run")
 }
 
 fn heartbeats_and_a_miss() -> Case {
     // One negative lookup among good ones.
-    let scenario = world(3, s(400))
+    let scenario = world(4, s(400))
         .at(SETTLED, Command::StopKubelet(machine(1)))
         .at(s(115), Act::Crash(0))
         .at(s(115), forget_reference(1))
         .at(s(115), Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2))
         .at(s(116), Act::Start(0));
-    Case::new(scenario, |run| survives(run, 3)).named("one lookup misses")
+    Case::new(scenario, |run| survives(run, 3))
+        .canary(Canary::Gone(4), s(200))
+        .named("one lookup misses")
 }
 
 fn states() -> Vec<Case> {
@@ -149,7 +191,7 @@ fn states() -> Vec<Case> {
     let mut all = Vec::new();
     for (state, begin, end) in cases {
         for cold in [false, true] {
-            let mut scenario = world(3, s(700))
+            let mut scenario = world(5, s(700))
                 .at(SETTLED, begin.clone())
                 .at(SETTLED, Command::StopKubelet(machine(1)));
             if cold {
@@ -159,14 +201,16 @@ fn states() -> Vec<Case> {
                 scenario.at(s(400), end.clone()).at(s(410), Command::StartKubelet(machine(1)));
             let name = format!("{state}{}", if cold { ", cold cache" } else { "" });
             let judge = |run: &Run| {
-                survives(run, 3).and(|| run.keeps(&[13, 17])).and(|| {
+                survives(run, 4).and(|| run.keeps(&[13, 17])).and(|| {
                     let back = run.node(&super::observe::name(1));
                     Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
                         "the node did not return to normal".to_owned()
                     })
                 })
             };
-            all.push(Case::new(scenario, judge).named(name));
+            // While the machine is in that state; this one is in another zone and on another host.
+            let case = Case::new(scenario, judge).canary(Canary::Gone(5), s(200));
+            all.push(case.named(name));
         }
     }
     all
@@ -190,52 +234,79 @@ fn young() -> Case {
     });
     let create = objects::Command::create(GroupResource::core("nodes"), "", node);
     let born = s(100);
-    let scenario = world(2, s(400)).at(born, Command::Cluster(create));
-    Case::new(scenario, move |run| {
+    let scenario = world(3, s(400)).at(born, Command::Cluster(create));
+    let judge = move |run: &Run| {
         let versions = run.versions("young");
         if versions.is_empty() {
             return Verdict::Inconclusive("the young node was never there".to_owned());
+        }
+        // An answer that says nothing about it, after it was there.
+        let looked = run.vcenter_calls().any(|call| {
+            (born..born + s(60)).contains(&call.t.since_start())
+                && call.op != "WaitForUpdatesEx"
+                && call.succeeded()
+        });
+        if !looked {
+            return Verdict::Inconclusive("nobody looked for the young node's machine".to_owned());
         }
         let deleted = run.deleted("young");
         Verdict::of(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
             format!("the node was deleted at {deleted:?}; it registered at {born:?}")
         })
         .and(|| run.keeps(&[6]))
-    })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(3), s(200))
 }
 
 fn vmotion() -> Case {
-    let mut scenario = world(3, s(500)).at(SETTLED, Command::StopKubelet(machine(1)));
+    let mut scenario = world(4, s(500)).at(SETTLED, Command::StopKubelet(machine(1)));
     for (at, host) in
         [(70, "DC0_C0_H1"), (150, "DC0_C1_H0"), (200, "DC0_C2_H2"), (280, "DC0_C0_H0")]
     {
         scenario = scenario.at(s(at), Command::VMotion { machine: machine(1), host: host.into() });
     }
-    Case::new(scenario, |run| survives(run, 3).and(|| run.keeps(&[17, 25]))).named("vMotion")
+    Case::new(scenario, |run| survives(run, 3).and(|| run.keeps(&[17, 25])))
+        .canary(Canary::Gone(4), s(150))
+        .named("vMotion")
 }
 
 fn host_failure() -> Case {
-    let scenario = world(3, s(700)).at(SETTLED, Command::FailHost(Named::from("DC0_C0_H0")));
+    // The fifth machine is in another zone: its host goes on.
+    let scenario = world(5, s(700)).at(SETTLED, Command::FailHost(Named::from("DC0_C0_H0")));
     Case::new(scenario, |run| {
-        survives(run, 3).and(|| run.keeps(&[10, 17])).and(|| {
+        survives(run, 4).and(|| run.keeps(&[10, 17])).and(|| {
             let node = run.node(&name(1));
             Verdict::of(node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()), || {
                 "the node did not come back with addresses".to_owned()
             })
         })
     })
+    .canary(Canary::Gone(5), s(100))
     .named("host fails, HA restarts")
 }
 
 fn privilege_lost(cold: bool) -> Case {
+    // With twenty nodes two may be missing before deletion is held back.
+    let n = 20;
     let grant = || Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(1) };
-    let mut scenario = world(3, s(600))
-        .at(SETTLED, Command::RevokePrivilege(grant()))
+    let revoked = SETTLED;
+    let mut scenario = world(n, s(600))
+        .at(revoked, Command::RevokePrivilege(grant()))
         .at(s(70), Command::StopKubelet(machine(1)));
     if cold {
         scenario = scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0));
     }
-    Case::new(scenario, |run| survives(run, 3)).named(if cold {
+    let judge = move |run: &Run| {
+        survives(run, n - 1).and(|| {
+            let hidden = name(1);
+            let logged = run.logged_after(revoked).any(|line| line.contains(&hidden));
+            let told = run.events().iter().any(|it| it.object == hidden && it.kind == "Warning");
+            Verdict::of(logged || told, || {
+                format!("neither an event nor a log line names {hidden}, whose machine disappeared")
+            })
+        })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(n), s(200)).named(if cold {
         "cold cache"
     } else {
         "warm cache"
@@ -244,22 +315,30 @@ fn privilege_lost(cold: bool) -> Case {
 
 fn another_identity() -> Case {
     let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0001);
+    let replaced = SETTLED;
     let mut scenario =
-        world(4, s(600)).at(SETTLED, Command::SetInstanceUuid { vcenter: None, uuid });
+        world(5, s(600)).at(replaced, Command::SetInstanceUuid { vcenter: None, uuid });
     for n in 1..=2 {
         // The other server does not know these machines; the truth is that they run elsewhere.
         scenario = scenario.at(s(65), Command::StopKubelet(machine(n)));
     }
-    let hide = Rule::new(
-        "other inventory",
-        [
-            Action::Hide(name(1)),
-            Action::Hide(name(2)),
-            Action::Hide(name(3)),
-            Action::Hide(name(4)),
-        ],
-    )
-    .on(Face::Soap);
-    let scenario = scenario.at(SETTLED, hide);
-    Case::new(scenario, |run| survives(run, 4))
+    let hide = Rule::new("other inventory", (1..=5).map(|n| Action::Hide(name(n)))).on(Face::Soap);
+    let scenario = scenario
+        .at(replaced, hide)
+        // Our machines are there again, and whoever restarts takes the new identity for granted.
+        .at(HEALED, Act::Heal)
+        .at(HEALED, Act::Crash(0))
+        .at(HEALED + s(1), Act::Start(0));
+    let judge = move |run: &Run| {
+        survives(run, 4).and(|| {
+            let told =
+                |text: &str| text.contains(&uuid.to_string()) || text.contains("another vCenter");
+            let logged = run.logged_after(replaced).any(told);
+            let event = run.events().iter().any(|event| told(&event.message));
+            Verdict::of(logged || event, || {
+                "neither an event nor a log line tells of the other identity".to_owned()
+            })
+        })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(5), HEALED + s(30))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sim::Class;
 
 use super::build::{SETTLED, T_INIT, T_STATUS, s, world};
+use super::canary::Canary;
 use super::observe::names;
 use super::{Case, Check};
 use crate::lab::Run;
@@ -28,26 +29,36 @@ fn settled(n: u32) -> Duration {
     SETTLED + s(u64::from(n) * 3 / 20)
 }
 
-fn steady_world(n: u32) -> crate::scenario::Scenario {
-    world(n, settled(n) + T_STATUS * 3).at(settled(n), Act::Phase("steady".into()))
+/// Three address periods in which nothing happens, and then something that a provider at work acts on: a machine
+/// is destroyed. Its node is the last.
+fn steady(n: u32, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
+    quiet(n, T_STATUS * 3, judge)
+}
+
+/// The same for another time.
+fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static) -> Case {
+    let end = settled(n) + lasts;
+    let scenario = world(n, end)
+        .at(settled(n), Act::Phase("steady".into()))
+        .at(end, Act::Phase("after".into()));
+    let judge = move |run: &Run| run.initializes(&names(n), s(0), settled(n)).and(|| judge(run));
+    Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
 fn slope(n: u32) -> Case {
-    Case::new(steady_world(n), move |run| {
+    steady(n, move |run| {
         let calls = run.calls_in("steady").filter(|call| call.is_vcenter_call()).count();
         // One call per 30 s and vCenter, whatever the number of nodes.
         let allowed = (T_STATUS * 3).as_secs() / 30;
-        run.initializes(&names(n), s(0), settled(n)).and(|| {
-            Verdict::of(calls as u64 <= allowed, || {
-                format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")
-            })
+        Verdict::of(calls as u64 <= allowed, || {
+            format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")
         })
     })
     .named(format!("{n} nodes"))
 }
 
 fn intercept() -> Case {
-    Case::new(steady_world(10), |run| {
+    steady(10, |run| {
         let mut by_operation: BTreeMap<&str, usize> = BTreeMap::new();
         for call in run.calls_in("steady").filter(|call| call.is_vcenter_call()) {
             *by_operation.entry(call.op.as_str()).or_default() += 1;
@@ -57,20 +68,26 @@ fn intercept() -> Case {
     })
 }
 
+/// Bytes to and from vCenters in three steady periods, whatever the number of nodes: the requests and answers of
+/// fifteen long polls.
+const STEADY_BYTES: u64 = 60_000;
+
 fn bytes(n: u32) -> Case {
-    Case::new(steady_world(n), move |run| {
+    steady(n, move |run| {
         let bytes: u64 = run
             .calls_in("steady")
             .filter(|call| call.is_vcenter_call())
             .map(|call| call.req.bytes + call.ended.as_ref().map_or(0, |ended| ended.bytes))
             .sum();
-        Verdict::of(bytes <= 60_000, || format!("{bytes} bytes in three periods with {n} nodes"))
+        Verdict::of(bytes <= STEADY_BYTES, || {
+            format!("{bytes} bytes in three periods with {n} nodes; {STEADY_BYTES} are allowed")
+        })
     })
     .named(format!("{n} nodes"))
 }
 
 fn no_writes() -> Case {
-    Case::new(steady_world(30), |run| {
+    steady(30, |run| {
         let writes: Vec<String> = run
             .calls_in("steady")
             .filter(|call| call.is_cluster_call() && call.class == Some(Class::Write))
@@ -82,20 +99,17 @@ fn no_writes() -> Case {
 }
 
 fn no_polling() -> Case {
-    let scenario = world(10, SETTLED + s(3600)).at(SETTLED, Act::Phase("steady".into()));
-    Case::new(scenario, |run| {
-        let reads = |run: &Run| {
-            run.calls_in("steady")
-                .filter(|call| {
-                    call.op.starts_with("Find")
-                        || call.op.starts_with("RetrieveProperties")
-                        || call.op.starts_with("list ")
-                        || call.op == "get nodes"
-                })
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-        };
-        let seen = reads(run);
+    quiet(10, s(3600), |run| {
+        let seen: Vec<String> = run
+            .calls_in("steady")
+            .filter(|call| {
+                call.op.starts_with("Find")
+                    || call.op.starts_with("RetrieveProperties")
+                    || call.op.starts_with("list ")
+                    || call.op == "get nodes"
+            })
+            .map(ToString::to_string)
+            .collect();
         Verdict::of(seen.is_empty(), || {
             format!("{} reads in a steady hour: {}", seen.len(), seen.join("; "))
         })
@@ -107,8 +121,9 @@ fn known_nodes() -> Case {
     let scenario = world(n, s(400))
         .at(s(120), Act::Crash(0))
         .at(s(121), Act::Phase("again".into()))
-        .at(s(121), Act::Start(0));
-    Case::new(scenario, move |run| {
+        .at(s(121), Act::Start(0))
+        .at(s(400), Act::Phase("after".into()));
+    let judge = move |run: &Run| {
         let calls = run.calls_in("again").filter(|call| call.is_vcenter_call()).count();
         let writes = run
             .calls_in("again")
@@ -119,5 +134,6 @@ fn known_nodes() -> Case {
                 Verdict::of(calls <= 20 + 2 + 10, || format!("{calls} calls for 100 known nodes"))
             })
             .and(|| Verdict::of(writes == 0, || format!("{writes} writes for 100 known nodes")))
-    })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(n), s(400))
 }

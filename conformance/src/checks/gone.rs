@@ -5,6 +5,7 @@ use std::time::Duration;
 use sim::world::{Command, Grant, PROVIDER_USER};
 
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, world};
+use super::canary::Canary;
 use super::deletion::{SAFE, survives};
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -42,6 +43,12 @@ fn mass_vanish() -> Case {
                 })
             })
             .and(|| Verdict::of(held, || "no Warning event tells of the held nodes".to_owned()))
+            .and(|| {
+                let counted = run.metric("vsphere_node_deletions_held_total");
+                Verdict::of(counted.is_some_and(|n| n >= 1.0), || {
+                    format!("the metric of deletions that were held back is {counted:?}")
+                })
+            })
             .and(|| {
                 let left = run.nodes().len();
                 Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
@@ -96,8 +103,16 @@ fn opted_out() -> Case {
         .with(|it| it.skip_deletion = true)
         .at(SETTLED, Command::DeleteMachine(machine(2)))
         .at(s(200), Act::Phase("long gone".into()));
-    Case::new(scenario, |run| {
+    // The same provider without the switch.
+    let twin = scenario.clone().with(|it| it.skip_deletion = false);
+    Case::new(scenario, move |run| {
         let kept = name(2);
+        let otherwise = crate::lab::run(&twin, &run.stage).deleted(&kept);
+        if otherwise.is_none_or(|at| at.since_start() > SETTLED + GRACE + T_LIFE) {
+            return Verdict::Inconclusive(format!(
+                "without the switch the node is deleted at {otherwise:?}: nothing shows that it was obeyed"
+            ));
+        }
         let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
         let told = run.events().iter().any(|event| event.reason.starts_with("DeletingNode"));
         // Forty monitor periods after it is long known.
@@ -113,6 +128,8 @@ fn opted_out() -> Case {
             })
             .and(|| Verdict::of(writes == 0, || format!("{writes} writes about a node that stays")))
     })
+    // It is at work all the same.
+    .canary(Canary::Off(3), s(100))
 }
 
 fn event() -> Case {

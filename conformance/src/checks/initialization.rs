@@ -133,6 +133,13 @@ fn thousand_at_once() -> Case {
                     format!("{calls} vCenter calls for {n} nodes; {allowed} are allowed")
                 })
             })
+            .and(|| {
+                let logins = |op: &str| run.calls().filter(|call| call.op == op).count();
+                let (soap, rest) = (logins("Login"), logins("cis.session.create"));
+                Verdict::of((soap, rest) == (1, 1), || {
+                    format!("{soap} SOAP and {rest} REST logins; one of each is needed")
+                })
+            })
             .and(|| run.keeps(&[9, 10, 11]))
     })
 }

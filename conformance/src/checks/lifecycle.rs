@@ -9,8 +9,10 @@ use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, end_sessions, forget_reference, known_uuid,
     machine, s, world, world_with,
 };
+use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
@@ -39,38 +41,52 @@ pub(super) fn checks() -> Vec<Check> {
                     })
             })],
         ),
-        Check::new(
-            "LIFE-003",
-            [Case::new(
-                // No heartbeats, and nobody holds that against a kubelet whose machine was just deleted.
-                world(3, SETTLED + GRACE - s(1))
-                    .at(SETTLED, Act::Phase("gone".into()))
-                    .at(SETTLED, Command::DeleteMachine(machine(1))),
-                |run| {
-                    let asked = run
-                        .calls_in("gone")
-                        .filter(|call| call.is_vcenter_call() && call.op != "WaitForUpdatesEx")
-                        .count();
-                    Verdict::of(run.node(&name(1)).is_some(), || {
-                        "a Ready node was deleted".to_owned()
-                    })
-                    .and(|| Verdict::of(asked == 0, || format!("{asked} calls about a Ready node")))
-                },
-            )],
-        ),
+        Check::new("LIFE-003", [ready_without_machine()]),
         Check::new("LIFE-004", errors()),
         Check::new("LIFE-012", [deletion_fails(), comes_back_after_a_failed_deletion()]),
-        Check::new(
-            "LIFE-014",
-            [Case::new(world(3, s(400)).at(s(0), Command::DeleteMachine(machine(1))), |run| {
-                Verdict::of(run.node(&name(1)).is_some(), || {
-                    "a node without provider ID was deleted".to_owned()
-                })
-            })],
-        ),
+        Check::new("LIFE-014", [never_matched()]),
         Check::new("LIFE-015", [replaced_meanwhile()]),
         Check::new("LIFE-016", [hung_query()]),
     ]
+}
+
+/// The machine is destroyed at once, its kubelet missed only after a while: until then nobody asks. Then
+/// somebody does.
+fn ready_without_machine() -> Case {
+    let scenario = world(3, SETTLED)
+        .at(SETTLED, Act::Phase("gone".into()))
+        .at(SETTLED + GRACE - s(1), Act::Phase("missed".into()));
+    let judge = |run: &Run| {
+        let asked = run
+            .calls_in("gone")
+            .filter(|call| call.is_vcenter_call() && call.op != "WaitForUpdatesEx")
+            .count();
+        let missed = run.when(&name(1), |node| !node.is_ready());
+        let deleted = run.deleted(&name(1));
+        let early = deleted.is_some_and(|at| missed.is_none_or(|missed| at < missed));
+        Verdict::of(!early, || {
+            format!("a Ready node was deleted at {deleted:?}, NotReady at {missed:?}")
+        })
+        .and(|| Verdict::of(asked == 0, || format!("{asked} calls about a Ready node")))
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(1), SETTLED)
+}
+
+/// The Node has no provider ID, for its machine was gone before anybody looked.
+fn never_matched() -> Case {
+    let scenario = world(4, s(400)).at(s(0), Command::DeleteMachine(machine(1)));
+    let judge = |run: &Run| {
+        let given = run.when(&name(1), |node| node.provider_id.is_some());
+        if given.is_some() {
+            return Verdict::Inconclusive(format!("the node got a provider ID at {given:?}"));
+        }
+        run.was_not_ready(&name(1)).and(|| {
+            Verdict::of(run.node(&name(1)).is_some(), || {
+                "a node without provider ID was deleted".to_owned()
+            })
+        })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(4), s(200))
 }
 
 fn errors() -> Vec<Case> {

@@ -4,6 +4,7 @@
 
 mod addresses;
 mod build;
+mod canary;
 mod contract;
 mod deletion;
 mod efficiency;
@@ -76,7 +77,8 @@ impl Case {
         Outcome { case: self.name.clone(), verdict, run }
     }
 
-    /// Judges a run of this case. A rule that never fired makes a pass vacuous.
+    /// Judges a run of this case. A rule that never fired makes a pass vacuous, and so does a provider that
+    /// never logged in or never initialized a node.
     pub fn judge(&self, run: &Run) -> Verdict {
         if let Some(refused) = run.ledger.iter().find(|it| it.op.starts_with("refused: ")) {
             return Verdict::Inconclusive(format!("a step did not happen: {}", refused.op));
@@ -87,6 +89,7 @@ impl Case {
             Verdict::Pass if !idle.is_empty() => {
                 Verdict::Inconclusive(format!("rule {} never fired", idle.join(", ")))
             }
+            Verdict::Pass => canary::worked(run),
             verdict => verdict,
         }
     }

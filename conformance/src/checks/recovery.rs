@@ -1,5 +1,7 @@
 //! LIVE: after every fault the provider gets back to work by itself.
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
@@ -127,31 +129,34 @@ fn outage_at_start() -> Vec<Case> {
     cases
 }
 
+/// Nobody asks for a longer watch: proxies cut a silent connection after five minutes.
+const WATCH_TIMEOUT: Duration = s(300);
+
 fn watches() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (case, action) in [
-        ("410", Action::WatchGone),
-        ("silent", Action::WatchSilent),
-        ("no bookmarks", Action::WatchNoBookmark),
-        ("closed after each event", Action::WatchCloseAfter(1)),
-        ("reset", Action::Reset),
-        ("black hole", Action::Blackhole),
+    // What ends or fails is noticed at once; of what says nothing only time tells.
+    for (case, action, times, bound) in [
+        ("410", Action::WatchGone, 3, s(60)),
+        ("silent", Action::WatchSilent, 1, WATCH_TIMEOUT),
+        ("no bookmarks", Action::WatchNoBookmark, 3, s(60)),
+        ("closed after each event", Action::WatchCloseAfter(1), 3, s(60)),
+        ("reset", Action::Reset, 3, s(60)),
+        ("black hole", Action::Blackhole, 3, s(60)),
     ] {
-        let rule = Rule::new("watch", [action]).on(Face::Cluster).op(["watch nodes"]).first(3);
+        let rule = Rule::new("watch", [action]).on(Face::Cluster).op(["watch nodes"]).first(times);
         let scenario = world(3, s(1800))
             .fault(rule)
             // A node that joins and one that stops while the watch is broken.
             .at(s(20), newcomer("newcomer", None))
             .at(s(60), Command::PowerOff(machine(1)));
         cases.push(
-            Case::new(scenario, |run| {
-                // One watch timeout, or the guard of a silent one.
-                run.initializes(&["newcomer".to_owned()], s(50), s(900))
+            Case::new(scenario, move |run| {
+                run.initializes(&["newcomer".to_owned()], s(50), bound)
                     .and(|| {
                         let marked = run.when_after(&name(1), s(60), |node| node.shutdown);
                         Verdict::of(
                             marked.is_some_and(|at| {
-                                at.since_start() < s(60) + GRACE + T_LIFE + s(900)
+                                at.since_start() < s(60) + GRACE + T_LIFE + bound
                             }),
                             || {
                                 format!(

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Rule};
+use sim::ledger::Record;
 use sim::world::vcenter::{Family, LoginRules, Password};
 use sim::world::{Command, PROVIDER_USER};
 
 use super::build::{SETTLED, T_INIT, T_STATUS, end_sessions, s, set_address, world};
+use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
-use crate::lab::Run;
+use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
@@ -19,7 +21,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("SESS-001", [one_session()]),
         Check::new("SESS-002", [steady(), expiring()]),
         Check::new("SESS-003", [single_flight()]),
-        Check::new("SESS-004", [logout(s(0)), logout(s(1)), logout(s(200))]),
+        Check::new("SESS-004", [logout(s(1)), logout(s(30)), logout(s(200))]),
         Check::new("SESS-005", [hundred_expiries()]),
         Check::new("SESS-006", [full_table()]),
         Check::new("SESS-007", [wrong_password()]),
@@ -55,6 +57,7 @@ fn steady() -> Case {
         }
         run.keeps(&[50, 51])
     })
+    .canary(Canary::Gone(20), s(4 * 3600))
     .named("four steady hours")
 }
 
@@ -70,6 +73,7 @@ fn expiring() -> Case {
             Verdict::of(soap <= 2, || format!("{soap} SOAP logins in two hours"))
         })
     })
+    .canary(Canary::Gone(10), s(2 * 3600))
     .named("short idle timeout")
 }
 
@@ -99,7 +103,17 @@ fn single_flight() -> Case {
 
 fn logout(at: Duration) -> Case {
     let scenario = world(5, at + s(30)).at(at, Act::Stop(0));
-    Case::new(scenario, |run| run.keeps(&[54])).named(format!("stopped after {} s", at.as_secs()))
+    Case::new(scenario, move |run| {
+        // What is not open cannot be left behind.
+        for op in ["Login", "cis.session.create"] {
+            if !run.calls().any(|it| it.op == op && it.succeeded() && it.t.since_start() < at) {
+                return Verdict::Inconclusive(format!("no {op} before the stop"));
+            }
+        }
+        Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
+            .and(|| run.keeps(&[54]))
+    })
+    .named(format!("stopped after {} s", at.as_secs()))
 }
 
 fn hundred_expiries() -> Case {
@@ -116,29 +130,42 @@ fn hundred_expiries() -> Case {
     })
 }
 
+/// While logins are refused for the cap: gaps grow, and once room was made it
+/// takes two more at most.
 fn full_table() -> Case {
     let full = LoginRules { soap_cap: 0, vapi_cap_per_user: 0, ..LoginRules::default() };
+    let room = s(600);
     let scenario = world(5, s(1500))
         .at(SETTLED, Command::SetLoginRules { vcenter: None, rules: full })
         .at(SETTLED, end_sessions())
-        .at(s(600), Command::SetLoginRules { vcenter: None, rules: LoginRules::default() })
+        .at(room, Command::SetLoginRules { vcenter: None, rules: LoginRules::default() })
         .at(s(610), set_address(1, &["10.6.0.1"]));
-    Case::new(scenario, |run| {
-        let attempts: Vec<Duration> = run
-            .calls()
-            .filter(|call| {
-                call.face == Some(Face::Soap)
-                    && !call.succeeded()
-                    && call.t.since_start() > SETTLED
-                    && call.t.since_start() < s(600)
-            })
+    let judge = move |run: &Run| {
+        // Every call of a caller without a session is refused there, also those that come together.
+        let mut refused: Vec<Duration> = run
+            .vcenter_calls()
+            .filter(|call| call.face == Some(Face::Soap) && !call.succeeded())
             .map(|call| call.t.since_start())
+            .filter(|at| (SETTLED..room).contains(at))
             .collect();
+        refused.dedup_by(|next, last| *next - *last < s(1));
+        let accepted = run
+            .calls()
+            .filter(|call| call.op == "Login" && call.succeeded())
+            .map(|call| call.t.since_start())
+            .find(|at| *at >= room);
         let shown = run.when_after(&name(1), s(610), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        Verdict::of(!attempts.is_empty(), || "no call was tried".to_owned())
+        if refused.len() < 4 {
+            return Verdict::Inconclusive(format!("only {} attempts were refused", refused.len()));
+        }
+        patient(&refused)
             .and(|| {
-                Verdict::of(attempts.len() <= 40, || {
-                    format!("{} attempts in nine minutes", attempts.len())
+                // The first attempt after room was made may learn only that the session is gone.
+                let bound = room + 2 * longest_gap(&refused);
+                Verdict::of(accepted.is_some_and(|at| at <= bound), || {
+                    format!(
+                        "the first login after room was made came at {accepted:?}, not by {bound:?}"
+                    )
                 })
             })
             .and(|| {
@@ -148,15 +175,34 @@ fn full_table() -> Case {
                 )
             })
             .and(|| run.keeps(&[1, 17]))
-    })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(5), s(900))
+}
+
+fn longest_gap(times: &[Duration]) -> Duration {
+    times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+}
+
+/// Gaps between attempts grow by a factor of 1.5 at least, until they have reached the limit. What is jittered around
+/// the limit may shrink again, though not below half of it.
+fn patient(times: &[Duration]) -> Verdict {
+    let gaps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let limit = longest_gap(times) / 2;
+    let hasty = gaps.windows(2).find(|pair| pair[1] < pair[0].mul_f64(1.5) && pair[1] < limit);
+    Verdict::of(hasty.is_none(), || format!("gaps between attempts do not grow: {gaps:?}"))
 }
 
 fn wrong_password() -> Case {
-    let password = Password::new("changed behind the provider's back");
-    let rotate =
-        Command::RotatePassword { vcenter: None, user: PROVIDER_USER.to_owned(), password };
-    let scenario = world(5, s(1800)).at(SETTLED, rotate).at(s(70), end_sessions());
-    Case::new(scenario, |run| {
+    let (secret, new) = ("vsphere-credentials", "changed behind the provider's back");
+    let user = PROVIDER_USER.to_owned();
+    let rotate = Command::RotatePassword { vcenter: None, user, password: Password::new(new) };
+    let repaired = s(1800);
+    let scenario = world(5, repaired)
+        .with(|it| it.secret = Some(secret.to_owned()))
+        .at(SETTLED, rotate)
+        .at(s(70), end_sessions())
+        .at(repaired, Act::Secret { name: secret.to_owned(), password: new.to_owned() });
+    let judge = move |run: &Run| {
         let refused = |from: Duration, to: Duration| {
             run.calls()
                 .filter(|call| matches!(call.op.as_str(), "Login" | "cis.session.create"))
@@ -172,8 +218,12 @@ fn wrong_password() -> Case {
                 })
             })
             .and(|| run.keeps(&[1, 17, 53]))
-    })
+    };
+    Case::new(scenario, judge).canary_within(Canary::Gone(5), repaired, LOCKED)
 }
+
+/// The longest pause after a credential was refused.
+const LOCKED: Duration = s(300);
 
 /// The new password reaches the provider through its Secret; sessions end before or after.
 fn rotation(overlap: bool) -> Case {
@@ -193,11 +243,26 @@ fn rotation(overlap: bool) -> Case {
         .at(s(1000), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(1000), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        let mut written = Vec::new();
+        for name in names(5) {
+            let meanwhile = |call: &&Record| (s(100)..s(1000)).contains(&call.t.since_start());
+            written.extend(run.writes_on(&name).filter(meanwhile).map(ToString::to_string));
+        }
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(1000) + T_STATUS), || {
             format!("after the rotation a new address was shown at {shown:?}")
+        })
+        .and(|| {
+            Verdict::of(written.is_empty(), || {
+                format!("nodes were written: {}", written.join("; "))
+            })
+        })
+        .and(|| {
+            // The one end is that which the driver asked for.
+            Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
         })
         .and(|| run.keeps(&[1, 17, 53, 63]))
         .and(|| run.initializes(&names(5), s(0), T_INIT))
     })
+    .canary(Canary::Gone(5), s(1400))
     .named(if overlap { "vCenter first" } else { "Secret first" })
 }

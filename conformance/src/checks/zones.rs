@@ -17,7 +17,7 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         Check::new("ZONE-001", nearest()),
         Check::new("ZONE-002", [half_a_pair()]),
-        Check::new("ZONE-003", [two_of_one_category()]),
+        Check::new("ZONE-003", two_of_one_category()),
         Check::new("ZONE-004", [moved_tag()]),
         Check::new("ZONE-005", [vmotion()]),
         Check::new("ZONE-006", [off()]),
@@ -47,18 +47,27 @@ fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
     })
 }
 
-/// A new machine in the first zone, with a kubelet.
+/// The folders of hosts and of machines below the only datacenter.
+const HOSTS: &str = "group-h4";
+const MACHINES: &str = "group-v3";
+
 /// The host's path decides before the machine's own; the nearest tag on it wins.
 fn nearest() -> Vec<Case> {
-    let plain = || Scenario::new("", Topology::zones(3).machines(3), s(120));
-    let case = |name: &str, tags: Vec<TagName>, zone: &'static str, region: &'static str| {
-        let mut scenario = plain();
-        for tag in tags {
-            scenario = scenario.at(s(0), Command::AttachTag(tag));
-        }
-        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
-            .named(name)
-    };
+    let on =
+        |path: Path, name: &str, tags: Vec<TagName>, zone: &'static str, region: &'static str| {
+            let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(120));
+            if let Path::Bare = path {
+                scenario =
+                    scenario.at(s(0), Command::DetachTag(tag(ZONE_CATEGORY, "zone-a", "DC0_C0")));
+            }
+            for tag in tags {
+                scenario = scenario.at(s(0), Command::AttachTag(tag));
+            }
+            Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, region))
+                .named(name)
+        };
+    let case = |name, tags, zone, region| on(Path::Tagged, name, tags, zone, region);
+    let bare = |name, tags, zone, region| on(Path::Bare, name, tags, zone, region);
     vec![
         case("cluster and datacenter", vec![], "zone-a", "region-a"),
         case(
@@ -82,7 +91,46 @@ fn nearest() -> Vec<Case> {
             "rack-7",
             "region-a",
         ),
+        case(
+            "the hosts' folder before the datacenter",
+            vec![tag(REGION_CATEGORY, "north", HOSTS)],
+            "zone-a",
+            "north",
+        ),
+        case(
+            "the host's path before the machine and its folder",
+            vec![
+                tag(ZONE_CATEGORY, "own", &super::observe::name(1)),
+                tag(ZONE_CATEGORY, "folder", MACHINES),
+            ],
+            "zone-a",
+            "region-a",
+        ),
+        bare(
+            "the machine where its host has no zone",
+            vec![
+                tag(ZONE_CATEGORY, "own", &super::observe::name(1)),
+                tag(ZONE_CATEGORY, "folder", MACHINES),
+            ],
+            "own",
+            "region-a",
+        ),
+        bare(
+            "the machine's folder where its host has no zone",
+            vec![tag(ZONE_CATEGORY, "folder", MACHINES)],
+            "folder",
+            "region-a",
+        ),
     ]
+}
+
+/// Whether the path of the first machine's host has a zone.
+#[derive(Clone, Copy)]
+enum Path {
+    /// As the topology tags it.
+    Tagged,
+    /// Without.
+    Bare,
 }
 
 fn half_a_pair() -> Case {
@@ -102,15 +150,47 @@ fn half_a_pair() -> Case {
     })
 }
 
-fn two_of_one_category() -> Case {
-    let scenario =
-        world(3, s(200)).at(s(0), Command::AttachTag(tag(ZONE_CATEGORY, "other", "DC0_C0")));
-    Case::new(scenario, |run| {
-        let (zone, _) = labels(run, &name(1));
-        Verdict::of(zone.is_none(), || format!("one of two zones was picked: {zone:?}"))
-            .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
-            .and(|| run.keeps(&[9]))
-    })
+/// In either order: of the names, of the attachments, and so of whatever the answer is sorted by.
+fn two_of_one_category() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for other in ["aaa", "zzz"] {
+        for first in [true, false] {
+            let mut scenario = world(3, s(200));
+            let mut tags =
+                [tag(ZONE_CATEGORY, "zone-a", "DC0_C0"), tag(ZONE_CATEGORY, other, "DC0_C0")];
+            if first {
+                tags.reverse();
+                let known = tag(ZONE_CATEGORY, "zone-a", "DC0_C0");
+                scenario = scenario.at(s(0), Command::DetachTag(known));
+            }
+            for tag in tags {
+                scenario = scenario.at(s(0), Command::AttachTag(tag));
+            }
+            let judge = move |run: &Run| {
+                let (zone, _) = labels(run, &name(1));
+                // Names are texts of the administrator, and objects are told by name or reference.
+                let told = |text: &str| {
+                    text.contains("zone-a")
+                        && text.contains(other)
+                        && (text.contains("DC0_C0") || text.contains("domain-c"))
+                };
+                let event = run.events().iter().any(|it| told(&it.message));
+                let logged = run.logged_after(s(0)).any(told);
+                Verdict::of(zone.is_none(), || format!("one of two zones was picked: {zone:?}"))
+                    .and(|| {
+                        Verdict::of(event || logged, || {
+                            "neither an event nor a log line names the object and its tags"
+                                .to_owned()
+                        })
+                    })
+                    .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
+                    .and(|| run.keeps(&[9]))
+            };
+            let order = if first { "attached before" } else { "attached after" };
+            cases.push(Case::new(scenario, judge).named(format!("{other}, {order}")));
+        }
+    }
+    cases
 }
 
 fn moved_tag() -> Case {

@@ -1,5 +1,7 @@
-//! What a sync costs: calls by phase for fleets of 10, 100 and 1000 nodes, fitted as a + b·N, beside
+//! What a sync costs: calls by phase and operation for fleets of 10, 100 and 1000 nodes, fitted as a + b·N, beside
 //! what the upstream provider needs for the same work.
+//!
+//! Long polls are counted apart: they come with the time that passes and not with the work that is done.
 
 mod phases;
 
@@ -7,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
+use sim::Class;
+use sim::ledger::Record;
 
 pub use phases::{PHASES, Phase};
 
@@ -26,18 +30,31 @@ pub struct Row {
     pub phase: &'static str,
     /// What is counted.
     pub what: &'static str,
-    /// Calls to the vCenter per fleet size.
+    /// Calls to the vCenter per fleet size, long polls not counted.
     pub calls: BTreeMap<u32, u64>,
-    /// Calls by operation and fleet size.
-    pub operations: BTreeMap<String, BTreeMap<u32, u64>>,
+    /// Long polls per fleet size.
+    pub polls: BTreeMap<u32, u64>,
+    /// All of these by operation.
+    pub operations: BTreeMap<String, Counts>,
     /// Writes to the cluster per fleet size.
     pub writes: BTreeMap<u32, u64>,
-    /// The fit.
+    /// The fit of the calls.
     pub fit: Fit,
     /// What the upstream provider needs, as a formula and per fleet size.
     pub upstream: (&'static str, BTreeMap<u32, u64>),
-    /// What is allowed, at most.
+    /// How many calls are allowed, at most.
     pub allowed: BTreeMap<u32, u64>,
+    /// How many long polls are allowed, at most.
+    pub allowed_polls: u64,
+}
+
+/// Calls of one operation in one phase.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counts {
+    /// Per fleet size.
+    pub calls: BTreeMap<u32, u64>,
+    /// The fit.
+    pub fit: Fit,
 }
 
 /// `a + b·N` by least squares.
@@ -58,14 +75,17 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// `budgets.yaml`: exact calls per phase and fleet size.
+/// `budgets.yaml`: exact calls per phase, operation and fleet size.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Budgets {
     #[serde(rename = "vcenterCalls")]
     vcenter_calls: BTreeMap<String, BTreeMap<u32, u64>>,
+    #[serde(rename = "longPolls")]
+    long_polls: BTreeMap<String, BTreeMap<u32, u64>>,
     #[serde(rename = "clusterWrites")]
     cluster_writes: BTreeMap<String, BTreeMap<u32, u64>>,
+    operations: BTreeMap<String, BTreeMap<String, BTreeMap<u32, u64>>>,
 }
 
 /// Measures every phase for every fleet size.
@@ -82,14 +102,17 @@ pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
             let run = run(&scenario, &Stage { light: true, ..stage.clone() });
             let calls: Vec<_> = run.calls_in(phase.name).collect();
             let vcenter = calls.iter().filter(|call| call.is_vcenter_call());
-            row.calls.insert(n, vcenter.clone().count() as u64);
-            for call in vcenter {
-                let by_size = row.operations.entry(call.op.clone()).or_default();
-                *by_size.entry(n).or_default() += 1;
+            let (polls, others): (Vec<&Record>, Vec<&Record>) =
+                vcenter.copied().partition(|call| call.class == Some(Class::Longpoll));
+            row.calls.insert(n, others.len() as u64);
+            row.polls.insert(n, polls.len() as u64);
+            for call in others.into_iter().chain(polls) {
+                let counts = row.operations.entry(call.op.clone()).or_insert_with(Counts::none);
+                *counts.calls.entry(n).or_default() += 1;
             }
             let writes = calls.iter().filter(|call| {
                 call.is_cluster_call()
-                    && call.class == Some(sim::Class::Write)
+                    && call.class == Some(Class::Write)
                     && !call.op.contains("leases")
             });
             row.writes.insert(n, writes.count() as u64);
@@ -101,8 +124,36 @@ pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
     }
     for row in &mut rows {
         row.fit = fit(&row.calls);
+        for counts in row.operations.values_mut() {
+            for n in sizes {
+                counts.calls.entry(*n).or_default();
+            }
+            counts.fit = fit(&counts.calls);
+        }
     }
     Table { rows }
+}
+
+impl Counts {
+    fn none() -> Self {
+        Self { calls: BTreeMap::new(), fit: Fit { a: 0.0, b: 0.0, r2: 0.0 } }
+    }
+}
+
+/// Compares what was measured with what is committed, for the sizes that were measured.
+fn compare(
+    found: &mut Vec<String>,
+    what: &str,
+    seen: &BTreeMap<u32, u64>,
+    wanted: Option<&BTreeMap<u32, u64>>,
+) {
+    for (n, seen) in seen {
+        let wanted = wanted.and_then(|wanted| wanted.get(n));
+        if wanted != Some(seen) {
+            let wanted = wanted.map_or("not there".to_owned(), u64::to_string);
+            found.push(format!("budgets.yaml: {what}.{n} is {wanted}, measured {seen}"));
+        }
+    }
 }
 
 impl Table {
@@ -112,27 +163,36 @@ impl Table {
             serde_saphyr::from_str(BUDGETS).expect("a test reads the committed budgets");
         let mut found = Vec::new();
         for row in &self.rows {
+            let phase = row.phase;
             for (what, seen, wanted) in [
-                ("vcenterCalls", &row.calls, budgets.vcenter_calls.get(row.phase)),
-                ("clusterWrites", &row.writes, budgets.cluster_writes.get(row.phase)),
+                ("vcenterCalls", &row.calls, &budgets.vcenter_calls),
+                ("longPolls", &row.polls, &budgets.long_polls),
+                ("clusterWrites", &row.writes, &budgets.cluster_writes),
             ] {
-                for (n, seen) in seen {
-                    let wanted = wanted.and_then(|wanted| wanted.get(n));
-                    if wanted != Some(seen) {
-                        let wanted = wanted.map_or("not there".to_owned(), u64::to_string);
-                        found.push(format!(
-                            "budgets.yaml: {what}.{}.{n} is {wanted}, measured {seen}",
-                            row.phase
-                        ));
-                    }
+                compare(&mut found, &format!("{what}.{phase}"), seen, wanted.get(phase));
+            }
+            let committed = budgets.operations.get(phase);
+            for (op, counts) in &row.operations {
+                let wanted = committed.and_then(|of| of.get(op));
+                compare(&mut found, &format!("operations.{phase}.{op}"), &counts.calls, wanted);
+            }
+            for (op, wanted) in committed.into_iter().flatten() {
+                let is_due = row.calls.keys().any(|n| at(wanted, *n) > 0);
+                if is_due && !row.operations.contains_key(op) {
+                    found.push(format!("budgets.yaml: operations.{phase}.{op} was never called"));
                 }
             }
             for (n, calls) in &row.calls {
                 let allowed = row.allowed.get(n).copied().unwrap_or(0);
                 if *calls > allowed {
+                    found.push(format!("{phase} with {n} nodes: {calls} calls, {allowed} allowed"));
+                }
+            }
+            for (n, polls) in &row.polls {
+                let allowed = row.allowed_polls;
+                if *polls > allowed {
                     found.push(format!(
-                        "{} with {n} nodes: {calls} calls, {allowed} allowed",
-                        row.phase
+                        "{phase} with {n} nodes: {polls} long polls, {allowed} allowed"
                     ));
                 }
             }
@@ -140,31 +200,32 @@ impl Table {
         found
     }
 
-    /// For a terminal.
+    /// For a terminal: a row per phase.
     pub fn text(&self) -> String {
         let mut out = format!(
-            "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>9} {:>9} {:>9}   {}\n",
+            "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>5} {:>9} {:>9} {:>9}   {}\n",
             "phase",
             "N=10",
             "N=100",
             "N=1000",
             "fit a + b·N",
+            "polls",
             "N=10",
             "N=100",
             "N=1000",
             "upstream's formula"
         );
         for row in &self.rows {
-            let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);
             let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
-                "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>9} {:>9} {:>9}   {}",
+                "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>5} {:>9} {:>9} {:>9}   {}",
                 row.phase,
-                at(10),
-                at(100),
-                at(1000),
+                at(&row.calls, 10),
+                at(&row.calls, 100),
+                at(&row.calls, 1000),
                 row.fit.to_string(),
+                range(&row.polls),
                 up(10),
                 up(100),
                 up(1000),
@@ -174,27 +235,63 @@ impl Table {
         out
     }
 
+    /// For a terminal: a row per phase and operation.
+    pub fn operations_text(&self) -> String {
+        let mut out = format!(
+            "{:<14} {:<28} {:>7} {:>7} {:>7}   {}\n",
+            "phase", "operation", "N=10", "N=100", "N=1000", "fit a + b·N"
+        );
+        for (phase, op, counts) in self.operations() {
+            let _ = writeln!(
+                out,
+                "{phase:<14} {op:<28} {:>7} {:>7} {:>7}   {}",
+                at(&counts.calls, 10),
+                at(&counts.calls, 100),
+                at(&counts.calls, 1000),
+                counts.fit,
+            );
+        }
+        out
+    }
+
+    fn operations(&self) -> impl Iterator<Item = (&str, &str, &Counts)> {
+        self.rows.iter().flat_map(|row| {
+            row.operations.iter().map(|(op, counts)| (row.phase, op.as_str(), counts))
+        })
+    }
+
     /// For a report.
     pub fn markdown(&self) -> String {
         let mut out = String::from(
-            "| phase | what is counted | N = 10 | 100 | 1000 | a + b·N | upstream's formula | 10 | 100 | 1000 |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+            "| phase | what is counted | N = 10 | 100 | 1000 | a + b·N | long polls | upstream's formula | 10 | 100 | 1000 |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
         );
         for row in &self.rows {
-            let at = |n: u32| row.calls.get(&n).copied().unwrap_or(0);
             let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 row.phase,
                 row.what,
-                at(10),
-                at(100),
-                at(1000),
+                at(&row.calls, 10),
+                at(&row.calls, 100),
+                at(&row.calls, 1000),
                 row.fit,
+                range(&row.polls),
                 row.upstream.0,
                 up(10),
                 up(100),
                 up(1000)
+            );
+        }
+        out.push_str("\n| phase | operation | N = 10 | 100 | 1000 | a + b·N |\n| --- | --- | --- | --- | --- | --- |\n");
+        for (phase, op, counts) in self.operations() {
+            let _ = writeln!(
+                out,
+                "| {phase} | {op} | {} | {} | {} | {} |",
+                at(&counts.calls, 10),
+                at(&counts.calls, 100),
+                at(&counts.calls, 1000),
+                counts.fit
             );
         }
         out
@@ -202,19 +299,51 @@ impl Table {
 
     /// `budgets.yaml` as it would have to be.
     pub fn budgets(&self) -> String {
-        let mut out = String::new();
+        let mut out = String::from(BUDGETS_HEAD);
+        let cells = |counts: &BTreeMap<u32, u64>| {
+            let cells: Vec<String> =
+                counts.iter().map(|(n, calls)| format!("{n}: {calls}")).collect();
+            format!("{{{}}}", cells.join(", "))
+        };
         for (head, of) in [
-            ("vcenterCalls", (|row: &Row| row.calls.clone()) as fn(&Row) -> BTreeMap<u32, u64>),
-            ("clusterWrites", |row: &Row| row.writes.clone()),
+            ("vcenterCalls", (|row: &Row| &row.calls) as fn(&Row) -> &BTreeMap<u32, u64>),
+            ("longPolls", |row: &Row| &row.polls),
+            ("clusterWrites", |row: &Row| &row.writes),
         ] {
             let _ = writeln!(out, "{head}:");
             for row in &self.rows {
-                let cells: Vec<String> =
-                    of(row).iter().map(|(n, calls)| format!("{n}: {calls}")).collect();
-                let _ = writeln!(out, "  {}: {{{}}}", row.phase, cells.join(", "));
+                let _ = writeln!(out, "  {}: {}", row.phase, cells(of(row)));
+            }
+        }
+        out.push_str("operations:\n");
+        for row in &self.rows {
+            let _ = writeln!(out, "  {}:", row.phase);
+            for (op, counts) in &row.operations {
+                let _ = writeln!(out, "    {op}: {}", cells(&counts.calls));
             }
         }
         out
+    }
+}
+
+/// How `budgets.yaml` begins.
+const BUDGETS_HEAD: &str = "\
+# Exact calls by phase and number of nodes, in virtual time with seed 0: gated by equality, changed by review.
+# vcenterCalls leaves out long polls, which stand in longPolls; operations has both. What each phase is stands in
+# src/cost/phases.rs; `conformance cost --write` prints this file as measured.
+";
+
+/// The count for a fleet size; one that was not measured is 0.
+fn at(counts: &BTreeMap<u32, u64>, n: u32) -> u64 {
+    counts.get(&n).copied().unwrap_or(0)
+}
+
+/// One number where all are the same, else the least and the greatest.
+fn range(counts: &BTreeMap<u32, u64>) -> String {
+    match (counts.values().min(), counts.values().max()) {
+        (Some(least), Some(most)) if least == most => least.to_string(),
+        (Some(least), Some(most)) => format!("{least}–{most}"),
+        _ => "-".to_owned(),
     }
 }
 
@@ -254,9 +383,27 @@ mod tests {
     }
 
     #[test]
+    fn a_call_more_or_an_operation_less_is_a_deviation() {
+        let mut found = Vec::new();
+        let budget = BTreeMap::from([(10, 4), (100, 4)]);
+        compare(&mut found, "calls", &[(10, 4)].into(), Some(&budget));
+        assert_eq!(found, Vec::<String>::new());
+        compare(&mut found, "calls", &[(10, 5), (1000, 4)].into(), Some(&budget));
+        assert_eq!(
+            found,
+            [
+                "budgets.yaml: calls.10 is 4, measured 5",
+                "budgets.yaml: calls.1000 is not there, measured 4"
+            ]
+        );
+    }
+
+    #[test]
     fn the_committed_budgets_read() {
         let budgets: Budgets = serde_saphyr::from_str(BUDGETS).unwrap();
         assert_eq!(budgets.vcenter_calls.len(), PHASES.len());
+        assert_eq!(budgets.long_polls.len(), PHASES.len());
         assert_eq!(budgets.cluster_writes.len(), PHASES.len());
+        assert_eq!(budgets.operations.len(), PHASES.len());
     }
 }

@@ -20,8 +20,10 @@ pub struct Phase {
     pub formula: &'static str,
     /// The number for a fleet of `n`; `None` where no figure is known.
     pub upstream: Option<fn(u32) -> u64>,
-    /// What ours may need at most.
+    /// How many calls ours may need at most, long polls not counted.
     pub allowed: fn(u32) -> u64,
+    /// How many long polls: one per 30 s of the window, and one per delivery in it.
+    pub allowed_polls: u64,
 }
 
 impl Phase {
@@ -30,11 +32,13 @@ impl Phase {
             phase: self.name,
             what: self.what,
             calls: BTreeMap::new(),
+            polls: BTreeMap::new(),
             operations: BTreeMap::new(),
             writes: BTreeMap::new(),
             fit: Fit { a: 0.0, b: 0.0, r2: 0.0 },
             upstream: (self.formula, BTreeMap::new()),
             allowed: BTreeMap::new(),
+            allowed_polls: self.allowed_polls,
         }
     }
 }
@@ -75,7 +79,8 @@ pub const PHASES: &[Phase] = &[
         scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
         formula: "16·N SOAP + 10·N REST",
         upstream: Some(|n| 26 * u64::from(n)),
-        allowed: |n| 20 + u64::from(n) / 50 + settled(n).as_secs() / 30,
+        allowed: |n| 20 + u64::from(n) / 50,
+        allowed_polls: 9 + 1,
     },
     Phase {
         name: "steady",
@@ -86,7 +91,8 @@ pub const PHASES: &[Phase] = &[
         },
         formula: "10·N SOAP + 10·N REST",
         upstream: Some(|n| 20 * u64::from(n)),
-        allowed: |_| 10,
+        allowed: |_| 0,
+        allowed_polls: 10,
     },
     Phase {
         name: "not-ready",
@@ -101,7 +107,8 @@ pub const PHASES: &[Phase] = &[
         },
         formula: "7·K per tick, K = 5",
         upstream: Some(|_| 12 * 7 * u64::from(NOT_READY)),
-        allowed: |_| 2,
+        allowed: |_| 0,
+        allowed_polls: 2,
     },
     Phase {
         name: "delete",
@@ -114,7 +121,8 @@ pub const PHASES: &[Phase] = &[
         },
         formula: "9 per tick until deleted, 1 tick",
         upstream: Some(|_| 9),
-        allowed: |_| 4 + 3,
+        allowed: |_| 4,
+        allowed_polls: 3 + 1,
     },
     Phase {
         name: "change",
@@ -136,7 +144,8 @@ pub const PHASES: &[Phase] = &[
         },
         formula: "seen at the next sync",
         upstream: None,
-        allowed: |_| 3,
+        allowed: |_| 1,
+        allowed_polls: 1 + 1,
     },
     Phase {
         name: "session-lost",
@@ -149,6 +158,7 @@ pub const PHASES: &[Phase] = &[
         },
         formula: "not known",
         upstream: None,
-        allowed: |n| 11 + u64::from(n) / 50,
+        allowed: |n| 10 + u64::from(n) / 50,
+        allowed_polls: 2 + 2,
     },
 ];

@@ -47,12 +47,29 @@ pub struct Run {
     pub exits: Vec<Exit>,
     /// What the provider logged.
     pub logs: String,
+    /// The metrics of every replica that was told to stop or still ran at the end, as it served them last.
+    pub metrics: Vec<String>,
 }
 
 impl Run {
     /// How often the rule fired.
     pub fn fired(&self, rule: &str) -> u64 {
         self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
+    }
+
+    /// Lines that the provider logged after `since`.
+    pub fn logged_after(&self, since: Duration) -> impl Iterator<Item = &str> {
+        let lines = crate::capture::lines(&self.logs);
+        lines.filter(move |(at, _)| *at > since).map(|(_, line)| line)
+    }
+
+    /// The highest value of a metric that any replica served, whatever its labels.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let lines = self.metrics.iter().flat_map(|text| text.lines());
+        lines
+            .filter(|line| line.split([' ', '{']).next() == Some(name))
+            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+            .reduce(f64::max)
     }
 
     /// Calls in a phase.
@@ -74,7 +91,11 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
         .build()
         .expect("a runtime without I/O needs nothing from the system");
     let captured = crate::capture::Captured::default();
-    let run = captured.during(|| runtime.block_on(Lab::play(scenario, stage)));
+    let play = async {
+        captured.begin();
+        Lab::play(scenario, stage).await
+    };
+    let run = captured.during(|| runtime.block_on(play));
     Run { logs: captured.text(), ..run }
 }
 
@@ -84,6 +105,7 @@ pub struct Lab {
     sim: Sim,
     replicas: Vec<Replica>,
     exits: Vec<Exit>,
+    metrics: Vec<String>,
     scenario: Scenario,
     stage: Stage,
 }
@@ -101,6 +123,7 @@ impl Lab {
             sim,
             replicas: Vec::new(),
             exits: Vec::new(),
+            metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
         }
@@ -181,6 +204,7 @@ impl Lab {
     pub async fn stop(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
             self.note(format!("replica {index} is told to stop"));
+            self.metrics.push(replica.metrics());
             let exit = replica.stop().await;
             self.note(format!("replica {index} has ended: {exit}"));
             self.exits.push(exit);
@@ -305,8 +329,9 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, exits, scenario, stage, .. } = self;
+        let Self { sim, exits, metrics, scenario, stage, .. } = self;
         sim.shutdown().await;
-        Run { scenario, stage, ledger, log, end, after, fired, exits, logs: String::new() }
+        let logs = String::new();
+        Run { scenario, stage, ledger, log, end, after, fired, exits, logs, metrics }
     }
 }

@@ -49,6 +49,7 @@ pub struct Replica {
     identity: String,
     stop: CancellationToken,
     ended: CancellationToken,
+    telemetry: Arc<::provider::Telemetry>,
     task: JoinHandle<Exit>,
 }
 
@@ -81,6 +82,7 @@ impl Replica {
             stop: stop.clone(),
             ..Deps::new(kube)
         };
+        let telemetry = Arc::clone(&deps.telemetry);
         let ended = CancellationToken::new();
         // Also when it panics.
         let at_the_end = ended.clone().drop_guard();
@@ -97,7 +99,7 @@ impl Replica {
             }
             .instrument(span),
         );
-        Self { index, identity, stop, ended, task }
+        Self { index, identity, stop, ended, telemetry, task }
     }
 
     /// Which replica it is.
@@ -108,6 +110,11 @@ impl Replica {
     /// How it calls itself in the lease: the label of its connections, `@`, and when it started.
     pub(super) fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// What it serves at `/metrics`.
+    pub(super) fn metrics(&self) -> String {
+        self.telemetry.metrics()
     }
 
     /// Completes when it has ended, however that came about.

@@ -34,6 +34,16 @@ pub fn tally(conclusions: &[Conclusion]) -> (usize, usize, usize) {
     (count("pass"), count("FAIL"), count("inconclusive"))
 }
 
+/// Makes the folder of a run and proves that files can be made in it, before anything is run for them.
+///
+/// # Errors
+/// A folder that cannot be made or written to, by name.
+pub fn prepare(dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let probe = dir.join("results.json");
+    std::fs::write(&probe, "").with_context(|| format!("cannot write {}", probe.display()))
+}
+
 /// Writes every file of a run below `dir`.
 ///
 /// # Errors

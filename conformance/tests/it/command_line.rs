@@ -29,7 +29,14 @@ fn it_explains_a_check() {
 fn wrong_usage_ends_with_2_and_a_remedy() {
     for (arguments, remedy) in [
         (vec!["explain", "NODE-DEL-099"], "is it NODE-"),
-        (vec!["run", "NO-SUCH"], "conformance list"),
+        (vec!["explain", ""], "conformance list --all"),
+        (vec!["run", "???"], "conformance list"),
+        (vec!["run", "NODE-INIT-001", "NODE-INIT-0O2"], "is it NODE-INIT-00"),
+        (vec!["run", "--surface", "nodes"], "is it node?"),
+        (vec!["run", "NODE-INIT-001", "--out", "/proc/nope"], "cannot make /proc/nope"),
+        (vec!["list", "NO-SUCH-CHECK"], "no check is called"),
+        (vec!["list", "--surface", "zones"], "is it zone?"),
+        (vec!["sweep", "--sample", "0"], "--sample"),
         (vec!["run", "--mutant", "Nope"], "there are ErrorIsGone"),
         (vec!["runn"], "run"),
     ] {
@@ -38,6 +45,35 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         let error = text(&output.stderr);
         assert!(error.contains(remedy), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn an_alias_is_run_as_the_check_that_holds_it() {
+    let output = conformance(&["run", "NODE-SHUT-001"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("NODE-SHUT-001 says the same as LIFE-005"), "{shown}");
+    assert!(shown.contains("1 passed"), "{shown}");
+}
+
+#[test]
+fn a_reader_that_leaves_stops_a_list_and_not_a_run() {
+    use std::process::Stdio;
+
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    for arguments in [vec!["list", "--all"], vec!["run", "NODE-INIT-001", "--out", out]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_conformance"))
+            .args(&arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert!(dir.path().join("summary.md").exists());
 }
 
 #[test]

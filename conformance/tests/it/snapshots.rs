@@ -1,7 +1,7 @@
 //! What a person would check: for each named scenario the calls that were made and the Nodes that are left.
 //!
 //! Scenarios are those of the cost table, and those that checks are built on, under their names in the
-//! catalogue. A transcript has a line per call, repetitions folded: who, where, what, on what
+//! catalogue: one snapshot for each, of the first case of the first check, where no other is named here. A transcript has a line per call, repetitions folded: who, where, what, on what
 //! kind of object, the outcome, and the rule that fired. It leaves out what says nothing: polls and watches
 //! that came back for the time alone, and the renewals of a lease.
 
@@ -89,9 +89,15 @@ fn transcript(run: &Run, wanted: impl Fn(&Record) -> bool) -> String {
         }
         lines.push(line);
     }
-    let nodes = serde_saphyr::to_string(&nodes(run)).unwrap();
-    format!("{}== nodes at the end\n{nodes}", folded(&lines))
+    let nodes = nodes(run);
+    let text = serde_saphyr::to_string(&nodes.iter().take(SHOWN).collect::<Vec<_>>()).unwrap();
+    let more = nodes.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("… and {more} more\n") } else { String::new() };
+    format!("{}== nodes at the end\n{text}{more}", folded(&lines))
 }
+
+/// Nodes at the end that a transcript shows; as many as the largest fleet whose nodes differ needs.
+const SHOWN: usize = 12;
 
 /// Lines, and groups of up to four, that are repeated stand once with a count.
 fn folded(lines: &[String]) -> String {
@@ -174,6 +180,85 @@ fn nodes(run: &Run) -> Vec<Value> {
         })
     };
     run.end.cluster.all(&GroupResource::core("nodes")).map(|node| shown(node)).collect()
+}
+
+/// Scenarios with a test of their own below.
+const NAMED: &[&str] = &[
+    "address-change",
+    "credential-rotation",
+    "fault-heal",
+    "guest-info-lost",
+    "join-conflict",
+    "join-dual-stack",
+    "join-duplicate-uuid",
+    "join-late-guest",
+    "join-uuid-empty",
+    "lockout",
+    "machine-deleted",
+    "machine-deleted-refused",
+    "machine-unreachable",
+    "mass-vanish",
+    "power-fault",
+    "power-off",
+    "power-on",
+    "privilege-lost",
+    "replace-same-name",
+    "restart-in-outage",
+    "restart-steady",
+    "sigterm",
+    "suspend",
+    "tag-outage",
+    "vcenter-down-of-two",
+    "vmotion-zones",
+    "zones",
+    "zones-off",
+];
+
+/// A thousand nodes or four hours would fill a transcript with one thing; what they show stands in others.
+const LARGE: [&str; 1] = ["join-many"];
+
+/// Scenarios that some check is built on, each with the first such check.
+fn scenarios() -> BTreeMap<&'static str, &'static str> {
+    let mut all = BTreeMap::new();
+    for check in checks::all() {
+        let entry = catalogue::entry(check.id).expect("the check stands in the catalogue");
+        let scenario = entry.scenario.as_deref().unwrap_or_default();
+        assert!(!scenario.is_empty(), "{} names no scenario", check.id);
+        all.entry(scenario).or_insert(check.id);
+    }
+    all
+}
+
+#[test]
+fn every_scenario_of_the_catalogue() {
+    for (scenario, id) in scenarios() {
+        if !NAMED.contains(&scenario) && !LARGE.contains(&scenario) {
+            let name = format!("scenario_{}", scenario.replace('-', "_"));
+            insta::assert_snapshot!(name, check(scenario, id, ""));
+        }
+    }
+}
+
+#[test]
+fn every_snapshot_of_a_scenario_is_of_one_that_is_there() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots");
+    let all = scenarios();
+    for named in NAMED {
+        assert!(all.contains_key(named), "no check is built on {named}");
+    }
+    let mut wanted: Vec<String> = all
+        .keys()
+        .filter(|it| !NAMED.contains(*it) && !LARGE.contains(*it))
+        .map(|it| format!("it__snapshots__scenario_{}.snap", it.replace('-', "_")))
+        .collect();
+    wanted.sort();
+    let mut there: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("it__snapshots__scenario_") && name.ends_with(".snap"))
+        .collect();
+    there.sort();
+    assert_eq!(there, wanted);
 }
 
 macro_rules! transcripts {

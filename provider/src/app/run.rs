@@ -80,10 +80,12 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         let announcing = candidate.announce("became leader");
         backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
     }
-    instances.spawn(&backends);
     let probe = instances.clone();
     deps.telemetry.set_probe(Box::new(move || probe.health()));
-    spawn_controllers(&options, &deps, &instances, clock, active, &controllers, &backends);
+    if !mutant!(active, Idle) {
+        instances.spawn(&backends);
+        spawn_controllers(&options, &deps, &instances, clock, active, &controllers, &backends);
+    }
 
     let lost = async {
         match &mut candidate {

@@ -1,0 +1,113 @@
+//! What shows that a provider was at work while it was expected to hold still.
+//!
+//! Most safety checks ask that nothing happens, which is also what a provider does that has stopped working. So
+//! something else happens in the same scenario that it must act on, to another machine. If it does not, the
+//! check says nothing about it.
+
+use std::time::Duration;
+
+use sim::world::{Command, Event};
+
+use super::Case;
+use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, machine, s, set_address};
+use super::observe::name;
+use crate::judge::facts;
+use crate::lab::Run;
+use crate::verdict::Verdict;
+
+/// What a working provider acts on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Canary {
+    /// This machine is destroyed; its Node must go.
+    Gone(u32),
+    /// This machine is switched off; its Node must be marked.
+    Off(u32),
+    /// This machine gets another address; its Node must show it.
+    Moved(u32),
+}
+
+/// The address that a moved machine gets; no other has it.
+const ADDRESS: &str = "10.66.6.6";
+
+impl Canary {
+    fn command(self) -> Command {
+        match self {
+            Self::Gone(n) => Command::DeleteMachine(machine(n)),
+            Self::Off(n) => Command::PowerOff(machine(n)),
+            Self::Moved(n) => set_address(n, &[ADDRESS]),
+        }
+    }
+
+    /// How long a provider may take that meets no trouble.
+    fn bound(self) -> Duration {
+        match self {
+            Self::Gone(_) | Self::Off(_) => GRACE + T_LIFE,
+            Self::Moved(_) => T_STATUS + T_INIT,
+        }
+    }
+
+    fn judge(self, run: &Run, since: Duration, by: Duration) -> Verdict {
+        let (what, at) = match self {
+            Self::Gone(n) => {
+                (format!("the node of destroyed {} went", name(n)), run.deleted(&name(n)))
+            }
+            Self::Off(n) => (
+                format!("the node of switched-off {} was marked", name(n)),
+                run.when_after(&name(n), since, |node| node.shutdown),
+            ),
+            Self::Moved(n) => (
+                format!("the new address of {} was shown", name(n)),
+                run.when_after(&name(n), since, |node| node.ips().any(|ip| ip == ADDRESS)),
+            ),
+        };
+        match at.map(|at| at.since_start()) {
+            Some(at) if (since..=by).contains(&at) => Verdict::Pass,
+            other => Verdict::Inconclusive(format!(
+                "nothing shows that the provider was at work: {what} at {other:?}, \
+                 expected between {since:?} and {by:?}"
+            )),
+        }
+    }
+}
+
+impl Case {
+    /// At `at` something happens that the provider must act on in time for a pass to count.
+    pub(super) fn canary(self, canary: Canary, at: Duration) -> Self {
+        self.canary_within(canary, at, s(0))
+    }
+
+    /// The same, where trouble that is over may have left the provider a pause of up to `patience`.
+    pub(super) fn canary_within(
+        mut self,
+        canary: Canary,
+        at: Duration,
+        patience: Duration,
+    ) -> Self {
+        let by = at + canary.bound() + patience;
+        let horizon = self.scenario.horizon.max(by + s(1));
+        self.scenario = self.scenario.at(at, canary.command());
+        self.scenario.horizon = horizon;
+        let judge = self.judge;
+        self.judge = Box::new(move |run| judge(run).and(|| canary.judge(run, at, by)));
+        self
+    }
+}
+
+/// What every pass needs, whatever the check: a login that a vCenter accepted, and a node that was initialized.
+pub(super) fn worked(run: &Run) -> Verdict {
+    if !run.calls().any(|call| call.op == "Login" && call.succeeded()) {
+        return Verdict::Inconclusive("the provider never logged in to a vCenter".to_owned());
+    }
+    let opened = run.log.entries().any(|(_, event)| match event {
+        Event::Cluster(event) if event.key.resource.resource == "nodes" => {
+            let node = facts(&event.object);
+            !node.uninitialized && node.provider_id.is_some()
+        }
+        _ => false,
+    });
+    if opened {
+        Verdict::Pass
+    } else {
+        Verdict::Inconclusive("the provider never initialized a node".to_owned())
+    }
+}
