@@ -64,6 +64,12 @@ impl FieldErrors {
         self.push("FieldValueTooLong", field, body);
     }
 
+    /// The list is longer than it may be.
+    pub fn too_many(&mut self, field: impl Into<String>, n_found: usize, n_max: usize) {
+        let body = format!("Too many: {n_found}: must have at most {n_max} items");
+        self.push("FieldValueTooMany", field, body);
+    }
+
     /// As the causes of a `Status`.
     pub fn into_causes(self) -> Vec<Cause> {
         let cause = |error: FieldError| Cause {

@@ -1,11 +1,18 @@
 //! The built-in resources: one file of data and strategy each.
 
+mod bootstrap;
+mod clusterrolebindings;
+mod clusterroles;
 mod configmaps;
+mod endpoints;
+mod endpointslices;
 mod events;
 mod leases;
 mod namespaces;
 mod nodes;
 mod pods;
+mod rolebindings;
+mod roles;
 mod secrets;
 mod serviceaccounts;
 mod services;
@@ -22,20 +29,27 @@ const OWNERS: MergeRule = MergeRule::by_key("metadata.ownerReferences", "uid");
 /// All of them.
 pub(super) fn builtin() -> Vec<ResourceDef> {
     vec![
+        clusterrolebindings::definition(),
+        clusterroles::definition(),
         configmaps::definition(),
+        endpoints::definition(),
+        endpointslices::definition(),
         events::definition(),
         leases::definition(),
         namespaces::definition(),
         nodes::definition(),
         pods::definition(),
+        rolebindings::definition(),
+        roles::definition(),
         secrets::definition(),
         serviceaccounts::definition(),
         services::definition(),
     ]
 }
 
-/// Makes the namespaces that every cluster has.
+/// Makes what every cluster begins with: roles, bindings, namespaces.
 pub(super) fn found(store: &mut Store, now: Timestamp) {
+    bootstrap::found(store, now);
     let namespaces = GroupResource::core("namespaces");
     for name in namespaces::SYSTEM {
         let object = json!({"metadata": {"name": name}});
