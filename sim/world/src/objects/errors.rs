@@ -58,6 +58,17 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, body);
     }
 
+    /// The same for values of any type.
+    pub fn not_among(&mut self, field: impl Into<String>, value: &Value, known: &[Value]) {
+        let shown = |one: &Value| match one {
+            Value::String(text) => quote(text),
+            other => quote(&other.to_string()),
+        };
+        let known: Vec<String> = known.iter().map(shown).collect();
+        let why = format!("supported values: {}", known.join(", "));
+        self.push("FieldValueNotSupported", field, with_value("Unsupported value", value, &why));
+    }
+
     /// The value is longer than it may be.
     pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
         let body = format!("Too long: may not be more than {max_bytes} bytes");

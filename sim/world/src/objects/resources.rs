@@ -4,6 +4,7 @@ mod bootstrap;
 mod clusterrolebindings;
 mod clusterroles;
 mod configmaps;
+pub(super) mod customresourcedefinitions;
 mod endpoints;
 mod endpointslices;
 mod events;
@@ -20,11 +21,7 @@ mod services;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Command, GroupResource, MergeRule, ResourceDef, Store};
-
-/// Lists that merge in the metadata of every object; each definition names them too.
-const FINALIZERS: MergeRule = MergeRule::set("metadata.finalizers");
-const OWNERS: MergeRule = MergeRule::by_key("metadata.ownerReferences", "uid");
+use super::{Command, GroupResource, ResourceDef, Store};
 
 /// All of them.
 pub(super) fn builtin() -> Vec<ResourceDef> {
@@ -32,6 +29,7 @@ pub(super) fn builtin() -> Vec<ResourceDef> {
         clusterrolebindings::definition(),
         clusterroles::definition(),
         configmaps::definition(),
+        customresourcedefinitions::definition(),
         endpoints::definition(),
         endpointslices::definition(),
         events::definition(),

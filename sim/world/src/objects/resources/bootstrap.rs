@@ -10,12 +10,31 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::clusterroles::GROUP;
+use crate::objects::schema::{Words, decode};
 use crate::objects::{GroupResource, Key, Store, fields, meta};
 
-/// Objects by resource, as the real server lists them. Never changes once it is read.
-static OBJECTS: LazyLock<BTreeMap<String, Vec<Map<String, Value>>>> = LazyLock::new(|| {
+/// Resource, kind, and the objects as the real server writes them. Never changes once it is read.
+static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
     // A test holds that the file can be read.
-    serde_json::from_str(include_str!("../../../schemas/rbac.json")).unwrap_or_default()
+    let text = include_str!("../../../schemas/rbac.json");
+    let file: BTreeMap<String, Vec<Value>> = serde_json::from_str(text).unwrap_or_default();
+    let builtin = super::builtin();
+    let kind = |resource: &str| {
+        let mut all = builtin.iter();
+        all.find(|def| def.id.group == GROUP && def.id.resource == resource)
+    };
+    file.into_iter()
+        .filter_map(|(resource, objects)| {
+            let def = kind(&resource)?;
+            let arranged = |mut object: Value| {
+                let head = fields::as_map(&mut object);
+                head.insert("kind".into(), def.kind.as_ref().into());
+                head.insert("apiVersion".into(), def.api_version(&def.version).into());
+                decode(def.structure()?, &object, Words::Json).ok().map(|read| read.object)
+            };
+            Some((resource, objects.into_iter().filter_map(arranged).collect()))
+        })
+        .collect()
 });
 
 /// Puts them into an empty store.
@@ -23,17 +42,22 @@ pub(super) fn found(store: &mut Store, now: Timestamp) {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     for (resource, objects) in OBJECTS.iter() {
         let id = GroupResource { group: GROUP.into(), resource: resource.as_str().into() };
-        let Some(kind) = store.resource(&id).map(|def| def.kind.clone()) else { continue };
         for object in objects {
-            let mut object = Value::Object(object.clone());
+            let mut object = object.clone();
             let key =
                 Key::new(id.clone(), meta::text(&object, "namespace"), meta::text(&object, "name"));
-            let metadata = fields::map_mut(&mut object, "metadata");
             let path = format!("{GROUP}/{resource}/{}/{}#0", key.namespace, key.name);
+            let old = std::mem::take(fields::map_mut(&mut object, "metadata"));
+            let mut metadata = Map::new();
+            // The order of the real server: names, identity, then labels and what follows.
+            let (names, rest): (Vec<_>, Vec<_>) =
+                old.into_iter().partition(|(name, _)| matches!(name.as_str(), "name" | "namespace"));
+            metadata.extend(names);
             metadata.insert("uid".into(), store.ids.uuid("object", &path).to_string().into());
+            metadata.insert("resourceVersion".into(), store.revision.to_string().into());
             metadata.insert("creationTimestamp".into(), now.as_str().into());
-            meta::set_revision(&mut object, store.revision);
-            meta::arrange(&mut object, &format!("{GROUP}/v1"), &kind);
+            metadata.extend(rest);
+            *fields::map_mut(&mut object, "metadata") = metadata;
             store.objects.entry(id.clone()).or_default().insert(key.path(), Arc::new(object));
         }
     }

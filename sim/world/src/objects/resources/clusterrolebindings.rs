@@ -3,11 +3,7 @@
 use serde_json::{Value, json};
 
 use super::clusterroles::GROUP;
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{
-    FieldErrors, GroupResource, NameRule, ResourceDef, Shape, Strategy, fields, names,
-};
+use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -21,22 +17,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "clusterrolebindings",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "clusterrolebindings".into(),
+        custom: None,
         selectable: &[],
-        shapes: const {
-            &[
-                shape("subjects", "ClusterRoleBinding", Shape::List("[]v1.Subject")),
-                shape("subjects.kind", "Subject", Shape::String),
-                shape("subjects.apiGroup", "Subject", Shape::String),
-                shape("subjects.name", "Subject", Shape::String),
-                shape("subjects.namespace", "Subject", Shape::String),
-                shape("roleRef", "ClusterRoleBinding", Shape::Object("v1.RoleRef")),
-                shape("roleRef.apiGroup", "RoleRef", Shape::String),
-                shape("roleRef.kind", "RoleRef", Shape::String),
-                shape("roleRef.name", "RoleRef", Shape::String),
-            ]
-        },
         strategy: Strategy {
             names: NameRule::PathSegment,
             create_on_update: true,

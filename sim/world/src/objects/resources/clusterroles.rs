@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Shape, Strategy, fields};
+use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields};
 
 /// The group of everything that grants permissions.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -21,19 +19,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "clusterroles",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "clusterroles".into(),
+        custom: None,
         selectable: &[],
-        shapes: const {
-            &[
-                shape("rules", "ClusterRole", Shape::List("[]v1.PolicyRule")),
-                shape("rules.verbs", "PolicyRule", Shape::StringList),
-                shape("rules.apiGroups", "PolicyRule", Shape::StringList),
-                shape("rules.resources", "PolicyRule", Shape::StringList),
-                shape("rules.resourceNames", "PolicyRule", Shape::StringList),
-                shape("rules.nonResourceURLs", "PolicyRule", Shape::StringList),
-            ]
-        },
         strategy: Strategy {
             names: NameRule::PathSegment,
             create_on_update: true,

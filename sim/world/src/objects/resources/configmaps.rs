@@ -1,8 +1,6 @@
 //! `configmaps`: data for programs.
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{GroupResource, ResourceDef, Shape, Strategy};
+use crate::objects::{GroupResource, ResourceDef, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -16,16 +14,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "configmaps",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "configmaps".into(),
+        custom: None,
         selectable: &[],
-        shapes: const {
-            &[
-                shape("data", "ConfigMap", Shape::Strings),
-                shape("binaryData", "ConfigMap", Shape::Strings),
-                shape("immutable", "ConfigMap", Shape::Bool),
-            ]
-        },
         strategy: Strategy {
             validate_update: |new, old, errors| {
                 if old["immutable"] == true {

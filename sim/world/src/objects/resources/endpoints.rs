@@ -4,7 +4,6 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::{FINALIZERS, OWNERS};
 use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
@@ -22,10 +21,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "services/endpoints",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "services/endpoints".into(),
+        custom: None,
         selectable: &[],
-        shapes: &[],
         strategy: Strategy {
             create_on_update: true,
             default: |endpoints| {

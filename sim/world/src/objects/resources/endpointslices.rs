@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::endpoints::{default_protocols, refuse_special, validate_protocol};
-use super::{FINALIZERS, OWNERS};
 use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
@@ -27,10 +26,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "endpointslices",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "endpointslices".into(),
+        custom: None,
         selectable: &[],
-        shapes: &[],
         strategy: Strategy {
             generation: true,
             create_on_update: true,

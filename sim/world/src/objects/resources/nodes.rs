@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    FieldErrors, GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
-    names,
+    FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -23,46 +20,14 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: true,
-        registry: "minions",
-        merge: const {
-            &[
-                FINALIZERS,
-                OWNERS,
-                MergeRule::set("spec.podCIDRs"),
-                MergeRule::by_key("status.addresses", "type"),
-                MergeRule::by_key("status.conditions", "type"),
-            ]
-        },
+        registry: "minions".into(),
+        custom: None,
         selectable: const {
             &[SelectableField {
                 name: "spec.unschedulable",
                 pointer: "/spec/unschedulable",
                 default: "false",
             }]
-        },
-        shapes: const {
-            &[
-                shape("spec", "Node", Shape::Object("v1.NodeSpec")),
-                shape("spec.providerID", "NodeSpec", Shape::String),
-                shape("spec.podCIDR", "NodeSpec", Shape::String),
-                shape("spec.podCIDRs", "NodeSpec", Shape::StringList),
-                shape("spec.unschedulable", "NodeSpec", Shape::Bool),
-                shape("spec.taints", "NodeSpec", Shape::List("[]v1.Taint")),
-                shape("spec.taints.key", "Taint", Shape::String),
-                shape("spec.taints.value", "Taint", Shape::String),
-                shape("spec.taints.effect", "Taint", Shape::String),
-                shape("spec.taints.timeAdded", "Taint", Shape::Time),
-                shape("status", "Node", Shape::Object("v1.NodeStatus")),
-                shape("status.addresses", "NodeStatus", Shape::List("[]v1.NodeAddress")),
-                shape("status.conditions", "NodeStatus", Shape::List("[]v1.NodeCondition")),
-                shape("status.addresses.type", "NodeAddress", Shape::String),
-                shape("status.addresses.address", "NodeAddress", Shape::String),
-                shape("status.conditions.type", "NodeCondition", Shape::String),
-                shape("status.conditions.status", "NodeCondition", Shape::String),
-                shape("status.conditions.lastHeartbeatTime", "NodeCondition", Shape::Time),
-                shape("status.conditions.lastTransitionTime", "NodeCondition", Shape::Time),
-                shape("status.nodeInfo", "NodeStatus", Shape::Object("v1.NodeSystemInfo")),
-            ]
         },
         strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
     }

@@ -4,11 +4,7 @@
 
 use serde_json::json;
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{
-    GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
-};
+use crate::objects::{GroupResource, ResourceDef, SelectableField, Strategy, fields};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -22,28 +18,8 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: true,
         status: true,
-        registry: "pods",
-        merge: const {
-            &[
-                FINALIZERS,
-                OWNERS,
-                MergeRule::ByKey { path: "spec.volumes", key: "name", retain_keys: true },
-                MergeRule::by_key("spec.containers", "name"),
-                MergeRule::by_key("spec.initContainers", "name"),
-                MergeRule::by_key("spec.ephemeralContainers", "name"),
-                MergeRule::by_key("spec.containers.ports", "containerPort"),
-                MergeRule::by_key("spec.containers.env", "name"),
-                MergeRule::by_key("spec.containers.volumeMounts", "mountPath"),
-                MergeRule::by_key("spec.containers.volumeDevices", "devicePath"),
-                MergeRule::by_key("spec.initContainers.env", "name"),
-                MergeRule::by_key("spec.initContainers.volumeMounts", "mountPath"),
-                MergeRule::by_key("spec.imagePullSecrets", "name"),
-                MergeRule::by_key("spec.hostAliases", "ip"),
-                MergeRule::by_key("spec.topologySpreadConstraints", "topologyKey"),
-                MergeRule::by_key("status.conditions", "type"),
-                MergeRule::by_key("status.podIPs", "ip"),
-            ]
-        },
+        registry: "pods".into(),
+        custom: None,
         selectable: const {
             &[
                 SelectableField { name: "spec.nodeName", pointer: "/spec/nodeName", default: "" },
@@ -74,14 +50,6 @@ pub(super) fn definition() -> ResourceDef {
                     pointer: "/status/nominatedNodeName",
                     default: "",
                 },
-            ]
-        },
-        shapes: const {
-            &[
-                shape("spec", "Pod", Shape::Object("v1.PodSpec")),
-                shape("spec.nodeName", "PodSpec", Shape::String),
-                shape("spec.containers", "PodSpec", Shape::List("[]v1.Container")),
-                shape("status", "Pod", Shape::Object("v1.PodStatus")),
             ]
         },
         strategy: Strategy {

@@ -11,7 +11,7 @@ pub(super) fn definition() -> ResourceDef {
         kind: "RoleBinding".into(),
         singular: "rolebinding".into(),
         namespaced: true,
-        registry: "rolebindings",
+        registry: "rolebindings".into(),
         strategy: Strategy {
             validate: |binding, errors| validate(binding, &["Role", "ClusterRole"], errors),
             ..like.strategy

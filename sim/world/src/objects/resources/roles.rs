@@ -10,7 +10,7 @@ pub(super) fn definition() -> ResourceDef {
         kind: "Role".into(),
         singular: "role".into(),
         namespaced: true,
-        registry: "roles",
+        registry: "roles".into(),
         strategy: Strategy {
             validate: |role, errors| validate_rules(role, Scope::Namespace, errors),
             ..like.strategy

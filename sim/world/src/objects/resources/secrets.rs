@@ -4,11 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{
-    FieldErrors, GroupResource, ResourceDef, SelectableField, Shape, Strategy, fields,
-};
+use crate::objects::{FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -22,17 +18,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: true,
         returns_deleted: false,
         status: false,
-        registry: "secrets",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "secrets".into(),
+        custom: None,
         selectable: const { &[SelectableField { name: "type", pointer: "/type", default: "" }] },
-        shapes: const {
-            &[
-                shape("data", "Secret", Shape::Strings),
-                shape("stringData", "Secret", Shape::Strings),
-                shape("type", "Secret", Shape::String),
-                shape("immutable", "Secret", Shape::Bool),
-            ]
-        },
         strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
     }
 }

@@ -6,11 +6,8 @@
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    FieldErrors, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Shape, Strategy,
-    fields, meta,
+    FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -29,33 +26,12 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: true,
         status: true,
-        registry: "services/specs",
-        merge: const {
-            &[
-                FINALIZERS,
-                OWNERS,
-                MergeRule::by_key("spec.ports", "port"),
-                MergeRule::by_key("status.conditions", "type"),
-            ]
-        },
+        registry: "services/specs".into(),
+        custom: None,
         selectable: const {
             &[
                 SelectableField { name: "spec.clusterIP", pointer: "/spec/clusterIP", default: "" },
                 SelectableField { name: "spec.type", pointer: "/spec/type", default: "" },
-            ]
-        },
-        shapes: const {
-            &[
-                shape("spec", "Service", Shape::Object("v1.ServiceSpec")),
-                shape("spec.type", "ServiceSpec", Shape::String),
-                shape("spec.clusterIP", "ServiceSpec", Shape::String),
-                shape("spec.loadBalancerClass", "ServiceSpec", Shape::String),
-                shape("spec.ports", "ServiceSpec", Shape::List("[]v1.ServicePort")),
-                shape("spec.selector", "ServiceSpec", Shape::Strings),
-                shape("spec.ports.name", "ServicePort", Shape::String),
-                shape("spec.ports.port", "ServicePort", Shape::Int("int32")),
-                shape("spec.ports.protocol", "ServicePort", Shape::String),
-                shape("status", "Service", Shape::Object("v1.ServiceStatus")),
             ]
         },
         strategy: Strategy {
