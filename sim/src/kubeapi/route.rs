@@ -22,6 +22,8 @@ pub(super) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/<group>/<version>`.
     GroupVersion(String, String),
+    /// `/openapi/v3` and what is below it.
+    OpenApi(String),
     /// A question that is answered and not kept.
     Review(Review),
     /// Objects.
@@ -103,7 +105,9 @@ impl Route {
             [""] => Self::Root,
             ["healthz" | "livez" | "readyz", ..] => Self::Health,
             ["version"] => Self::Version,
-            ["openapi", ..] => Self::Absent("OpenAPI".into()),
+            ["openapi", "v3"] => Self::OpenApi(String::new()),
+            ["openapi", "v3", rest @ ..] => Self::OpenApi(rest.join("/")),
+            ["openapi", ..] => Self::Absent("OpenAPI v2".into()),
             ["metrics"] => Self::Absent("metrics".into()),
             ["api"] => Self::Core,
             ["api", version] => Self::GroupVersion(String::new(), (*version).into()),

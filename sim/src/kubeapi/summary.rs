@@ -38,9 +38,8 @@ pub(super) fn call(
         | Route::Core
         | Route::Groups
         | Route::Group(_)
-        | Route::GroupVersion(..) => {
-            (format!("{method} {}", clipped(parts.uri.path())), Class::Read)
-        }
+        | Route::GroupVersion(..)
+        | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
         Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
         Route::NotAllowed | Route::Unknown => ("unknown".into(), class_of(&parts.method)),
     };

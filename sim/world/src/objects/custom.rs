@@ -256,7 +256,12 @@ fn deprecation(spec: &Value, group: &str, kind: &str, name: &str) -> String {
     }
 }
 
-/// Orders versions as Kubernetes does: `v2` before `v1` before `v1beta2` before `v1alpha1` before
+/// Orders versions as Kubernetes does, preferred ones first.
+pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
+    priority(other).cmp(&priority(one))
+}
+
+/// Ranks versions as Kubernetes does: `v2` before `v1` before `v1beta2` before `v1alpha1` before
 /// everything else.
 fn priority(name: &str) -> (bool, u8, u32, u32, std::cmp::Reverse<String>) {
     let parsed = || {

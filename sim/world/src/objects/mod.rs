@@ -29,7 +29,7 @@ pub use command::{
     Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, PatchKind, Preconditions,
     Reply, Subresource,
 };
-pub use custom::{Conversion, Custom, CustomVersion, Scale};
+pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
 pub use errors::FieldErrors;
 pub use list::{Page, Paging};
 pub use log::{WatchEvent, WatchType};

@@ -100,7 +100,9 @@ pub(super) fn read_patched(
     let Decoded { object, mut unknown } = typed(request, document, words).map_err(invalid)?;
     // A merged document comes to the decoder sorted.
     unknown.sort();
-    let mut complaints: Vec<String> = request.duplicates.iter().map(|it| twice(it)).collect();
+    let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
+    let twice = |path: &String| format!("{prefix}{}", twice(path));
+    let mut complaints: Vec<String> = request.duplicates.iter().map(twice).collect();
     complaints.extend(unknown);
     let warnings = judge(request.validation, complaints).map_err(invalid)?;
     Ok(Body { object, warnings })

@@ -50,8 +50,9 @@ pub(super) fn found(store: &mut Store, now: Timestamp) {
             let old = std::mem::take(fields::map_mut(&mut object, "metadata"));
             let mut metadata = Map::new();
             // The order of the real server: names, identity, then labels and what follows.
-            let (names, rest): (Vec<_>, Vec<_>) =
-                old.into_iter().partition(|(name, _)| matches!(name.as_str(), "name" | "namespace"));
+            let (names, rest): (Vec<_>, Vec<_>) = old
+                .into_iter()
+                .partition(|(name, _)| matches!(name.as_str(), "name" | "namespace"));
             metadata.extend(names);
             metadata.insert("uid".into(), store.ids.uuid("object", &path).to_string().into());
             metadata.insert("resourceVersion".into(), store.revision.to_string().into());
