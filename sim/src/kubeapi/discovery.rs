@@ -172,12 +172,6 @@ fn verbs(def: &ResourceDef) -> [&'static str; 8] {
     if def.custom.is_some() { CUSTOM } else { VERBS }
 }
 
-/// Whether replicas can be set whatever the kind calls them.
-fn has_scale(def: &ResourceDef, version: &str) -> bool {
-    let custom = def.custom.as_ref().and_then(|custom| custom.version(version));
-    custom.is_some_and(|version| version.scale.is_some())
-}
-
 fn plain(def: &ResourceDef, version: &str) -> Vec<Value> {
     let mut resource = json!({
         "name": def.id.resource,
@@ -197,7 +191,7 @@ fn plain(def: &ResourceDef, version: &str) -> Vec<Value> {
             "verbs": STATUS_VERBS,
         }));
     }
-    if has_scale(def, version) {
+    if def.scale(version).is_some() {
         resources.push(json!({
             "name": format!("{}/scale", def.id.resource),
             "singularName": "",
@@ -273,7 +267,7 @@ fn rich(def: &ResourceDef, version: &str) -> Value {
     if def.has_status(version) {
         doors.push(json!({"subresource": "status", "responseKind": kind, "verbs": STATUS_VERBS}));
     }
-    if has_scale(def, version) {
+    if def.scale(version).is_some() {
         let kind = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
         doors.push(json!({"subresource": "scale", "responseKind": kind, "verbs": STATUS_VERBS}));
     }

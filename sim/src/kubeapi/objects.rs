@@ -27,6 +27,7 @@ impl KubeApi {
         let Some(def) = def.filter(|def| is_served(def, target)) else {
             return answer::page_not_found();
         };
+        let def = def.in_version(&target.version);
         if let Err(status) = request.accepts_json() {
             return answer::failure(&status);
         }
@@ -38,10 +39,14 @@ impl KubeApi {
             Verb::Delete => self.delete(&def, request, target),
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
         };
-        answered.unwrap_or_else(|status| {
+        let reply = answered.unwrap_or_else(|status| {
             tracing::trace!(operation = %call.operation, code = status.code, "refused");
             answer::failure(&status)
-        })
+        });
+        match def.warning(&target.version) {
+            "" => reply,
+            warning => warnings::told(reply, &[warning.to_owned()]),
+        }
     }
 
     fn get(
@@ -69,7 +74,13 @@ impl KubeApi {
             return Err(Status::too_large_version(asked, revision));
         }
         let object = object.ok_or_else(missing)?;
-        let object = self.world.read(|world| world.cluster.shown(def, &target.version, &object))?;
+        let object = self.world.read(|world| {
+            let shown = world.cluster.shown(def, &target.version, &object)?;
+            if !target.is_scale {
+                return Ok(shown);
+            }
+            world.cluster.scale_of(def, &target.version, &shown).map(Arc::new)
+        })?;
         Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
     }
 
@@ -122,7 +133,7 @@ impl KubeApi {
         let command = Command {
             key: key(def, target),
             action,
-            subresource: target.is_status.then_some(Subresource::Status),
+            subresource: door(target),
             dry_run: dry_run(request.query.get("dryRun"), options)?,
             version: target.version.clone(),
             validation: validation(request.query.get("fieldValidation"), options)?,
@@ -200,6 +211,15 @@ fn is_served(def: &ResourceDef, target: &Target) -> bool {
     def.serves(&target.version)
         && is_placed
         && (def.has_status(&target.version) || !target.is_status)
+        && (def.scale(&target.version).is_some() || !target.is_scale)
+}
+
+fn door(target: &Target) -> Option<Subresource> {
+    match target {
+        Target { is_status: true, .. } => Some(Subresource::Status),
+        Target { is_scale: true, .. } => Some(Subresource::Scale),
+        _ => None,
+    }
 }
 
 fn key(def: &ResourceDef, target: &Target) -> Key {

@@ -68,8 +68,12 @@ pub(super) fn call(
 }
 
 fn named(target: &Target) -> String {
-    let Target { resource, is_status, verb, .. } = target;
-    let subresource = if *is_status { "/status" } else { "" };
+    let Target { resource, is_status, is_scale, verb, .. } = target;
+    let subresource = match (is_status, is_scale) {
+        (true, _) => "/status",
+        (_, true) => "/scale",
+        _ => "",
+    };
     format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))
 }
 

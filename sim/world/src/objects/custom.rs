@@ -119,6 +119,7 @@ impl Custom {
             returns_deleted: false,
             status: stored.status,
             registry: format!("{group}/{plural}").into(),
+            deprecation: "",
             selectable: &[],
             strategy: Strategy {
                 names: NameRule::Subdomain,

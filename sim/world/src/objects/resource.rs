@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::schema::{Struct, Types};
-use super::{Custom, FieldErrors};
+use super::{Custom, FieldErrors, Scale};
 
 /// A resource and its API group; `nodes`, `leases.coordination.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +86,8 @@ pub struct ResourceDef {
     pub registry: Cow<'static, str>,
     /// What a CustomResourceDefinition says about it, if it comes from one.
     pub custom: Option<Arc<Custom>>,
+    /// What to tell whoever uses it; empty if nothing.
+    pub deprecation: &'static str,
     /// Fields that a field selector may name besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [SelectableField],
     /// What is particular about it.
@@ -115,6 +117,29 @@ impl ResourceDef {
             None => vec![&self.version],
             Some(custom) => custom.served().map(|one| one.name.as_str()).collect(),
         }
+    }
+
+    /// The same resource as those see it who ask for this version.
+    #[must_use]
+    pub fn in_version(self, version: &str) -> Self {
+        if self.custom.is_none() || self.version == version {
+            return self;
+        }
+        let status = self.has_status(version);
+        Self { version: version.to_owned().into(), status, ..self }
+    }
+
+    /// What to tell whoever uses this version; empty if nothing.
+    pub fn warning(&self, version: &str) -> &str {
+        match self.custom.as_ref().and_then(|custom| custom.version(version)) {
+            None => self.deprecation,
+            Some(version) => &version.warning,
+        }
+    }
+
+    /// Where its replicas are in this version, if it has a scale subresource.
+    pub fn scale(&self, version: &str) -> Option<&Scale> {
+        self.custom.as_ref()?.version(version)?.scale.as_ref()
     }
 
     /// Whether it has a status subresource in this version.

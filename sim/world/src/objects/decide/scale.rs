@@ -19,7 +19,7 @@ impl Store {
         version: &str,
         object: &Value,
     ) -> Result<Value, Status> {
-        let scale = scale(def, version).ok_or_else(no_such_resource)?;
+        let scale = def.scale(version).ok_or_else(no_such_resource)?;
         let shown = self.shown(def, version, &std::sync::Arc::new(object.clone()))?;
         Ok(write(scale, &shown))
     }
@@ -27,7 +27,7 @@ impl Store {
     /// Changes the replicas that there shall be.
     pub(super) fn scale(&self, request: Request<'_>, action: Action) -> Result<Decision, Status> {
         let Request { def, key, version, .. } = &request;
-        let scale = scale(def, version).ok_or_else(no_such_resource)?;
+        let scale = def.scale(version).ok_or_else(no_such_resource)?;
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
         let mut object = self.shown(def, version, existing)?.as_ref().clone();
         let before = write(scale, &object);
@@ -62,10 +62,6 @@ impl Store {
         decision.reply.object = std::sync::Arc::new(write(&scale, &changed));
         Ok(decision)
     }
-}
-
-fn scale<'a>(def: &'a ResourceDef, version: &str) -> Option<&'a Scale> {
-    def.custom.as_ref()?.version(version)?.scale.as_ref()
 }
 
 fn write(scale: &Scale, object: &Value) -> Value {

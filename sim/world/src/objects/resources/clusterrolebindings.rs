@@ -19,6 +19,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "clusterrolebindings".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy {
             names: NameRule::PathSegment,

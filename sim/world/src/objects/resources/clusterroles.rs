@@ -21,6 +21,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "clusterroles".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy {
             names: NameRule::PathSegment,

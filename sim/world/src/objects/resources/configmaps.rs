@@ -16,6 +16,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "configmaps".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy {
             validate_update: |new, old, errors| {

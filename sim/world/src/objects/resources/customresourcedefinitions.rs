@@ -27,6 +27,7 @@ pub(super) fn definition() -> ResourceDef {
         status: true,
         registry: "apiextensions.k8s.io/customresourcedefinitions".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy {
             generation: true,

@@ -23,6 +23,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "services/endpoints".into(),
         custom: None,
+        deprecation: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
         selectable: &[],
         strategy: Strategy {
             create_on_update: true,

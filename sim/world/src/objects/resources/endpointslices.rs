@@ -28,6 +28,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "endpointslices".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy {
             generation: true,

@@ -23,6 +23,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "events".into(),
         custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 field("involvedObject.kind", "/involvedObject/kind"),

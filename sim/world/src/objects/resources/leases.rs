@@ -18,6 +18,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "leases".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy {
             create_on_update: true,

@@ -25,6 +25,7 @@ pub(super) fn definition() -> ResourceDef {
         status: true,
         registry: "namespaces".into(),
         custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 SelectableField { name: "status.phase", pointer: "/status/phase", default: "" },

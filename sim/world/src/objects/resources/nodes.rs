@@ -22,6 +22,7 @@ pub(super) fn definition() -> ResourceDef {
         status: true,
         registry: "minions".into(),
         custom: None,
+        deprecation: "",
         selectable: const {
             &[SelectableField {
                 name: "spec.unschedulable",

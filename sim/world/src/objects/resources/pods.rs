@@ -20,6 +20,7 @@ pub(super) fn definition() -> ResourceDef {
         status: true,
         registry: "pods".into(),
         custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 SelectableField { name: "spec.nodeName", pointer: "/spec/nodeName", default: "" },

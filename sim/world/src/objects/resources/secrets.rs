@@ -20,6 +20,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "secrets".into(),
         custom: None,
+        deprecation: "",
         selectable: const { &[SelectableField { name: "type", pointer: "/type", default: "" }] },
         strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
     }

@@ -16,6 +16,7 @@ pub(super) fn definition() -> ResourceDef {
         status: false,
         registry: "serviceaccounts".into(),
         custom: None,
+        deprecation: "",
         selectable: &[],
         strategy: Strategy::PLAIN,
     }

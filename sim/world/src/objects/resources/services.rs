@@ -28,6 +28,7 @@ pub(super) fn definition() -> ResourceDef {
         status: true,
         registry: "services/specs".into(),
         custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 SelectableField { name: "spec.clusterIP", pointer: "/spec/clusterIP", default: "" },
