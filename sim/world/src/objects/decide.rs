@@ -66,9 +66,26 @@ impl Store {
         }
         decision = self.follow_up(now, decision)?;
         if dry_run {
+            self.hide_revision(&mut decision);
             decision.events.clear();
         }
         Ok(decision)
+    }
+
+    /// What does not happen has no revision: the answer shows that of the object as it is, if any.
+    fn hide_revision(&self, decision: &mut Decision) {
+        let Some(event) = decision.events.first() else { return };
+        let object = Arc::make_mut(&mut decision.reply.object);
+        match self.get(&event.key) {
+            Some(existing) => {
+                let version = existing["metadata"]["resourceVersion"].clone();
+                super::fields::map_mut(object, "metadata")
+                    .insert("resourceVersion".into(), version);
+            }
+            None => {
+                super::fields::map_mut(object, "metadata").shift_remove("resourceVersion");
+            }
+        }
     }
 
     /// One change: `object` gets the next revision, and the reply shows it.

@@ -35,6 +35,11 @@ impl FieldErrors {
         self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
     }
 
+    /// The value names something that is not there.
+    pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
+        self.push("FieldValueNotFound", field, with_value("Not found", value, ""));
+    }
+
     /// A value is missing.
     pub fn required(&mut self, field: impl Into<String>, why: &str) {
         self.push("FieldValueRequired", field, with_why("Required value".into(), why));

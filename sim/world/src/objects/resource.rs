@@ -186,8 +186,8 @@ pub struct Strategy {
     pub create_on_update: bool,
     /// Whether an update without resourceVersion is accepted.
     pub unconditional_update: bool,
-    /// Fills in what was left out.
-    pub default: fn(&mut Value),
+    /// Fills in what was left out, if anything.
+    pub default: Option<fn(&mut Value)>,
     /// Sets the state that creation begins with.
     pub begin: fn(&mut Value),
     /// Carries over from the object as it is what an update does not touch.
@@ -211,7 +211,7 @@ impl Strategy {
         generation: false,
         create_on_update: false,
         unconditional_update: true,
-        default: |_| {},
+        default: None,
         begin: |_| {},
         carry_over: |_, _| {},
         validate: |_, _| {},

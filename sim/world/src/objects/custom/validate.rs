@@ -6,14 +6,14 @@
 //! `date-time`, `date`, `ipv4`, `ipv6`, `cidr`, `uuid`, `byte`, `int32`, `int64`; any other is
 //! accepted as it comes.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::structural::{Bound, ListType, Others, Structural};
-use crate::objects::FieldErrors;
+use crate::objects::{FieldErrors, names};
 
 /// Checks a whole object. Metadata is checked elsewhere.
 pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
@@ -148,14 +148,7 @@ fn has_format(format: &str, text: &str) -> bool {
         "date" => text.len() == "2006-01-02".len() && text.parse::<jiff::civil::Date>().is_ok(),
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => text.split_once('/').is_some_and(|(ip, bits)| {
-            let max = match ip.parse::<IpAddr>() {
-                Ok(IpAddr::V4(_)) => 32,
-                Ok(IpAddr::V6(_)) => 128,
-                Err(_) => return false,
-            };
-            bits.parse::<u8>().is_ok_and(|bits| bits <= max)
-        }),
+        "cidr" => names::is_cidr(text),
         "uuid" => uuid::Uuid::try_parse(text).is_ok(),
         "byte" => STANDARD.decode(text).is_ok(),
         _ => true,

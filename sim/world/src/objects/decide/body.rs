@@ -204,6 +204,15 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
+/// Fills in what was left out, and puts everything where Go writes it.
+pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
+    let Some(default) = def.strategy.default else { return };
+    default(object);
+    if let Some(Ok(read)) = def.structure().map(|root| decode(root, object, Words::Json)) {
+        *object = read.object;
+    }
+}
+
 /// Puts an object into the order in which the real server writes it.
 pub(super) fn arrange(def: &ResourceDef, version: &str, object: &mut Value) {
     meta::arrange(object, &def.api_version(version), &def.kind);

@@ -52,7 +52,7 @@ impl Store {
             fields::as_map(&mut object).shift_remove("status");
         }
         (def.strategy.begin)(&mut object);
-        (def.strategy.default)(&mut object);
+        body::fill_in(def, &mut object);
         body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);

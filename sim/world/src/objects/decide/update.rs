@@ -76,7 +76,7 @@ impl Store {
         }
         (def.strategy.carry_over)(existing, &mut object);
         keep_system_fields(existing, &mut object);
-        (def.strategy.default)(&mut object);
+        body::fill_in(def, &mut object);
         body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);

@@ -24,7 +24,7 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             names: NameRule::PathSegment,
             create_on_update: true,
-            default,
+            default: Some(default),
             validate: |binding, errors| validate(binding, &["ClusterRole"], errors),
             validate_update,
             ..Strategy::PLAIN
@@ -38,7 +38,7 @@ pub(super) fn default(binding: &mut Value) {
     if reference.get("apiGroup").and_then(Value::as_str).is_none_or(str::is_empty) {
         reference.insert("apiGroup".into(), GROUP.into());
     }
-    for subject in binding["subjects"].as_array_mut().into_iter().flatten() {
+    for subject in fields::list_mut(binding, "subjects") {
         let is_person = matches!(subject["kind"].as_str(), Some("User" | "Group"));
         let subject = fields::as_map(subject);
         if is_person && subject.get("apiGroup").and_then(Value::as_str).is_none_or(str::is_empty) {

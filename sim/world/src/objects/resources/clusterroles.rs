@@ -60,18 +60,16 @@ pub(super) fn validate_rules(role: &Value, scope: Scope, errors: &mut FieldError
             errors.required(format!("{path}.verbs"), "verbs must contain at least one value");
         }
         if !is_empty("nonResourceURLs") {
-            let why = match scope {
-                Scope::Namespace => "namespaced rules cannot apply to non-resource URLs",
-                Scope::Cluster
-                    if ["apiGroups", "resources", "resourceNames"].into_iter().all(is_empty) =>
-                {
-                    continue;
-                }
-                Scope::Cluster => {
-                    "rules cannot apply to both regular resources and non-resource URLs"
-                }
-            };
-            errors.invalid(format!("{path}.nonResourceURLs"), &rule["nonResourceURLs"], why);
+            let field = format!("{path}.nonResourceURLs");
+            let urls = &rule["nonResourceURLs"];
+            if scope == Scope::Namespace {
+                let why = "namespaced rules cannot apply to non-resource URLs";
+                errors.invalid(&*field, urls, why);
+            }
+            if !["apiGroups", "resources", "resourceNames"].into_iter().all(is_empty) {
+                let why = "rules cannot apply to both regular resources and non-resource URLs";
+                errors.invalid(field, urls, why);
+            }
             continue;
         }
         if is_empty("apiGroups") {

@@ -35,7 +35,7 @@ pub(super) fn definition() -> ResourceDef {
             begin: |definition| {
                 fields::as_map(definition).shift_remove("status");
             },
-            default,
+            default: Some(default),
             validate,
             validate_update,
             ..Strategy::PLAIN

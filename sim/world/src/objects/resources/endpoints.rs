@@ -7,8 +7,6 @@ use serde_json::Value;
 use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
         id: GroupResource::core("endpoints"),
@@ -27,11 +25,11 @@ pub(super) fn definition() -> ResourceDef {
         selectable: &[],
         strategy: Strategy {
             create_on_update: true,
-            default: |endpoints| {
-                for subset in endpoints["subsets"].as_array_mut().into_iter().flatten() {
-                    default_protocols(&mut subset["ports"]);
+            default: Some(|endpoints| {
+                for subset in fields::list_mut(endpoints, "subsets") {
+                    default_protocols(subset);
                 }
-            },
+            }),
             validate,
             ..Strategy::PLAIN
         },
@@ -39,12 +37,9 @@ pub(super) fn definition() -> ResourceDef {
 }
 
 /// Ports are of TCP unless they say otherwise.
-pub(super) fn default_protocols(ports: &mut Value) {
-    for port in ports.as_array_mut().into_iter().flatten() {
-        let port = fields::as_map(port);
-        if port.get("protocol").and_then(Value::as_str).is_none_or(str::is_empty) {
-            port.insert("protocol".into(), "TCP".into());
-        }
+pub(super) fn default_protocols(of: &mut Value) {
+    for port in fields::list_mut(of, "ports") {
+        fields::default_if_empty(fields::as_map(port), "protocol", "TCP");
     }
 }
 
@@ -73,7 +68,7 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
     match ip.parse::<IpAddr>() {
         Ok(parsed) => refuse_special(parsed, ip, &format!("{path}.ip"), errors),
         Err(_) => {
-            errors.invalid(format!("{path}.ip"), &ip.into(), NO_ADDRESS);
+            errors.invalid(format!("{path}.ip"), &ip.into(), names::NO_ADDRESS);
             // A second check of the real server says it again.
             errors.invalid(format!("{path}.ip"), &ip.into(), "must be a valid IP address");
         }
@@ -136,6 +131,16 @@ fn validate_port(port: &Value, needs_name: bool, path: &str, errors: &mut FieldE
         );
     }
     validate_protocol(port, path, errors);
+    validate_app_protocol(port, path, errors);
+}
+
+/// Checks the application protocol of a port.
+pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut FieldErrors) {
+    if let Some(protocol) = port["appProtocol"].as_str() {
+        for why in names::qualified_name_problems(protocol) {
+            errors.invalid(format!("{path}.appProtocol"), &protocol.into(), &why);
+        }
+    }
 }
 
 /// Checks the protocol of a port.

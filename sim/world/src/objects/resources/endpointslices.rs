@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::endpoints::{default_protocols, refuse_special, validate_protocol};
+use super::endpoints::{
+    default_protocols, refuse_special, validate_app_protocol, validate_protocol,
+};
 use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
-const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-
 /// The real server's limits.
 const MAX_ENDPOINTS: usize = 1_000;
 const MAX_ADDRESSES: usize = 100;
@@ -33,7 +33,13 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             generation: true,
             create_on_update: true,
-            default,
+            begin: |slice| {
+                // Nobody can write this one any more.
+                for endpoint in fields::list_mut(slice, "endpoints") {
+                    fields::as_map(endpoint).shift_remove("deprecatedTopology");
+                }
+            },
+            default: Some(default),
             validate,
             validate_update: |new, old, errors| {
                 if new["addressType"] != old["addressType"] {
@@ -46,8 +52,8 @@ pub(super) fn definition() -> ResourceDef {
 }
 
 fn default(slice: &mut Value) {
-    default_protocols(&mut slice["ports"]);
-    for port in slice["ports"].as_array_mut().into_iter().flatten() {
+    default_protocols(slice);
+    for port in fields::list_mut(slice, "ports") {
         fields::default_to(fields::as_map(port), "name", "");
     }
 }
@@ -72,6 +78,7 @@ fn validate(slice: &Value, errors: &mut FieldErrors) {
             errors.duplicate(format!("{path}.name"), &name.into(), "");
         }
         validate_protocol(port, &path, errors);
+        validate_app_protocol(port, &path, errors);
     }
     let endpoints = fields::list(slice, "/endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
@@ -99,7 +106,7 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &str, errors: &mut Fiel
                     errors.invalid(&*here, &text.into(), &why);
                 }
             }
-            ("IPv4" | "IPv6", Err(_)) => errors.invalid(here, &text.into(), NO_ADDRESS),
+            ("IPv4" | "IPv6", Err(_)) => errors.invalid(here, &text.into(), names::NO_ADDRESS),
             ("IPv4" | "IPv6", Ok(ip)) => {
                 if ip.is_ipv4() != (kind == "IPv4") {
                     let why = format!("must be an {kind} address");

@@ -23,9 +23,12 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             create_on_update: true,
             unconditional_update: false,
-            default: |lease| {
-                fields::map_mut(lease, "spec");
-            },
+            default: Some(|lease| {
+                let spec = fields::map_mut(lease, "spec");
+                // Parts of coordinated leader election, which is off by default.
+                spec.shift_remove("strategy");
+                spec.shift_remove("preferredHolder");
+            }),
             validate,
             ..Strategy::PLAIN
         },

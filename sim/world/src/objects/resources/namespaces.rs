@@ -39,7 +39,7 @@ pub(super) fn definition() -> ResourceDef {
                 fields::as_map(namespace)
                     .insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
             },
-            default: label,
+            default: Some(label),
             carry_over: |old, new| fields::copy(old, new, "spec"),
             is_held: |namespace| !fields::list(namespace, "/spec/finalizers").is_empty(),
             begin_delete: |namespace| {

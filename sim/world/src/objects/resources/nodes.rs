@@ -30,41 +30,37 @@ pub(super) fn definition() -> ResourceDef {
                 default: "false",
             }]
         },
-        strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
+        strategy: Strategy { default: Some(default), validate, validate_update, ..Strategy::PLAIN },
     }
 }
 
-/// Structures that Go always writes.
+/// What follows from something else: one address range from the list of them, and the reverse; what
+/// can be allocated from what there is.
 fn default(node: &mut Value) {
     let spec = fields::map_mut(node, "spec");
-    // Go leaves these out when they are empty, and patches write them as null.
-    spec.retain(|_, value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        Value::Bool(flag) => *flag,
-        _ => true,
-    });
+    let first = spec.get("podCIDRs").and_then(|all| all.get(0)).cloned();
+    match (first, spec.get("podCIDR").cloned()) {
+        (Some(first), _) => {
+            spec.insert("podCIDR".into(), first);
+        }
+        (None, Some(one)) => {
+            spec.insert("podCIDRs".into(), json!([one]));
+        }
+        (None, None) => {}
+    }
     let status = fields::map_mut(node, "status");
-    status.retain(|_, value| match value {
-        Value::Null => false,
-        Value::Array(list) => !list.is_empty(),
-        _ => true,
-    });
-    fields::default_to(status, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
-    fields::default_to(
-        status,
-        "nodeInfo",
-        json!({
-            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-            "operatingSystem": "", "architecture": "",
-        }),
-    );
+    if let Some(capacity) = status.get("capacity").cloned() {
+        fields::default_to(status, "allocatable", capacity);
+    }
 }
 
 fn validate(node: &Value, errors: &mut FieldErrors) {
     validate_taints(fields::list(node, "/spec/taints"), errors);
+    for (at, range) in fields::list(node, "/spec/podCIDRs").iter().enumerate() {
+        if !names::is_cidr(range.as_str().unwrap_or_default()) {
+            errors.invalid(format!("spec.podCIDRs[{at}]"), range, names::NO_CIDR);
+        }
+    }
 }
 
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {

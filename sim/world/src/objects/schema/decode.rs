@@ -305,7 +305,8 @@ fn bytes(text: &str) -> Result<Option<Value>, String> {
             let at = match why {
                 base64::DecodeError::InvalidByte(at, _)
                 | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => at,
-                _ => compact.len(),
+                // Go names the beginning of a group of four that is cut short.
+                _ => compact.len() / 4 * 4,
             };
             Err(format!("illegal base64 data at input byte {at}"))
         }
