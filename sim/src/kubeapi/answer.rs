@@ -69,7 +69,7 @@ pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     )
 }
 
-/// A list. Its items do not say their kind: the list does.
+/// A list. Its items do not say their kind: the list does; those of custom kinds do, too.
 pub(super) fn list(def: &ResourceDef, page: &Page) -> Reply {
     let Page { items, revision, continue_token, remaining } = page;
     let mut metadata = Map::new();
@@ -81,7 +81,11 @@ pub(super) fn list(def: &ResourceDef, page: &Page) -> Reply {
         metadata.insert("remainingItemCount".into(), (*remaining).into());
     }
     let list = List {
-        kind: format!("{}List", def.kind),
+        kind: def
+            .custom
+            .as_ref()
+            .map_or_else(|| format!("{}List", def.kind), |custom| custom.list_kind.clone()),
+        items_say_kind: def.custom.is_some(),
         api_version: api_version(def),
         metadata,
         items: items.iter().map(AsRef::as_ref).collect(),
@@ -102,6 +106,7 @@ struct List<'a> {
     kind: String,
     api_version: String,
     metadata: Map<String, Value>,
+    items_say_kind: bool,
     items: Vec<&'a Value>,
 }
 
@@ -111,7 +116,11 @@ impl Serialize for List<'_> {
         map.serialize_entry("kind", &self.kind)?;
         map.serialize_entry("apiVersion", &self.api_version)?;
         map.serialize_entry("metadata", &self.metadata)?;
-        map.serialize_entry("items", &Items(&self.items))?;
+        if self.items_say_kind {
+            map.serialize_entry("items", &self.items)?;
+        } else {
+            map.serialize_entry("items", &Items(&self.items))?;
+        }
         map.end()
     }
 }

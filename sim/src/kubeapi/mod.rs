@@ -5,8 +5,10 @@
 
 mod answer;
 mod discovery;
+mod duplicates;
 mod failure;
 mod objects;
+mod openapi;
 mod query;
 mod request;
 mod reviews;
@@ -15,6 +17,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod warnings;
 mod watch;
 
 use sim_world::objects::Status;
@@ -91,6 +94,8 @@ impl KubeApi {
             Route::GroupVersion(group, version) => {
                 discovery::group_version(&self.world, group, version)
             }
+            Route::OpenApi(path) if path.is_empty() => openapi::index(&self.world),
+            Route::OpenApi(path) => openapi::document(&self.world, path, &request),
             Route::Review(review) => {
                 reviews::answer(*review, &request, &self.tokens, identity, self.world.now())
             }

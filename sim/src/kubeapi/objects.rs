@@ -5,13 +5,13 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use sim_world::objects::{
-    Action, Command, Effect, FieldErrors, FieldSelector, Key, LabelSelector, Page, Paging,
-    Preconditions, ResourceDef, Selection, Status, Subresource,
+    Action, Command, Effect, FieldErrors, FieldSelector, FieldValidation, Key, LabelSelector, Page,
+    Paging, Preconditions, ResourceDef, Selection, Status, Subresource,
 };
 use sim_world::{Fault, Outcome};
 
 use super::route::{Target, Verb};
-use super::{KubeApi, Request, answer, watch};
+use super::{KubeApi, Request, answer, warnings, watch};
 use crate::faults::Effects;
 use crate::{Call, Reply};
 
@@ -27,6 +27,7 @@ impl KubeApi {
         let Some(def) = def.filter(|def| is_served(def, target)) else {
             return answer::page_not_found();
         };
+        let def = def.in_version(&target.version);
         if let Err(status) = request.accepts_json() {
             return answer::failure(&status);
         }
@@ -38,10 +39,14 @@ impl KubeApi {
             Verb::Delete => self.delete(&def, request, target),
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
         };
-        answered.unwrap_or_else(|status| {
+        let reply = answered.unwrap_or_else(|status| {
             tracing::trace!(operation = %call.operation, code = status.code, "refused");
             answer::failure(&status)
-        })
+        });
+        match def.warning(&target.version) {
+            "" => reply,
+            warning => warnings::told(reply, &[warning.to_owned()]),
+        }
     }
 
     fn get(
@@ -69,6 +74,13 @@ impl KubeApi {
             return Err(Status::too_large_version(asked, revision));
         }
         let object = object.ok_or_else(missing)?;
+        let object = self.world.read(|world| {
+            let shown = world.cluster.shown(def, &target.version, &object)?;
+            if !target.is_scale {
+                return Ok(shown);
+            }
+            world.cluster.scale_of(def, &target.version, &shown).map(Arc::new)
+        })?;
         Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
     }
 
@@ -92,6 +104,11 @@ impl KubeApi {
             page = Page { items: Vec::new(), continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
+        if def.custom.is_some() {
+            for item in &mut page.items {
+                *item = self.world.read(|world| world.cluster.shown(def, &target.version, item))?;
+            }
+        }
         Ok(answer::list(def, &page))
     }
 
@@ -116,12 +133,15 @@ impl KubeApi {
         let command = Command {
             key: key(def, target),
             action,
-            subresource: target.is_status.then_some(Subresource::Status),
+            subresource: door(target),
             dry_run: dry_run(request.query.get("dryRun"), options)?,
+            version: target.version.clone(),
+            validation: validation(request.query.get("fieldValidation"), options)?,
+            duplicates: request.duplicate_fields(),
         };
-        let (object, effect) = self.apply(command)?;
+        let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(answer::json(code, object.as_ref()).with_objects(1))
+        Ok(warnings::told(answer::json(code, object.as_ref()).with_objects(1), &warnings))
     }
 
     fn delete(
@@ -131,7 +151,8 @@ impl KubeApi {
         target: &Target,
     ) -> Result<Reply, Status> {
         let options = request.delete_options()?;
-        let (object, effect) = self.apply(deletion(key(def, target), request, &options)?)?;
+        let command = deletion(key(def, target), request, &options)?.in_version(&*target.version);
+        let (object, effect, _) = self.apply(command)?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(1));
         }
@@ -153,7 +174,7 @@ impl KubeApi {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
             match self.apply(deletion(key, request, &options)?) {
-                Ok((gone, _)) => *object = gone,
+                Ok((gone, ..)) => *object = gone,
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
@@ -161,10 +182,10 @@ impl KubeApi {
         Ok(answer::list(def, &page))
     }
 
-    fn apply(&self, command: Command) -> Result<(Arc<Value>, Effect), Status> {
+    fn apply(&self, command: Command) -> Result<(Arc<Value>, Effect, Vec<String>), Status> {
         let applied = self.world.apply(sim_world::Command::Cluster(command));
         match applied.map(|applied| applied.outcome) {
-            Ok(Outcome::Object(reply)) => Ok((reply.object, reply.effect)),
+            Ok(Outcome::Object(reply)) => Ok((reply.object, reply.effect, reply.warnings)),
             Err(Fault::Cluster(status)) => Err(status),
             #[allow(
                 unreachable_patterns,
@@ -187,7 +208,18 @@ fn is_served(def: &ResourceDef, target: &Target) -> bool {
         (true, false) | (false, true) => true,
         (false, false) => false,
     };
-    def.version == target.version && is_placed && (def.status || !target.is_status)
+    def.serves(&target.version)
+        && is_placed
+        && (def.has_status(&target.version) || !target.is_status)
+        && (def.scale(&target.version).is_some() || !target.is_scale)
+}
+
+fn door(target: &Target) -> Option<Subresource> {
+    match target {
+        Target { is_status: true, .. } => Some(Subresource::Status),
+        Target { is_scale: true, .. } => Some(Subresource::Scale),
+        _ => None,
+    }
 }
 
 fn key(def: &ResourceDef, target: &Target) -> Key {
@@ -234,11 +266,23 @@ fn deletion(key: Key, request: &Request, options: &Value) -> Result<Command, Sta
     };
     let asked = text("/dryRun/0").unwrap_or_else(|| request.query.get("dryRun").to_owned());
     Ok(Command {
-        key,
-        action: Action::Delete { preconditions },
-        subresource: None,
         dry_run: dry_run(&asked, "DeleteOptions")?,
+        ..Command::delete_if(key, preconditions)
     })
+}
+
+fn validation(asked: &str, options: &str) -> Result<FieldValidation, Status> {
+    match asked {
+        "" | "Warn" => Ok(FieldValidation::Warn),
+        "Ignore" => Ok(FieldValidation::Ignore),
+        "Strict" => Ok(FieldValidation::Strict),
+        other => {
+            let mut errors = FieldErrors::default();
+            let known = ["", "Ignore", "Strict", "Warn"];
+            errors.not_supported("fieldValidation", other, &known);
+            Err(Status::invalid("meta.k8s.io", options, "", errors))
+        }
+    }
 }
 
 fn dry_run(asked: &str, options: &str) -> Result<bool, Status> {

@@ -6,6 +6,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use serde_json::Value;
 use sim_world::objects::{PatchKind, Status};
 
+use super::duplicates;
 use super::query::Query;
 use super::route::Route;
 use crate::Incoming;
@@ -106,6 +107,14 @@ impl Request {
         let patch = serde_json::from_slice(&self.body)
             .map_err(|_| Status::bad_request("invalid JSON patch"))?;
         Ok((kind, patch))
+    }
+
+    /// Paths of fields that stand twice in a JSON body; of YAML they are not told.
+    pub(super) fn duplicate_fields(&self) -> Vec<String> {
+        match self.media_type() {
+            "application/yaml" => Vec::new(),
+            _ => duplicates::find(&self.body),
+        }
     }
 
     /// `DeleteOptions` from the body; null if there is none.

@@ -22,6 +22,8 @@ pub(super) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/<group>/<version>`.
     GroupVersion(String, String),
+    /// `/openapi/v3` and what is below it.
+    OpenApi(String),
     /// A question that is answered and not kept.
     Review(Review),
     /// Objects.
@@ -51,6 +53,7 @@ pub(super) struct Target {
     /// Empty for collections.
     pub(super) name: String,
     pub(super) is_status: bool,
+    pub(super) is_scale: bool,
     pub(super) verb: Verb,
 }
 
@@ -103,7 +106,9 @@ impl Route {
             [""] => Self::Root,
             ["healthz" | "livez" | "readyz", ..] => Self::Health,
             ["version"] => Self::Version,
-            ["openapi", ..] => Self::Absent("OpenAPI".into()),
+            ["openapi", "v3"] => Self::OpenApi(String::new()),
+            ["openapi", "v3", rest @ ..] => Self::OpenApi(rest.join("/")),
+            ["openapi", ..] => Self::Absent("OpenAPI v2".into()),
             ["metrics"] => Self::Absent("metrics".into()),
             ["api"] => Self::Core,
             ["api", version] => Self::GroupVersion(String::new(), (*version).into()),
@@ -151,7 +156,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         return Route::Unknown;
     }
     match subresource {
-        "" | "status" => {}
+        "" | "status" | "scale" => {}
         "log"
         | "exec"
         | "attach"
@@ -159,7 +164,6 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         | "proxy"
         | "binding"
         | "eviction"
-        | "scale"
         | "token"
         | "finalize"
         | "ephemeralcontainers"
@@ -169,7 +173,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         }
         _ => return Route::Unknown,
     }
-    let is_status = subresource == "status";
+    let (is_status, is_scale) = (subresource == "status", subresource == "scale");
     let is_watch = query.flag("watch");
     let verb = match (method, name.is_empty()) {
         (&Method::GET, true) if is_watch => Verb::Watch,
@@ -178,7 +182,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         (&Method::POST, true) => Verb::Create,
         (&Method::PUT, false) => Verb::Update,
         (&Method::PATCH, false) => Verb::Patch,
-        (&Method::DELETE, false) if !is_status => Verb::Delete,
+        (&Method::DELETE, false) if subresource.is_empty() => Verb::Delete,
         (&Method::DELETE, true) => Verb::DeleteCollection,
         _ => return Route::NotAllowed,
     };
@@ -191,6 +195,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         namespace: namespace.into(),
         name: name.into(),
         is_status,
+        is_scale,
         verb,
     })
 }

@@ -38,9 +38,8 @@ pub(super) fn call(
         | Route::Core
         | Route::Groups
         | Route::Group(_)
-        | Route::GroupVersion(..) => {
-            (format!("{method} {}", clipped(parts.uri.path())), Class::Read)
-        }
+        | Route::GroupVersion(..)
+        | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
         Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
         Route::NotAllowed | Route::Unknown => ("unknown".into(), class_of(&parts.method)),
     };
@@ -69,8 +68,12 @@ pub(super) fn call(
 }
 
 fn named(target: &Target) -> String {
-    let Target { resource, is_status, verb, .. } = target;
-    let subresource = if *is_status { "/status" } else { "" };
+    let Target { resource, is_status, is_scale, verb, .. } = target;
+    let subresource = match (is_status, is_scale) {
+        (true, _) => "/status",
+        (_, true) => "/scale",
+        _ => "",
+    };
     format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))
 }
 

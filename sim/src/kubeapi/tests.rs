@@ -2,6 +2,7 @@
 
 mod answers;
 mod malformed;
+mod schemas;
 mod watches;
 
 use bytes::Bytes;

@@ -258,7 +258,11 @@ impl Watch {
             return;
         }
         self.n_told += 1;
-        self.line(kind, object);
+        let def = &self.def;
+        match self.world.read(|world| world.cluster.shown(def, &def.version, object)) {
+            Ok(shown) => self.line(kind, &shown),
+            Err(status) => return self.fail(&status),
+        }
         self.is_over = self.effects.watch.close_after.is_some_and(|limit| self.n_told >= limit);
     }
 

@@ -94,7 +94,7 @@ async fn bodies() {
     another name: 400 BadRequest: the name of the object (n2) does not match the name on the URL (n1)
     patch of no type: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
     patch of no JSON: 400 BadRequest: invalid JSON patch
-    patch to the wrong type: 422 Invalid:  "" is invalid: patch: Invalid value: "{\"kind\":\"Node\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"n1\",\"uid\":\"feb6bbd0-f7bc-533d-afe9-0c5605478e79\",\"resourceVersion\":\"6\",\"creationTimestamp\":\"2026-03-01T08:00:00Z\",\"labels\":\"x\"},\"spec\":{
+    patch to the wrong type: 422 Invalid:  "" is invalid: patch: Invalid value: "map[metadata:map[labels:x]]": cannot restore map from string
     patch that fits nothing: 422 Invalid: the server rejected our request due to an error in our request
     server-side apply: 415 UnsupportedMediaType: this simulated API server does not implement server-side apply (application/apply-patch+yaml)
     "#);
@@ -112,7 +112,7 @@ async fn paths_and_parameters() {
         ("GET", "/api/v1/namespaces/default/nodes"),
         ("GET", "/api/v1/nodes/n1/foo"),
         ("GET", "/api/v1/namespaces/default/pods/p/log"),
-        ("GET", "/openapi/v3"),
+        ("GET", "/openapi/v2"),
         ("POST", "/api/v1/nodes/n1"),
         ("HEAD", "/api/v1/nodes"),
         ("GET", "/api/v1/nodes?labelSelector=a%3D%3D%3Db"),
@@ -144,7 +144,7 @@ async fn paths_and_parameters() {
     GET /api/v1/namespaces/default/nodes: 404 "404 page not found\n"
     GET /api/v1/nodes/n1/foo: 404 "404 page not found\n"
     GET /api/v1/namespaces/default/pods/p/log: 501 "NotImplemented" "this simulated API server does not implement pods/log"
-    GET /openapi/v3: 501 "NotImplemented" "this simulated API server does not implement OpenAPI"
+    GET /openapi/v2: 501 "NotImplemented" "this simulated API server does not implement OpenAPI v2"
     POST /api/v1/nodes/n1: 405 "MethodNotAllowed" "the server does not allow this method on the requested resource"
     HEAD /api/v1/nodes: 405 "MethodNotAllowed" "the server does not allow this method on the requested resource"
     GET /api/v1/nodes?labelSelector=a%3D%3D%3Db: 400 "BadRequest" "unable to parse requirement: found '=', expected: identifier"

@@ -69,6 +69,28 @@ pub struct Command {
     /// Only say what would happen.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// The version that bodies and the answer are in; empty for the stored one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// What to do about fields that nobody knows.
+    #[serde(default)]
+    pub validation: FieldValidation,
+    /// Paths of fields that stood twice in the body, found when it was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<String>,
+}
+
+/// What to do about unknown and duplicate fields of a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FieldValidation {
+    /// Drop them.
+    #[default]
+    Ignore,
+    /// Drop them and say so in [`Reply::warnings`].
+    Warn,
+    /// Refuse the body.
+    Strict,
 }
 
 /// What to do with an object.
@@ -118,6 +140,8 @@ pub enum PatchKind {
 pub enum Subresource {
     /// `/status`.
     Status,
+    /// `/scale`: how many replicas there shall be, of whatever kind.
+    Scale,
 }
 
 /// What must be so for a deletion to go ahead.
@@ -154,13 +178,30 @@ impl Command {
 
     /// Deletes the object at `key`, whatever its state.
     pub fn delete(key: Key) -> Self {
-        Self::new(key, Action::Delete { preconditions: Preconditions::default() })
+        Self::delete_if(key, Preconditions::default())
+    }
+
+    /// Deletes the object at `key` if it is as it should be.
+    pub fn delete_if(key: Key, preconditions: Preconditions) -> Self {
+        Self::new(key, Action::Delete { preconditions })
     }
 
     /// The same through the status subresource.
     #[must_use]
     pub fn on_status(self) -> Self {
         Self { subresource: Some(Subresource::Status), ..self }
+    }
+
+    /// The same with another treatment of unknown fields.
+    #[must_use]
+    pub fn validated(self, validation: FieldValidation) -> Self {
+        Self { validation, ..self }
+    }
+
+    /// The same in this version of the resource.
+    #[must_use]
+    pub fn in_version(self, version: impl Into<String>) -> Self {
+        Self { version: version.into(), ..self }
     }
 
     /// The same without effect.
@@ -170,7 +211,15 @@ impl Command {
     }
 
     fn new(key: Key, action: Action) -> Self {
-        Self { key, action, subresource: None, dry_run: false }
+        Self {
+            key,
+            action,
+            subresource: None,
+            dry_run: false,
+            version: String::new(),
+            validation: FieldValidation::Ignore,
+            duplicates: Vec::new(),
+        }
     }
 }
 
@@ -190,6 +239,8 @@ pub struct Reply {
     pub object: Arc<Value>,
     /// What became of it.
     pub effect: Effect,
+    /// What the client should be told, in the order of the body.
+    pub warnings: Vec<String>,
 }
 
 /// What became of an object.

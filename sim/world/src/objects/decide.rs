@@ -2,7 +2,9 @@
 
 mod body;
 mod create;
+mod definitions;
 mod delete;
+mod scale;
 mod update;
 
 use std::sync::Arc;
@@ -11,15 +13,19 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    Action, Command, Decision, Effect, Event, Key, Op, Reply, ResourceDef, Status, Store,
-    Subresource, meta,
+    Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, Reply, ResourceDef, Status,
+    Store, Subresource, meta,
 };
 
 /// One command on its way: what it is about and when.
 struct Request<'a> {
     def: &'a ResourceDef,
     key: Key,
+    /// The version that bodies and the answer are in.
+    version: String,
     subresource: Option<Subresource>,
+    validation: FieldValidation,
+    duplicates: Vec<String>,
     now: Timestamp,
 }
 
@@ -29,22 +35,57 @@ impl Store {
     /// # Errors
     /// The `Status` that the real API server answers.
     pub fn decide(&self, now: Timestamp, command: Command) -> Result<Decision, Status> {
-        let Command { key, action, subresource, dry_run } = command;
+        let Command { key, action, subresource, dry_run, version, validation, duplicates } =
+            command;
         let def = self.resources.get(&key.resource).ok_or_else(no_such_resource)?;
-        if subresource == Some(Subresource::Status) && !def.status {
+        let version = if version.is_empty() { def.version.clone().into_owned() } else { version };
+        if !def.serves(&version) && version != def.version {
             return Err(no_such_resource());
         }
-        let request = Request { def, key, subresource, now };
+        if subresource == Some(Subresource::Status) && !def.has_status(&version) {
+            return Err(no_such_resource());
+        }
+        let request = Request {
+            def,
+            key,
+            version: version.clone(),
+            subresource,
+            validation,
+            duplicates,
+            now,
+        };
         let mut decision = match action {
+            _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
             Action::Create { object } => self.create(request, object),
             Action::Update { object } => self.update(request, object),
             Action::Patch { kind, patch } => self.patch(request, kind, &patch),
             Action::Delete { preconditions } => self.delete(&request, &preconditions),
         }?;
+        if subresource != Some(Subresource::Scale) {
+            decision.reply.object = self.shown(def, &version, &decision.reply.object)?;
+        }
+        decision = self.follow_up(now, decision)?;
         if dry_run {
+            self.hide_revision(&mut decision);
             decision.events.clear();
         }
         Ok(decision)
+    }
+
+    /// What does not happen has no revision: the answer shows that of the object as it is, if any.
+    fn hide_revision(&self, decision: &mut Decision) {
+        let Some(event) = decision.events.first() else { return };
+        let object = Arc::make_mut(&mut decision.reply.object);
+        match self.get(&event.key) {
+            Some(existing) => {
+                let version = existing["metadata"]["resourceVersion"].clone();
+                super::fields::map_mut(object, "metadata")
+                    .insert("resourceVersion".into(), version);
+            }
+            None => {
+                super::fields::map_mut(object, "metadata").shift_remove("resourceVersion");
+            }
+        }
     }
 
     /// One change: `object` gets the next revision, and the reply shows it.
@@ -53,13 +94,21 @@ impl Store {
         meta::set_revision(&mut object, revision);
         let object = Arc::new(object);
         let event = Event { key, op, revision, object: object.clone() };
-        Decision { events: vec![event], reply: Reply { object, effect } }
+        Decision { events: vec![event], reply: Reply { object, effect, warnings: Vec::new() } }
+    }
+}
+
+impl Decision {
+    /// The same with something to tell the client.
+    fn warned(mut self, warnings: Vec<String>) -> Self {
+        self.reply.warnings = warnings;
+        self
     }
 }
 
 /// No change: the reply shows the object as it is.
 fn unchanged(object: &Arc<Value>) -> Decision {
-    let reply = Reply { object: object.clone(), effect: Effect::Unchanged };
+    let reply = Reply { object: object.clone(), effect: Effect::Unchanged, warnings: Vec::new() };
     Decision { events: Vec::new(), reply }
 }
 

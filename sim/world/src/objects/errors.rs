@@ -35,6 +35,11 @@ impl FieldErrors {
         self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
     }
 
+    /// The value names something that is not there.
+    pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
+        self.push("FieldValueNotFound", field, with_value("Not found", value, ""));
+    }
+
     /// A value is missing.
     pub fn required(&mut self, field: impl Into<String>, why: &str) {
         self.push("FieldValueRequired", field, with_why("Required value".into(), why));
@@ -58,10 +63,27 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, body);
     }
 
+    /// The same for values of any type.
+    pub fn not_among(&mut self, field: impl Into<String>, value: &Value, known: &[Value]) {
+        let shown = |one: &Value| match one {
+            Value::String(text) => quote(text),
+            other => quote(&other.to_string()),
+        };
+        let known: Vec<String> = known.iter().map(shown).collect();
+        let why = format!("supported values: {}", known.join(", "));
+        self.push("FieldValueNotSupported", field, with_value("Unsupported value", value, &why));
+    }
+
     /// The value is longer than it may be.
     pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
         let body = format!("Too long: may not be more than {max_bytes} bytes");
         self.push("FieldValueTooLong", field, body);
+    }
+
+    /// The list is longer than it may be.
+    pub fn too_many(&mut self, field: impl Into<String>, n_found: usize, n_max: usize) {
+        let body = format!("Too many: {n_found}: must have at most {n_max} items");
+        self.push("FieldValueTooMany", field, body);
     }
 
     /// As the causes of a `Status`.

@@ -52,3 +52,31 @@ pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
         }
     }
 }
+
+/// The elements of the list under `field`; none if there is no such list.
+pub(super) fn list_mut<'a>(
+    object: &'a mut Value,
+    field: &str,
+) -> impl Iterator<Item = &'a mut Value> {
+    object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// Puts `value` at `field` if nothing is there, or only an empty text or zero.
+pub(super) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
+    let is_empty = |it: &Value| it.is_null() || it == "" || it == 0;
+    if map.get(field).is_none_or(is_empty) {
+        map.insert(field.into(), value.into());
+    }
+}
+
+/// The list under `field`, made if it is not there.
+pub(super) fn as_list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value> {
+    let slot = map.entry(field).or_insert(Value::Null);
+    if !slot.is_array() {
+        *slot = Value::Array(Vec::new());
+    }
+    match slot {
+        Value::Array(list) => list,
+        _ => unreachable!("made a list right above"),
+    }
+}

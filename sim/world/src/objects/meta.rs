@@ -84,8 +84,7 @@ pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     }
     new.insert("metadata".into(), Value::Object(arranged));
     for (field, value) in old {
-        // Go's `omitempty` leaves these out, and a status that was never written is an empty one.
-        if !matches!(field.as_str(), "kind" | "apiVersion" | "metadata") && !value.is_null() {
+        if !matches!(field.as_str(), "kind" | "apiVersion" | "metadata") {
             new.insert(field, value);
         }
     }

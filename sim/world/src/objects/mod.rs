@@ -5,6 +5,7 @@
 //! plus a few functions ([`ResourceDef`]); the machinery knows none of them by name.
 
 mod command;
+mod custom;
 mod decide;
 mod errors;
 mod fields;
@@ -15,8 +16,8 @@ mod names;
 mod patch;
 mod resource;
 mod resources;
+mod schema;
 mod selector;
-mod shapes;
 mod snapshot;
 mod status;
 mod store;
@@ -25,15 +26,16 @@ mod tests;
 mod text;
 
 pub use command::{
-    Action, Command, Decision, Effect, Event, Key, Op, PatchKind, Preconditions, Reply, Subresource,
+    Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, PatchKind, Preconditions,
+    Reply, Subresource,
 };
+pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
 pub use errors::FieldErrors;
 pub use list::{Page, Paging};
 pub use log::{WatchEvent, WatchType};
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
-pub use resource::{
-    FieldShape, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Shape, Strategy,
-};
+pub use resource::{GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy};
+pub use schema::OPENAPI;
 pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use snapshot::Snapshot;
 pub use status::{Cause, Details, Status};

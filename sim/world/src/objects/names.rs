@@ -1,5 +1,7 @@
 //! What names, label keys and label values may look like, in the words of the real server.
 
+use std::net::IpAddr;
+
 use super::NameRule;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -51,8 +53,12 @@ pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
         NameRule::Label => {
             problems.extend(too_long(name, 63));
             if !is_dns_label(name) {
-                // The real check words a dot like this as well.
-                problems.push(LABEL.into());
+                let is_subdomain = name.split('.').all(is_dns_label);
+                problems.push(if is_subdomain {
+                    "must not contain dots".into()
+                } else {
+                    LABEL.into()
+                });
             }
         }
         NameRule::Label1035 => {
@@ -117,4 +123,37 @@ pub(super) fn label_value_problems(value: &str) -> Vec<String> {
         problems.push(LABEL_VALUE.into());
     }
     problems
+}
+
+/// What is wrong with a key of a ConfigMap or a Secret.
+pub(super) fn config_key_problems(key: &str) -> Vec<String> {
+    const WRONG: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let mut problems: Vec<String> = too_long(key, 253).into_iter().collect();
+    let is_good = |c: u8| c.is_ascii_alphanumeric() || b"-._".contains(&c);
+    if key.is_empty() || !key.bytes().all(is_good) {
+        problems.push(WRONG.into());
+    }
+    if matches!(key, "." | "..") {
+        problems.push(format!("may not be '{key}'"));
+    } else if key.starts_with("..") {
+        problems.push("may not start with '..'".into());
+    }
+    problems
+}
+
+/// What the real server says of something that is no range of addresses.
+pub(super) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+/// The same of addresses.
+pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+
+/// Whether a text is a range of addresses.
+pub(super) fn is_cidr(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(ip, bits)| {
+        let max = match ip.parse::<IpAddr>() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        bits.parse::<u8>().is_ok_and(|bits| bits <= max)
+    })
 }

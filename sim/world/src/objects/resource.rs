@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::FieldErrors;
+use super::schema::{Struct, Types};
+use super::{Custom, FieldErrors, Scale};
 
 /// A resource and its API group; `nodes`, `leases.coordination.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,15 +83,96 @@ pub struct ResourceDef {
     /// Whether it has a status subresource.
     pub status: bool,
     /// Where the real server keeps its objects; it stands in some messages.
-    pub registry: &'static str,
-    /// How lists merge in a strategic merge patch. What is not named is replaced as a whole.
-    pub merge: &'static [MergeRule],
+    pub registry: Cow<'static, str>,
+    /// What a CustomResourceDefinition says about it, if it comes from one.
+    pub custom: Option<Arc<Custom>>,
+    /// What to tell whoever uses it; empty if nothing.
+    pub deprecation: &'static str,
     /// Fields that a field selector may name besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [SelectableField],
-    /// Types of known fields; others are taken as they come.
-    pub shapes: &'static [FieldShape],
     /// What is particular about it.
     pub strategy: Strategy,
+}
+
+impl ResourceDef {
+    /// The Go structure of a built-in kind.
+    pub(super) fn structure(&self) -> Option<&'static Struct> {
+        if self.custom.is_some() {
+            return None;
+        }
+        Types::builtin().kind(&self.id.group, &self.kind)
+    }
+
+    /// Whether requests for this version are answered.
+    pub fn serves(&self, version: &str) -> bool {
+        match &self.custom {
+            None => self.version == version,
+            Some(custom) => custom.served().any(|one| one.name == version),
+        }
+    }
+
+    /// The served versions, preferred ones first.
+    pub fn versions(&self) -> Vec<&str> {
+        match &self.custom {
+            None => vec![&self.version],
+            Some(custom) => custom.served().map(|one| one.name.as_str()).collect(),
+        }
+    }
+
+    /// The same resource as those see it who ask for this version.
+    #[must_use]
+    pub fn in_version(self, version: &str) -> Self {
+        if self.custom.is_none() || self.version == version {
+            return self;
+        }
+        let status = self.has_status(version);
+        Self { version: version.to_owned().into(), status, ..self }
+    }
+
+    /// What to tell whoever uses this version; empty if nothing.
+    pub fn warning(&self, version: &str) -> &str {
+        match self.custom.as_ref().and_then(|custom| custom.version(version)) {
+            None => self.deprecation,
+            Some(version) => &version.warning,
+        }
+    }
+
+    /// Where its replicas are in this version, if it has a scale subresource.
+    pub fn scale(&self, version: &str) -> Option<&Scale> {
+        self.custom.as_ref()?.version(version)?.scale.as_ref()
+    }
+
+    /// Whether it has a status subresource in this version.
+    pub fn has_status(&self, version: &str) -> bool {
+        match self.custom.as_ref().and_then(|custom| custom.version(version)) {
+            None => self.status,
+            Some(version) => version.status,
+        }
+    }
+
+    /// What kubectl users type.
+    pub fn all_short_names(&self) -> Vec<&str> {
+        match &self.custom {
+            None => self.short_names.to_vec(),
+            Some(custom) => custom.short_names.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Groups of resources that it belongs to.
+    pub fn all_categories(&self) -> Vec<&str> {
+        match &self.custom {
+            None => self.categories.to_vec(),
+            Some(custom) => custom.categories.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// `v1`, `coordination.k8s.io/v1`: its group with this version.
+    pub fn api_version(&self, version: &str) -> String {
+        match self.id.group.as_ref() {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        }
+    }
 }
 
 /// What is particular about a kind.
@@ -103,8 +186,8 @@ pub struct Strategy {
     pub create_on_update: bool,
     /// Whether an update without resourceVersion is accepted.
     pub unconditional_update: bool,
-    /// Fills in what was left out.
-    pub default: fn(&mut Value),
+    /// Fills in what was left out, if anything.
+    pub default: Option<fn(&mut Value)>,
     /// Sets the state that creation begins with.
     pub begin: fn(&mut Value),
     /// Carries over from the object as it is what an update does not touch.
@@ -128,7 +211,7 @@ impl Strategy {
         generation: false,
         create_on_update: false,
         unconditional_update: true,
-        default: |_| {},
+        default: None,
         begin: |_| {},
         carry_over: |_, _| {},
         validate: |_, _| {},
@@ -199,43 +282,4 @@ pub struct SelectableField {
     pub pointer: &'static str,
     /// Its value where the object has none.
     pub default: &'static str,
-}
-
-/// The type of a known field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldShape {
-    /// Dotted path from the object's root. Elements of lists do not count as steps.
-    pub path: &'static str,
-    /// Go's name of the struct that has the field, `NodeSpec`.
-    pub parent: &'static str,
-    /// What stands there.
-    pub shape: Shape,
-}
-
-/// A JSON type with the name that Go has for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// A string.
-    String,
-    /// A truth value.
-    Bool,
-    /// A whole number, `int32`.
-    Int(&'static str),
-    /// A list of objects, `[]v1.Taint`.
-    List(&'static str),
-    /// An object, `v1.NodeSpec`.
-    Object(&'static str),
-    /// A map of strings, `map[string]string`.
-    Strings,
-    /// A list of strings, `[]string`.
-    StringList,
-    /// An instant in seconds, `v1.Time`.
-    Time,
-    /// An instant in microseconds, `v1.MicroTime`.
-    MicroTime,
-}
-
-/// A row of [`ResourceDef::shapes`].
-pub(super) const fn shape(path: &'static str, parent: &'static str, shape: Shape) -> FieldShape {
-    FieldShape { path, parent, shape }
 }

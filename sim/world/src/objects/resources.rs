@@ -1,11 +1,19 @@
 //! The built-in resources: one file of data and strategy each.
 
+mod bootstrap;
+mod clusterrolebindings;
+mod clusterroles;
 mod configmaps;
+pub(super) mod customresourcedefinitions;
+mod endpoints;
+mod endpointslices;
 mod events;
 mod leases;
 mod namespaces;
 mod nodes;
 mod pods;
+mod rolebindings;
+mod roles;
 mod secrets;
 mod serviceaccounts;
 mod services;
@@ -13,29 +21,33 @@ mod services;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Command, GroupResource, MergeRule, ResourceDef, Store};
-
-/// Lists that merge in the metadata of every object; each definition names them too.
-const FINALIZERS: MergeRule = MergeRule::set("metadata.finalizers");
-const OWNERS: MergeRule = MergeRule::by_key("metadata.ownerReferences", "uid");
+use super::{Command, GroupResource, ResourceDef, Store};
 
 /// All of them.
 pub(super) fn builtin() -> Vec<ResourceDef> {
     vec![
+        clusterrolebindings::definition(),
+        clusterroles::definition(),
         configmaps::definition(),
+        customresourcedefinitions::definition(),
+        endpoints::definition(),
+        endpointslices::definition(),
         events::definition(),
         leases::definition(),
         namespaces::definition(),
         nodes::definition(),
         pods::definition(),
+        rolebindings::definition(),
+        roles::definition(),
         secrets::definition(),
         serviceaccounts::definition(),
         services::definition(),
     ]
 }
 
-/// Makes the namespaces that every cluster has.
+/// Makes what every cluster begins with: roles, bindings, namespaces.
 pub(super) fn found(store: &mut Store, now: Timestamp) {
+    bootstrap::found(store, now);
     let namespaces = GroupResource::core("namespaces");
     for name in namespaces::SYSTEM {
         let object = json!({"metadata": {"name": name}});

@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::log::Log;
-use super::{Key, Store, resources};
+use super::resources::{self, customresourcedefinitions};
+use super::{Key, Op, Store};
 use crate::Ids;
 
 /// Everything a store of built-in resources knows, but for its watch logs.
@@ -42,6 +43,9 @@ impl Store {
         store.graves = graves.into_iter().collect();
         for (key, object) in objects {
             let path = key.path();
+            if key.resource == customresourcedefinitions::id() {
+                store.register(&object, Op::Added);
+            }
             store.objects.entry(key.resource).or_default().insert(path, object);
         }
         store.logs = store.resources().map(|def| (def.id.clone(), Log::after(revision))).collect();

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::log::{Entry, Log};
-use super::{Event, GroupResource, Key, Op, ResourceDef, resources};
+use super::resources::{self, customresourcedefinitions};
+use super::{Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
 use crate::Ids;
 
 /// How many changes of one resource a watch may lag behind before it has to start over.
@@ -31,6 +32,8 @@ pub struct Store {
     /// How often an object of this key has gone, so that its successor is another one.
     pub(super) graves: BTreeMap<Key, u32>,
     pub(super) revision: u64,
+    /// Functions between versions of custom kinds whose definitions ask for a webhook.
+    pub(super) conversions: BTreeMap<GroupResource, Conversion>,
     window: usize,
 }
 
@@ -60,6 +63,7 @@ impl Store {
             logs: BTreeMap::new(),
             graves: BTreeMap::new(),
             revision: FIRST_REVISION,
+            conversions: BTreeMap::new(),
             window: DEFAULT_WINDOW,
         }
     }
@@ -107,9 +111,37 @@ impl Store {
             }
         };
         self.revision = *revision;
+        if key.resource == customresourcedefinitions::id() {
+            self.register(object, *op);
+        }
         let log = self.logs.entry(key.resource.clone()).or_default();
         log.push(Entry { revision: *revision, op: *op, at, object: object.clone(), previous });
         log.keep(self.window);
+    }
+
+    /// Registers what a CustomResourceDefinition defines, or no longer defines.
+    pub(super) fn register(&mut self, definition: &Value, op: Op) {
+        let id = customresourcedefinitions::defined(definition);
+        let resources = Arc::make_mut(&mut self.resources);
+        if resources.get(&id).is_some_and(|def| def.custom.is_none()) {
+            // Nothing takes the place of a built-in kind.
+            return;
+        }
+        match Custom::define(definition).filter(|_| op != Op::Deleted) {
+            Some(def) => {
+                resources.insert(id, def);
+            }
+            None => {
+                resources.remove(&id);
+            }
+        }
+    }
+
+    /// Lets `conversion` stand for the webhook that the definition of `resource` asks for.
+    ///
+    /// It belongs to this store and its clones; a snapshot does not keep it.
+    pub fn convert_with(&mut self, resource: GroupResource, conversion: Conversion) {
+        self.conversions.insert(resource, conversion);
     }
 
     /// Keeps at most `window` changes per resource from now on; older watches have to start over.

@@ -3,6 +3,7 @@
 mod histories;
 mod semantics;
 mod strategic;
+mod typed;
 mod validation;
 
 use jiff::Timestamp;

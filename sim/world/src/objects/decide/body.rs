@@ -2,14 +2,25 @@
 
 use serde_json::Value;
 
-use crate::objects::text::json_type;
-use crate::objects::{FieldErrors, Key, ResourceDef, Status, meta, shapes};
+use super::Request;
+use crate::objects::schema::{Decoded, Words, decode};
+use crate::objects::text::{go_map, json_type};
+use crate::objects::{
+    FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
+};
 
-/// Checks the body of a create or an update.
+/// A body as Go reads it, and what the client should be told of it.
+pub(super) struct Body {
+    pub(super) object: Value,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads the body of a create or an update.
 ///
 /// # Errors
 /// 400 in the words of the real decoder.
-pub(super) fn check(def: &ResourceDef, body: &Value) -> Result<(), Status> {
+pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> {
+    let Request { def, version, .. } = request;
     let kind = def.kind.as_ref();
     if !body.is_object() {
         let found = json_type(body);
@@ -17,9 +28,15 @@ pub(super) fn check(def: &ResourceDef, body: &Value) -> Result<(), Status> {
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({body:.30})"
         )));
     }
-    let given_kind = given(body, "kind")?.unwrap_or(kind);
-    let expected = api_version(def);
-    let given_version = given(body, "apiVersion")?.unwrap_or(&expected);
+    let expected = def.api_version(version);
+    let (given_kind, given_version) = (given(body, "kind")?, given(body, "apiVersion")?);
+    if def.custom.is_some() && given_kind.is_none() {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{body}' ({body:.30})"
+        )));
+    }
+    let unsaid = if def.custom.is_some() { "" } else { &expected };
+    let (given_kind, given_version) = (given_kind.unwrap_or(kind), given_version.unwrap_or(unsaid));
     if given_version != expected {
         return Err(Status::bad_request(format!(
             "the API version in the data ({given_version}) does not match the expected API version ({expected})"
@@ -27,28 +44,137 @@ pub(super) fn check(def: &ResourceDef, body: &Value) -> Result<(), Status> {
     }
     let cannot = |why: String| {
         Status::bad_request(format!(
-            "{given_kind} in version {:?} cannot be handled as a {kind}: {why}",
-            def.version
+            "{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"
         ))
     };
     if given_kind != kind {
+        if def.custom.is_some() {
+            let mut errors = FieldErrors::default();
+            errors.invalid("kind", &given_kind.into(), &format!("must be {kind}"));
+            let name = meta::text(body, "name");
+            return Err(Status::invalid(&def.id.group, given_kind, name, errors));
+        }
         return Err(cannot(format!(
             "converting (v1.{given_kind}) to (v1.{kind}): unknown conversion"
         )));
     }
-    shapes::complaint(def, body).map_or(Ok(()), |why| Err(cannot(why)))
+    let Decoded { object, unknown } = typed(request, body, Words::Json).map_err(cannot)?;
+    let complaints = if def.custom.is_some() {
+        duplicates(request, &unknown).into_iter().chain(unknown).collect()
+    } else {
+        let mut all = duplicates(request, &unknown);
+        all.extend(unknown);
+        all.sort_by_cached_key(|complaint| position(complaint, body));
+        all
+    };
+    let warnings = judge(request.validation, complaints).map_err(cannot)?;
+    Ok(Body { object, warnings })
 }
 
-/// Checks the document that a patch leads to.
+/// Reads the document that a patch leads to.
 ///
 /// # Errors
 /// 422 in the words of the real decoder.
-pub(super) fn check_patched(def: &ResourceDef, document: &Value) -> Result<(), Status> {
-    let Some(why) = shapes::complaint(def, document) else { return Ok(()) };
-    let mut errors = FieldErrors::default();
-    let shown = if def.confidential { "<omitted>".into() } else { document.to_string() };
-    errors.invalid("patch", &shown.into(), &why);
-    Err(Status::invalid("", "", "", errors))
+pub(super) fn read_patched(
+    request: &Request<'_>,
+    document: &Value,
+    kind: PatchKind,
+    patch: &Value,
+) -> Result<Body, Status> {
+    let invalid = |why: String| {
+        let mut errors = FieldErrors::default();
+        let shown = if request.def.confidential {
+            "<omitted>".into()
+        } else {
+            match (kind, patch) {
+                (PatchKind::StrategicMerge, Value::Object(patch)) => go_map(patch),
+                // Go writes the result of a merge from a map, whose keys it sorts.
+                (PatchKind::Merge, _) => custom::sorted(document.clone()).to_string(),
+                _ => document.to_string(),
+            }
+        };
+        errors.invalid("patch", &shown.into(), &why);
+        Status::invalid("", "", "", errors)
+    };
+    let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
+    let Decoded { object, mut unknown } = typed(request, document, words).map_err(invalid)?;
+    // A merged document comes to the decoder sorted.
+    unknown.sort();
+    let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
+    let twice = |path: &String| format!("{prefix}{}", twice(path));
+    let mut complaints: Vec<String> = request.duplicates.iter().map(twice).collect();
+    complaints.extend(unknown);
+    let warnings = judge(request.validation, complaints).map_err(invalid)?;
+    Ok(Body { object, warnings })
+}
+
+fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decoded, String> {
+    let Request { def, version, .. } = request;
+    if let Some(custom) = &def.custom {
+        let version = custom.version(version).ok_or("no such version")?;
+        return version.read(document, words);
+    }
+    match def.structure() {
+        Some(root) => decode(root, document, words),
+        // A kind that is neither built in nor custom is taken as it comes.
+        None => Ok(Decoded { object: document.clone(), unknown: Vec::new() }),
+    }
+}
+
+fn twice(path: &str) -> String {
+    format!("duplicate field \"{path}\"")
+}
+
+/// Complaints about fields that stood twice, unless nobody knows those anyway.
+fn duplicates(request: &Request<'_>, unknown: &[String]) -> Vec<String> {
+    let is_known = |path: &&String| {
+        let is_below = |complaint: &String| {
+            let above = complaint.strip_prefix("unknown field \"").unwrap_or_default();
+            let above = above.strip_suffix('"').unwrap_or_default();
+            path.strip_prefix(above)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        request.def.custom.is_some() || !unknown.iter().any(is_below)
+    };
+    request.duplicates.iter().filter(is_known).map(|path| twice(path)).collect()
+}
+
+/// What becomes of complaints: warnings, or the reason of a refusal.
+fn judge(validation: FieldValidation, complaints: Vec<String>) -> Result<Vec<String>, String> {
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !complaints.is_empty() => {
+            Err(format!("strict decoding error: {}", complaints.join(", ")))
+        }
+        FieldValidation::Warn | FieldValidation::Strict => Ok(complaints),
+    }
+}
+
+/// Where in `body` the field is that a complaint is about: the decoder complains in that order.
+fn position(complaint: &str, body: &Value) -> Vec<usize> {
+    let mut rest = complaint.split('"').nth(1).unwrap_or_default();
+    let mut value = body;
+    let mut position = Vec::new();
+    while !rest.is_empty() {
+        let next = match value {
+            Value::Object(map) => map.iter().enumerate().find_map(|(at, (name, inner))| {
+                let rest = rest.strip_prefix(name.as_str())?;
+                let is_whole = rest.is_empty() || rest.starts_with(['.', '[']);
+                is_whole.then(|| (at, inner, rest.strip_prefix('.').unwrap_or(rest)))
+            }),
+            Value::Array(list) => {
+                rest.strip_prefix('[').and_then(|it| it.split_once(']')).and_then(|(at, rest)| {
+                    let at: usize = at.parse().ok()?;
+                    Some((at, list.get(at)?, rest.strip_prefix('.').unwrap_or(rest)))
+                })
+            }
+            _ => None,
+        };
+        let Some((at, inner, left)) = next else { break };
+        position.push(at);
+        (value, rest) = (inner, left);
+    }
+    position
 }
 
 /// Checks that the body is about the object that the path names.
@@ -78,12 +204,29 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// `v1`, `coordination.k8s.io/v1`.
-pub(super) fn api_version(def: &ResourceDef) -> String {
-    match def.id.group.as_ref() {
-        "" => def.version.to_string(),
-        group => format!("{group}/{}", def.version),
+/// Fills in what was left out, and puts everything where Go writes it.
+pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
+    let Some(default) = def.strategy.default else { return };
+    default(object);
+    if let Some(Ok(read)) = def.structure().map(|root| decode(root, object, Words::Json)) {
+        *object = read.object;
     }
+}
+
+/// Puts an object into the order in which the real server writes it.
+pub(super) fn arrange(def: &ResourceDef, version: &str, object: &mut Value) {
+    meta::arrange(object, &def.api_version(version), &def.kind);
+    if def.custom.is_some() {
+        *object = custom::sorted(std::mem::take(object));
+    }
+}
+
+/// Checks everything but metadata.
+pub(super) fn validate(def: &ResourceDef, version: &str, object: &Value, errors: &mut FieldErrors) {
+    if let Some(version) = def.custom.as_ref().and_then(|custom| custom.version(version)) {
+        version.check(object, errors);
+    }
+    (def.strategy.validate)(object, errors);
 }
 
 fn given<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Request, body, seconds};
 use crate::objects::{
     Cause, Decision, Effect, FieldErrors, GroupResource, Key, Op, ResourceDef, Status, Store,
-    fields, meta, shapes,
+    fields, meta,
 };
 
 /// As many names as the real server tries before it gives up.
@@ -28,17 +28,17 @@ const SYSTEM_FIELDS: [&str; 6] = [
 
 impl Store {
     pub(super) fn create(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
-        body::check(request.def, &object)?;
-        self.create_checked(request, object)
+        let body::Body { object, warnings } = body::read(&request, &object)?;
+        self.create_checked(request, object).map(|decision| decision.warned(warnings))
     }
 
-    /// The same for a body whose types are known to be right.
+    /// The same for a body that has been read.
     pub(super) fn create_checked(
         &self,
         request: Request<'_>,
         mut object: Value,
     ) -> Result<Decision, Status> {
-        let Request { def, mut key, subresource: _, now } = request;
+        let Request { def, mut key, version, now, .. } = request;
         let metadata = fields::map_mut(&mut object, "metadata");
         for field in SYSTEM_FIELDS {
             metadata.shift_remove(field);
@@ -48,13 +48,15 @@ impl Store {
             self.check_namespace(&key.namespace, &def.id, meta::text(&object, "name"))?;
         }
         let is_generated = self.settle_name(&mut key, &mut object);
+        if def.custom.is_some() && def.has_status(&version) {
+            fields::as_map(&mut object).shift_remove("status");
+        }
         (def.strategy.begin)(&mut object);
-        (def.strategy.default)(&mut object);
-        shapes::settle_instants(def, &mut object);
-        meta::arrange(&mut object, &body::api_version(def), &def.kind);
+        body::fill_in(def, &mut object);
+        body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
-        (def.strategy.validate)(&object, &mut errors);
+        body::validate(def, &version, &object, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
         }
@@ -75,11 +77,12 @@ impl Store {
             }
             return Err(status);
         }
-        self.stamp(def, &key, &mut object, seconds(now));
+        self.stamp(def, &version, &key, &mut object, seconds(now));
+        let object = self.stored(def, object)?;
         Ok(self.change(key, Op::Added, Effect::Created, object))
     }
 
-    fn stamp(&self, def: &ResourceDef, key: &Key, object: &mut Value, now: Value) {
+    fn stamp(&self, def: &ResourceDef, version: &str, key: &Key, object: &mut Value, now: Value) {
         let serial = self.graves.get(key).copied().unwrap_or_default();
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
@@ -93,7 +96,7 @@ impl Store {
             metadata.insert("generation".into(), 1.into());
         }
         meta::set_revision(object, 0);
-        meta::arrange(object, &body::api_version(def), &def.kind);
+        body::arrange(def, version, object);
     }
 
     /// Fills in the key's name from the body, or makes one up; answers whether it is made up.

@@ -11,7 +11,7 @@ impl Store {
         request: &Request<'_>,
         preconditions: &Preconditions,
     ) -> Result<Decision, Status> {
-        let Request { def, key, subresource: _, now } = request;
+        let Request { def, key, now, .. } = request;
         if let Some(why) = (def.strategy.refuse_delete)(&key.name) {
             return Err(Status::forbidden(&def.id, &key.name, why));
         }
@@ -49,7 +49,7 @@ impl Store {
             meta::bump_generation(&mut object);
         }
         (def.strategy.begin_delete)(&mut object);
-        meta::arrange(&mut object, &super::body::api_version(def), &def.kind);
+        super::body::arrange(def, &def.version, &mut object);
         Ok(self.change(key.clone(), Op::Modified, Effect::Terminating, object))
     }
 }

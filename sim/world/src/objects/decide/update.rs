@@ -6,15 +6,16 @@ use serde_json::Value;
 
 use super::create::settle_namespace;
 use super::{Request, body, no_such_resource, unchanged};
+use crate::objects::patch::typed_merge_patch;
 use crate::objects::{
     Decision, Effect, FieldErrors, Op, PatchKind, Status, Store, Subresource, fields, json_patch,
-    merge_patch, meta, shapes, strategic_merge_patch,
+    merge_patch, meta,
 };
 
 impl Store {
     pub(super) fn update(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
-        body::check(def, &object)?;
+        let body::Body { object, warnings } = body::read(&request, &object)?;
         body::check_name(key, &object)?;
         let given_uid = meta::text(&object, "uid").to_owned();
         let Some(existing) = self.get(key) else {
@@ -26,13 +27,14 @@ impl Store {
             }
             let mut object = object;
             fields::map_mut(&mut object, "metadata").shift_remove("resourceVersion");
-            return self.create_checked(request, object);
+            return self.create_checked(request, object).map(|it| it.warned(warnings));
         };
         let uid = meta::text(existing, "uid");
         if !given_uid.is_empty() && given_uid != uid {
             return Err(other_uid(&request, &given_uid, uid));
         }
-        self.replace(request, existing, object)
+        let existing = &self.shown(def, &request.version, existing)?;
+        self.replace(request, existing, object).map(|decision| decision.warned(warnings))
     }
 
     pub(super) fn patch(
@@ -43,42 +45,43 @@ impl Store {
     ) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
-        let patched = match kind {
-            PatchKind::Merge => merge_patch(existing, patch)?,
-            PatchKind::StrategicMerge => strategic_merge_patch(existing, patch, def.merge)?,
-            PatchKind::Json => json_patch(existing, patch)?,
+        let existing = &self.shown(def, &request.version, existing)?;
+        let patched = match (kind, def.structure()) {
+            (PatchKind::Merge, _) => merge_patch(existing, patch)?,
+            (PatchKind::Json, _) => json_patch(existing, patch)?,
+            (PatchKind::StrategicMerge, Some(root)) => typed_merge_patch(existing, patch, root)?,
+            (PatchKind::StrategicMerge, None) => return Err(no_strategic_merge()),
         };
         if !patched.is_object() {
             return Err(no_such_resource());
         }
-        body::check_patched(def, &patched)?;
-        self.replace(request, existing, patched)
+        let body::Body { object, warnings } = body::read_patched(&request, &patched, kind, patch)?;
+        self.replace(request, existing, object).map(|decision| decision.warned(warnings))
     }
 
-    fn replace(
+    pub(super) fn replace(
         &self,
         request: Request<'_>,
         existing: &Arc<Value>,
         mut object: Value,
     ) -> Result<Decision, Status> {
         self.check_version(&request, existing, &object)?;
-        let Request { def, key, subresource, now: _ } = request;
+        let Request { def, key, version, subresource, .. } = request;
         settle_namespace(&key, &mut object)?;
         match subresource {
             Some(Subresource::Status) => keep_all_but_status(existing, &mut object),
-            None if def.status => fields::copy(existing, &mut object, "status"),
+            Some(Subresource::Scale) => {}
+            None if def.has_status(&version) => fields::copy(existing, &mut object, "status"),
             None => {}
         }
         (def.strategy.carry_over)(existing, &mut object);
         keep_system_fields(existing, &mut object);
-        (def.strategy.default)(&mut object);
-        shapes::settle_instants(def, &mut object);
-        let api_version = body::api_version(def);
-        meta::arrange(&mut object, &api_version, &def.kind);
+        body::fill_in(def, &mut object);
+        body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
         meta::validate_update(&object, existing, &mut errors);
-        (def.strategy.validate)(&object, &mut errors);
+        body::validate(def, &version, &object, &mut errors);
         (def.strategy.validate_update)(&object, existing, &mut errors);
         if !errors.is_empty() {
             let name = meta::text(&object, "name").to_owned();
@@ -86,14 +89,17 @@ impl Store {
         }
         let is_terminating = meta::is_terminating(existing);
         if is_terminating && !meta::has_finalizers(&object) && !(def.strategy.is_held)(&object) {
+            let object = self.stored(def, object)?;
             return Ok(self.change(key, Op::Deleted, Effect::Deleted, object));
         }
         if object == **existing {
             return Ok(unchanged(existing));
         }
-        if def.strategy.generation && is_other_spec(&object, existing) {
+        let counts_status = def.custom.is_some() && !def.has_status(&version);
+        if def.strategy.generation && is_other_spec(&object, existing, counts_status) {
             meta::bump_generation(&mut object);
         }
+        let object = self.stored(def, object)?;
         Ok(self.change(key, Op::Modified, Effect::Updated, object))
     }
 
@@ -180,12 +186,21 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
     }
 }
 
-fn is_other_spec(new: &Value, old: &Value) -> bool {
+/// Whether anything but metadata differs; the status only if it `counts_status`.
+fn is_other_spec(new: &Value, old: &Value, counts_status: bool) -> bool {
     let spec = |object: &Value| {
         let mut object = object.as_object().cloned().unwrap_or_default();
         object.shift_remove("metadata");
-        object.shift_remove("status");
+        if !counts_status {
+            object.shift_remove("status");
+        }
         object
     };
     spec(new) != spec(old)
+}
+
+/// 415 for a kind whose lists nobody has described.
+fn no_strategic_merge() -> Status {
+    let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    Status::new(415, "UnsupportedMediaType", message)
 }

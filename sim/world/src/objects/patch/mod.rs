@@ -5,6 +5,7 @@ mod strategic;
 
 pub use plain::{json_patch, merge_patch};
 pub use strategic::strategic_merge_patch;
+pub(super) use strategic::typed_merge_patch;
 
 use super::Status;
 

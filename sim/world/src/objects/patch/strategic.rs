@@ -11,6 +11,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::rejected;
+use crate::objects::schema::{Struct, Types};
 use crate::objects::text::{go, go_map, go_type};
 use crate::objects::{MergeRule, Status};
 
@@ -29,6 +30,32 @@ pub fn strategic_merge_patch(
     patch: &Value,
     rules: &[MergeRule],
 ) -> Result<Value, Status> {
+    merge_by(document, patch, &|path| {
+        Some(match rules.iter().find(|rule| rule.path() == path)? {
+            MergeRule::ByKey { key, .. } => key,
+            MergeRule::Set { .. } => "",
+        })
+    })
+}
+
+/// The same for an object of a built-in kind, whose types say how lists merge.
+pub(in crate::objects) fn typed_merge_patch(
+    document: &Value,
+    patch: &Value,
+    root: &Struct,
+) -> Result<Value, Status> {
+    let types = Types::builtin();
+    merge_by(document, patch, &|path| {
+        let field = types.field(root, path).filter(|field| field.merges)?;
+        Some(field.merge_key.unwrap_or_default())
+    })
+}
+
+fn merge_by(
+    document: &Value,
+    patch: &Value,
+    merge_key: &dyn Fn(&str) -> Option<&'static str>,
+) -> Result<Value, Status> {
     let Value::Object(patch) = patch else {
         let found = crate::objects::text::json_type(patch);
         return Err(Status::bad_request(format!(
@@ -36,7 +63,7 @@ pub fn strategic_merge_patch(
         )));
     };
     let document = document.as_object().cloned().unwrap_or_default();
-    let merger = Merger { rules };
+    let merger = Merger { merge_key };
     let merged = merger.merge_map(document, patch.clone(), "").map_err(Status::from)?;
     Ok(Value::Object(merged))
 }
@@ -84,16 +111,13 @@ enum Strategy {
 }
 
 struct Merger<'a> {
-    rules: &'a [MergeRule],
+    /// The key of the list at a path if it merges; empty for a set.
+    merge_key: &'a dyn Fn(&str) -> Option<&'static str>,
 }
 
 impl Merger<'_> {
     fn strategy(&self, path: &str) -> Strategy {
-        match self.rules.iter().find(|rule| rule.path() == path) {
-            Some(MergeRule::ByKey { key, .. }) => Strategy::Merge(key),
-            Some(MergeRule::Set { .. }) => Strategy::Merge(""),
-            None => Strategy::Replace,
-        }
+        (self.merge_key)(path).map_or(Strategy::Replace, Strategy::Merge)
     }
 
     fn merge_map(

@@ -1,8 +1,8 @@
 //! `configmaps`: data for programs.
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{GroupResource, ResourceDef, Shape, Strategy};
+use serde_json::Value;
+
+use crate::objects::{FieldErrors, GroupResource, ResourceDef, Strategy, fields, names};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -16,17 +16,12 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "configmaps",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "configmaps".into(),
+        custom: None,
+        deprecation: "",
         selectable: &[],
-        shapes: const {
-            &[
-                shape("data", "ConfigMap", Shape::Strings),
-                shape("binaryData", "ConfigMap", Shape::Strings),
-                shape("immutable", "ConfigMap", Shape::Bool),
-            ]
-        },
         strategy: Strategy {
+            validate,
             validate_update: |new, old, errors| {
                 if old["immutable"] == true {
                     if new["immutable"] != true {
@@ -41,5 +36,23 @@ pub(super) fn definition() -> ResourceDef {
             },
             ..Strategy::PLAIN
         },
+    }
+}
+
+fn validate(map: &Value, errors: &mut FieldErrors) {
+    let binary = fields::map(map, "/binaryData");
+    for (key, _) in fields::map(map, "/data").into_iter().flatten() {
+        for why in names::config_key_problems(key) {
+            errors.invalid(format!("data[{key}]"), &key.as_str().into(), &why);
+        }
+        if binary.is_some_and(|binary| binary.contains_key(key)) {
+            let why = "duplicate of key present in binaryData";
+            errors.invalid(format!("data[{key}]"), &key.as_str().into(), why);
+        }
+    }
+    for (key, _) in binary.into_iter().flatten() {
+        for why in names::config_key_problems(key) {
+            errors.invalid(format!("binaryData[{key}]"), &key.as_str().into(), &why);
+        }
     }
 }

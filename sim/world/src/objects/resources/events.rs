@@ -1,10 +1,7 @@
 //! `events`: what controllers tell people.
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Shape, Strategy, fields,
-    meta,
+    FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 use serde_json::Value;
 
@@ -24,8 +21,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "events",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "events".into(),
+        custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 field("involvedObject.kind", "/involvedObject/kind"),
@@ -39,18 +37,6 @@ pub(super) fn definition() -> ResourceDef {
                 field("reportingComponent", "/reportingComponent"),
                 field("source", "/source/component"),
                 field("type", "/type"),
-            ]
-        },
-        shapes: const {
-            &[
-                shape("involvedObject", "Event", Shape::Object("v1.ObjectReference")),
-                shape("reason", "Event", Shape::String),
-                shape("message", "Event", Shape::String),
-                shape("type", "Event", Shape::String),
-                shape("count", "Event", Shape::Int("int32")),
-                shape("firstTimestamp", "Event", Shape::Time),
-                shape("lastTimestamp", "Event", Shape::Time),
-                shape("eventTime", "Event", Shape::MicroTime),
             ]
         },
         strategy: Strategy {

@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
-use crate::objects::{FieldErrors, GroupResource, ResourceDef, Shape, Strategy, fields};
+use crate::objects::{FieldErrors, GroupResource, ResourceDef, Strategy, fields};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -18,25 +16,19 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: false,
-        registry: "leases",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "leases".into(),
+        custom: None,
+        deprecation: "",
         selectable: &[],
-        shapes: const {
-            &[
-                shape("spec", "Lease", Shape::Object("v1.LeaseSpec")),
-                shape("spec.holderIdentity", "LeaseSpec", Shape::String),
-                shape("spec.leaseDurationSeconds", "LeaseSpec", Shape::Int("int32")),
-                shape("spec.leaseTransitions", "LeaseSpec", Shape::Int("int32")),
-                shape("spec.acquireTime", "LeaseSpec", Shape::MicroTime),
-                shape("spec.renewTime", "LeaseSpec", Shape::MicroTime),
-            ]
-        },
         strategy: Strategy {
             create_on_update: true,
             unconditional_update: false,
-            default: |lease| {
-                fields::map_mut(lease, "spec");
-            },
+            default: Some(|lease| {
+                let spec = fields::map_mut(lease, "spec");
+                // Parts of coordinated leader election, which is off by default.
+                spec.shift_remove("strategy");
+                spec.shift_remove("preferredHolder");
+            }),
             validate,
             ..Strategy::PLAIN
         },

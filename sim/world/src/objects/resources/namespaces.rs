@@ -4,10 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Shape, Strategy, fields, meta,
+    GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 
 /// Those that every cluster has.
@@ -25,19 +23,13 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: true,
-        registry: "namespaces",
-        merge: const { &[FINALIZERS, OWNERS, MergeRule::by_key("status.conditions", "type")] },
+        registry: "namespaces".into(),
+        custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 SelectableField { name: "status.phase", pointer: "/status/phase", default: "" },
                 SelectableField { name: "name", pointer: "/metadata/name", default: "" },
-            ]
-        },
-        shapes: const {
-            &[
-                shape("spec", "Namespace", Shape::Object("v1.NamespaceSpec")),
-                shape("spec.finalizers", "NamespaceSpec", Shape::StringList),
-                shape("status", "Namespace", Shape::Object("v1.NamespaceStatus")),
             ]
         },
         strategy: Strategy {
@@ -47,7 +39,7 @@ pub(super) fn definition() -> ResourceDef {
                 fields::as_map(namespace)
                     .insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
             },
-            default: label,
+            default: Some(label),
             carry_over: |old, new| fields::copy(old, new, "spec"),
             is_held: |namespace| !fields::list(namespace, "/spec/finalizers").is_empty(),
             begin_delete: |namespace| {

@@ -2,11 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    FieldErrors, GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
-    names,
+    FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
 };
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
@@ -23,16 +20,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: false,
         status: true,
-        registry: "minions",
-        merge: const {
-            &[
-                FINALIZERS,
-                OWNERS,
-                MergeRule::set("spec.podCIDRs"),
-                MergeRule::by_key("status.addresses", "type"),
-                MergeRule::by_key("status.conditions", "type"),
-            ]
-        },
+        registry: "minions".into(),
+        custom: None,
+        deprecation: "",
         selectable: const {
             &[SelectableField {
                 name: "spec.unschedulable",
@@ -40,65 +30,37 @@ pub(super) fn definition() -> ResourceDef {
                 default: "false",
             }]
         },
-        shapes: const {
-            &[
-                shape("spec", "Node", Shape::Object("v1.NodeSpec")),
-                shape("spec.providerID", "NodeSpec", Shape::String),
-                shape("spec.podCIDR", "NodeSpec", Shape::String),
-                shape("spec.podCIDRs", "NodeSpec", Shape::StringList),
-                shape("spec.unschedulable", "NodeSpec", Shape::Bool),
-                shape("spec.taints", "NodeSpec", Shape::List("[]v1.Taint")),
-                shape("spec.taints.key", "Taint", Shape::String),
-                shape("spec.taints.value", "Taint", Shape::String),
-                shape("spec.taints.effect", "Taint", Shape::String),
-                shape("spec.taints.timeAdded", "Taint", Shape::Time),
-                shape("status", "Node", Shape::Object("v1.NodeStatus")),
-                shape("status.addresses", "NodeStatus", Shape::List("[]v1.NodeAddress")),
-                shape("status.conditions", "NodeStatus", Shape::List("[]v1.NodeCondition")),
-                shape("status.addresses.type", "NodeAddress", Shape::String),
-                shape("status.addresses.address", "NodeAddress", Shape::String),
-                shape("status.conditions.type", "NodeCondition", Shape::String),
-                shape("status.conditions.status", "NodeCondition", Shape::String),
-                shape("status.conditions.lastHeartbeatTime", "NodeCondition", Shape::Time),
-                shape("status.conditions.lastTransitionTime", "NodeCondition", Shape::Time),
-                shape("status.nodeInfo", "NodeStatus", Shape::Object("v1.NodeSystemInfo")),
-            ]
-        },
-        strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
+        strategy: Strategy { default: Some(default), validate, validate_update, ..Strategy::PLAIN },
     }
 }
 
-/// Structures that Go always writes.
+/// What follows from something else: one address range from the list of them, and the reverse; what
+/// can be allocated from what there is.
 fn default(node: &mut Value) {
     let spec = fields::map_mut(node, "spec");
-    // Go leaves these out when they are empty, and patches write them as null.
-    spec.retain(|_, value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(list) => !list.is_empty(),
-        Value::Bool(flag) => *flag,
-        _ => true,
-    });
+    let first = spec.get("podCIDRs").and_then(|all| all.get(0)).cloned();
+    match (first, spec.get("podCIDR").cloned()) {
+        (Some(first), _) => {
+            spec.insert("podCIDR".into(), first);
+        }
+        (None, Some(one)) => {
+            spec.insert("podCIDRs".into(), json!([one]));
+        }
+        (None, None) => {}
+    }
     let status = fields::map_mut(node, "status");
-    status.retain(|_, value| match value {
-        Value::Null => false,
-        Value::Array(list) => !list.is_empty(),
-        _ => true,
-    });
-    fields::default_to(status, "daemonEndpoints", json!({"kubeletEndpoint": {"Port": 0}}));
-    fields::default_to(
-        status,
-        "nodeInfo",
-        json!({
-            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-            "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-            "operatingSystem": "", "architecture": "",
-        }),
-    );
+    if let Some(capacity) = status.get("capacity").cloned() {
+        fields::default_to(status, "allocatable", capacity);
+    }
 }
 
 fn validate(node: &Value, errors: &mut FieldErrors) {
     validate_taints(fields::list(node, "/spec/taints"), errors);
+    for (at, range) in fields::list(node, "/spec/podCIDRs").iter().enumerate() {
+        if !names::is_cidr(range.as_str().unwrap_or_default()) {
+            errors.invalid(format!("spec.podCIDRs[{at}]"), range, names::NO_CIDR);
+        }
+    }
 }
 
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {

@@ -2,12 +2,10 @@
 //!
 //! Deletion has no grace period: nothing runs that would have to stop.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    GroupResource, MergeRule, ResourceDef, SelectableField, Shape, Strategy, fields,
+    FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, names,
 };
 
 pub(super) fn definition() -> ResourceDef {
@@ -22,28 +20,9 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: true,
         status: true,
-        registry: "pods",
-        merge: const {
-            &[
-                FINALIZERS,
-                OWNERS,
-                MergeRule::ByKey { path: "spec.volumes", key: "name", retain_keys: true },
-                MergeRule::by_key("spec.containers", "name"),
-                MergeRule::by_key("spec.initContainers", "name"),
-                MergeRule::by_key("spec.ephemeralContainers", "name"),
-                MergeRule::by_key("spec.containers.ports", "containerPort"),
-                MergeRule::by_key("spec.containers.env", "name"),
-                MergeRule::by_key("spec.containers.volumeMounts", "mountPath"),
-                MergeRule::by_key("spec.containers.volumeDevices", "devicePath"),
-                MergeRule::by_key("spec.initContainers.env", "name"),
-                MergeRule::by_key("spec.initContainers.volumeMounts", "mountPath"),
-                MergeRule::by_key("spec.imagePullSecrets", "name"),
-                MergeRule::by_key("spec.hostAliases", "ip"),
-                MergeRule::by_key("spec.topologySpreadConstraints", "topologyKey"),
-                MergeRule::by_key("status.conditions", "type"),
-                MergeRule::by_key("status.podIPs", "ip"),
-            ]
-        },
+        registry: "pods".into(),
+        custom: None,
+        deprecation: "",
         selectable: const {
             &[
                 SelectableField { name: "spec.nodeName", pointer: "/spec/nodeName", default: "" },
@@ -76,32 +55,208 @@ pub(super) fn definition() -> ResourceDef {
                 },
             ]
         },
-        shapes: const {
-            &[
-                shape("spec", "Pod", Shape::Object("v1.PodSpec")),
-                shape("spec.nodeName", "PodSpec", Shape::String),
-                shape("spec.containers", "PodSpec", Shape::List("[]v1.Container")),
-                shape("status", "Pod", Shape::Object("v1.PodStatus")),
-            ]
-        },
         strategy: Strategy {
             generation: true,
-            begin: |pod| {
-                let status = json!({"phase": "Pending", "qosClass": "BestEffort"});
-                fields::as_map(pod).insert("status".into(), status);
-            },
-            default: |pod| {
-                let spec = fields::map_mut(pod, "spec");
-                fields::default_to(spec, "restartPolicy", "Always");
-                fields::default_to(spec, "dnsPolicy", "ClusterFirst");
-                fields::default_to(spec, "schedulerName", "default-scheduler");
-            },
-            validate: |pod, errors| {
-                if fields::list(pod, "/spec/containers").is_empty() {
-                    errors.required("spec.containers", "");
-                }
-            },
+            begin,
+            default: Some(default),
+            validate,
             ..Strategy::PLAIN
         },
+    }
+}
+
+/// The state of a new pod, and what the admission plugins of the real server add to it.
+fn begin(pod: &mut Value) {
+    let status = json!({"phase": "Pending", "qosClass": service_class(pod)});
+    fields::as_map(pod).insert("status".into(), status);
+    let spec = fields::map_mut(pod, "spec");
+    fields::default_to(spec, "priority", 0);
+    fields::default_to(spec, "preemptionPolicy", "PreemptLowerPriority");
+    let tolerations = fields::as_list(spec, "tolerations");
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerates = |it: &Value| {
+            let (its_key, effect) = (fields::text(it, "/key"), fields::text(it, "/effect"));
+            (its_key == key || its_key.is_empty()) && matches!(effect, "NoExecute" | "")
+        };
+        if !tolerations.iter().any(tolerates) {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+}
+
+/// How well a pod is served when there is too little for all.
+fn service_class(pod: &Value) -> &'static str {
+    let containers = || {
+        let all = ["/spec/containers", "/spec/initContainers"];
+        all.into_iter().flat_map(|pointer| fields::list(pod, pointer))
+    };
+    let asks = |container: &Value, of: &str, what: &str| {
+        container["resources"][of][what].as_str().map(str::to_owned)
+    };
+    let is_best_effort = containers().all(|container| {
+        let any = |of: &str| ["cpu", "memory"].iter().any(|it| asks(container, of, it).is_some());
+        !any("limits") && !any("requests")
+    });
+    let is_guaranteed = containers().all(|container| {
+        ["cpu", "memory"].iter().all(|what| {
+            let limit = asks(container, "limits", what);
+            limit.is_some() && asks(container, "requests", what).is_none_or(|it| Some(it) == limit)
+        })
+    });
+    match (is_best_effort, is_guaranteed) {
+        (true, _) => "BestEffort",
+        (false, true) => "Guaranteed",
+        (false, false) => "Burstable",
+    }
+}
+
+/// Follows `kubernetes: pkg/apis/core/v1/defaults.go` for what is common in pods.
+fn default(pod: &mut Value) {
+    let spec = fields::map_mut(pod, "spec");
+    fields::default_to(spec, "restartPolicy", "Always");
+    fields::default_to(spec, "terminationGracePeriodSeconds", 30);
+    fields::default_to(spec, "dnsPolicy", "ClusterFirst");
+    fields::default_to(spec, "securityContext", json!({}));
+    fields::default_to(spec, "schedulerName", "default-scheduler");
+    fields::default_to(spec, "enableServiceLinks", true);
+    if let Some(account) = spec.get("serviceAccountName").cloned() {
+        fields::default_to(spec, "serviceAccount", account);
+    }
+    let is_on_host = spec.get("hostNetwork") == Some(&true.into());
+    for list in ["containers", "initContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            default_container(container, is_on_host);
+        }
+    }
+    for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        let volume = fields::as_map(volume);
+        if volume.len() == 1 {
+            volume.insert("emptyDir".into(), json!({}));
+        }
+        for source in ["configMap", "secret", "projected", "downwardAPI"] {
+            if let Some(source) = volume.get_mut(source) {
+                fields::default_to(fields::as_map(source), "defaultMode", 0o644);
+            }
+        }
+        if let Some(path) = volume.get_mut("hostPath") {
+            fields::default_to(fields::as_map(path), "type", "");
+        }
+    }
+}
+
+fn default_container(container: &mut Value, is_on_host: bool) {
+    let image = fields::text(container, "/image").to_owned();
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let is_moving = !name.contains('@') && (!name.contains(':') || name.ends_with(":latest"));
+    for port in fields::list_mut(container, "ports") {
+        let port = fields::as_map(port);
+        fields::default_if_empty(port, "protocol", "TCP");
+        if is_on_host && let Some(number) = port.get("containerPort").cloned() {
+            fields::default_if_empty(port, "hostPort", number);
+        }
+    }
+    for variable in fields::list_mut(container, "env") {
+        if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
+            fields::default_to(fields::as_map(field), "apiVersion", "v1");
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = container.get_mut(probe).filter(|it| it.is_object()) else { continue };
+        if let Some(get) = probe.get_mut("httpGet") {
+            let get = fields::as_map(get);
+            fields::default_if_empty(get, "path", "/");
+            fields::default_if_empty(get, "scheme", "HTTP");
+        }
+        let probe = fields::as_map(probe);
+        for (field, value) in [
+            ("timeoutSeconds", 1),
+            ("periodSeconds", 10),
+            ("successThreshold", 1),
+            ("failureThreshold", 3),
+        ] {
+            fields::default_if_empty(probe, field, value);
+        }
+    }
+    let container = fields::as_map(container);
+    if let Some(resources) = container.get_mut("resources")
+        && let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned()
+    {
+        let requests = fields::map_mut(resources, "requests");
+        for (what, limit) in limits {
+            fields::default_to(requests, &what, limit);
+        }
+    }
+    fields::default_to(container, "terminationMessagePath", "/dev/termination-log");
+    fields::default_to(container, "terminationMessagePolicy", "File");
+    let policy = if is_moving { "Always" } else { "IfNotPresent" };
+    fields::default_to(container, "imagePullPolicy", policy);
+}
+
+fn validate(pod: &Value, errors: &mut FieldErrors) {
+    const POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    let spec = &pod["spec"];
+    let volumes = fields::list(spec, "/volumes");
+    let containers = fields::list(spec, "/containers");
+    if containers.is_empty() {
+        errors.required("spec.containers", "");
+    }
+    for (at, container) in containers.iter().enumerate() {
+        let path = format!("spec.containers[{at}]");
+        let name = fields::text(container, "/name");
+        if containers[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
+            errors.duplicate(format!("{path}.name"), &name.into(), "");
+        }
+        validate_container(container, volumes, &path, errors);
+    }
+    let restart = fields::text(spec, "/restartPolicy");
+    if !["Always", "OnFailure", "Never"].contains(&restart) {
+        errors.not_supported("spec.restartPolicy", restart, &["Always", "OnFailure", "Never"]);
+    }
+    let policy = fields::text(spec, "/dnsPolicy");
+    if !POLICIES.contains(&policy) {
+        errors.not_supported("spec.dnsPolicy", policy, &POLICIES);
+    }
+    let node = fields::text(spec, "/nodeName");
+    if !node.is_empty() {
+        for why in names::name_problems(NameRule::Subdomain, node) {
+            errors.invalid("spec.nodeName", &node.into(), &why);
+        }
+    }
+}
+
+fn validate_container(container: &Value, volumes: &[Value], path: &str, errors: &mut FieldErrors) {
+    const PULLS: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+    let name = fields::text(container, "/name");
+    if name.is_empty() {
+        errors.required(format!("{path}.name"), "");
+    } else {
+        for why in names::name_problems(NameRule::Label, name) {
+            errors.invalid(format!("{path}.name"), &name.into(), &why);
+        }
+    }
+    if fields::text(container, "/image").is_empty() {
+        errors.required(format!("{path}.image"), "");
+    }
+    for (at, port) in fields::list(container, "/ports").iter().enumerate() {
+        let field = format!("{path}.ports[{at}].containerPort");
+        match port["containerPort"].as_i64().unwrap_or_default() {
+            0 => errors.required(field, ""),
+            1..=65_535 => {}
+            other => {
+                errors.invalid(field, &other.into(), "must be between 1 and 65535, inclusive");
+            }
+        }
+    }
+    for (at, mount) in fields::list(container, "/volumeMounts").iter().enumerate() {
+        let volume = fields::text(mount, "/name");
+        if !volumes.iter().any(|it| fields::text(it, "/name") == volume) {
+            errors.not_found(format!("{path}.volumeMounts[{at}].name"), &volume.into());
+        }
+    }
+    let pull = fields::text(container, "/imagePullPolicy");
+    if !PULLS.contains(&pull) {
+        errors.not_supported(format!("{path}.imagePullPolicy"), pull, &PULLS);
     }
 }

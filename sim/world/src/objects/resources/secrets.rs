@@ -4,10 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::resource::shape;
 use crate::objects::{
-    FieldErrors, GroupResource, ResourceDef, SelectableField, Shape, Strategy, fields,
+    FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
 };
 
 pub(super) fn definition() -> ResourceDef {
@@ -22,18 +20,11 @@ pub(super) fn definition() -> ResourceDef {
         confidential: true,
         returns_deleted: false,
         status: false,
-        registry: "secrets",
-        merge: &[FINALIZERS, OWNERS],
+        registry: "secrets".into(),
+        custom: None,
+        deprecation: "",
         selectable: const { &[SelectableField { name: "type", pointer: "/type", default: "" }] },
-        shapes: const {
-            &[
-                shape("data", "Secret", Shape::Strings),
-                shape("stringData", "Secret", Shape::Strings),
-                shape("type", "Secret", Shape::String),
-                shape("immutable", "Secret", Shape::Bool),
-            ]
-        },
-        strategy: Strategy { default, validate, validate_update, ..Strategy::PLAIN },
+        strategy: Strategy { default: Some(default), validate, validate_update, ..Strategy::PLAIN },
     }
 }
 
@@ -48,12 +39,35 @@ fn default(secret: &mut Value) {
     }
 }
 
+/// Keys that secrets of a type must have.
+const REQUIRED: [(&str, &[&str]); 5] = [
+    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
+    ("kubernetes.io/basic-auth", &["username", "password"]),
+    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
+    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
+    ("kubernetes.io/dockercfg", &[".dockercfg"]),
+];
+
 fn validate(secret: &Value, errors: &mut FieldErrors) {
-    for (key, value) in fields::map(secret, "/data").into_iter().flatten() {
-        if STANDARD.decode(value.as_str().unwrap_or_default()).is_err() {
-            // Never the value itself.
-            errors.invalid(format!("data[{key}]"), &"<omitted>".into(), "illegal base64 data");
+    let data = fields::map(secret, "/data");
+    for (key, _) in data.into_iter().flatten() {
+        for why in names::config_key_problems(key) {
+            errors.invalid(format!("data[{key}]"), &key.as_str().into(), &why);
         }
+    }
+    let kind = fields::text(secret, "/type");
+    let has = |key: &str| data.is_some_and(|data| data.contains_key(key));
+    for key in REQUIRED.iter().filter(|(of, _)| *of == kind).flat_map(|(_, keys)| *keys) {
+        // Either half of a login is enough.
+        if !has(key)
+            && !(kind == "kubernetes.io/basic-auth" && (has("username") || has("password")))
+        {
+            errors.required(format!("data[{key}]"), "");
+        }
+    }
+    let account = "/metadata/annotations/kubernetes.io~1service-account.name";
+    if kind == "kubernetes.io/service-account-token" && fields::text(secret, account).is_empty() {
+        errors.required("metadata.annotations[kubernetes.io/service-account.name]", "");
     }
 }
 

@@ -1,7 +1,6 @@
 //! `serviceaccounts`: names that programs act under.
 
-use super::{FINALIZERS, OWNERS};
-use crate::objects::{GroupResource, MergeRule, ResourceDef, Strategy};
+use crate::objects::{GroupResource, ResourceDef, Strategy};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -15,10 +14,10 @@ pub(super) fn definition() -> ResourceDef {
         confidential: false,
         returns_deleted: true,
         status: false,
-        registry: "serviceaccounts",
-        merge: const { &[FINALIZERS, OWNERS, MergeRule::by_key("secrets", "name")] },
+        registry: "serviceaccounts".into(),
+        custom: None,
+        deprecation: "",
         selectable: &[],
-        shapes: &[],
         strategy: Strategy::PLAIN,
     }
 }

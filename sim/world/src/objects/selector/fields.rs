@@ -1,5 +1,7 @@
 //! Field selectors in their string form, as `fields.ParseSelector` reads them.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::objects::text::{go, quote};
@@ -11,7 +13,7 @@ pub struct FieldSelector(Vec<Term>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Term {
-    pointer: &'static str,
+    pointer: Cow<'static, str>,
     default: &'static str,
     value: String,
     equal: bool,
@@ -55,7 +57,7 @@ impl FieldSelector {
     /// Whether the fields of `object` fulfill all conditions.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|term| {
-            let is_equal = match object.pointer(term.pointer) {
+            let is_equal = match object.pointer(&term.pointer) {
                 Some(Value::String(text)) if text.is_empty() => term.default == term.value,
                 Some(Value::String(text)) => *text == term.value,
                 Some(Value::Null) | None => term.default == term.value,
@@ -66,15 +68,18 @@ impl FieldSelector {
     }
 }
 
-fn locate(resource: &ResourceDef, name: &str) -> Option<(&'static str, &'static str)> {
+fn locate(resource: &ResourceDef, name: &str) -> Option<(Cow<'static, str>, &'static str)> {
     match name {
-        "metadata.name" => Some(("/metadata/name", "")),
+        "metadata.name" => Some(("/metadata/name".into(), "")),
         "metadata.namespace" if resource.namespaced || resource.selectable.is_empty() => {
-            Some(("/metadata/namespace", ""))
+            Some(("/metadata/namespace".into(), ""))
         }
         _ => {
+            if let Some(custom) = &resource.custom {
+                return Some((custom.selectable(name)?.into(), ""));
+            }
             let field = resource.selectable.iter().find(|field| field.name == name)?;
-            Some((field.pointer, field.default))
+            Some((field.pointer.into(), field.default))
         }
     }
 }

@@ -134,7 +134,7 @@ fn deletions_may_have_conditions() {
 fn generation_counts_changes_of_the_specification() {
     let mut store = store();
     let pods = GroupResource::core("pods");
-    let pod = json!({"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c"}]}});
+    let pod = json!({"metadata": {"generateName": "p-"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let first = store.run(Command::create(pods.clone(), "default", pod.clone())).unwrap();
     let second = store.run(Command::create(pods.clone(), "default", pod)).unwrap();
     let name = |it: &crate::objects::Decision| {

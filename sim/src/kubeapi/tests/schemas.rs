@@ -1,0 +1,90 @@
+//! OpenAPI v3, warnings and custom kinds over the wire.
+
+use serde_json::{Value, json};
+
+use super::{JSON, Lab};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn definition() -> Value {
+    let schema = json!({
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+    });
+    json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["wd"]},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "deprecated": true,
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_document_of_the_index_is_there_and_whole() {
+    let lab = Lab::new();
+    lab.send("POST", DEFINITIONS, JSON, definition()).await;
+    let index = lab.get("/openapi/v3").await.json();
+    let paths = index["paths"].as_object().unwrap();
+    assert!(paths.contains_key("api/v1") && paths.contains_key("apis/example.com/v1"));
+    for entry in paths.values() {
+        let url = entry["serverRelativeURL"].as_str().unwrap();
+        let document = lab.get(url).await;
+        assert_eq!(document.code, 200, "{url}");
+        let document = document.json();
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for operation in operations.as_object().unwrap().values() {
+                let group = &operation["x-kubernetes-group-version-kind"];
+                assert!(group["kind"].is_string(), "{path}");
+                let schema =
+                    &operation["responses"]["200"]["content"]["application/json"]["schema"];
+                if let Some(reference) = schema["$ref"].as_str() {
+                    let name = reference.rsplit('/').next().unwrap();
+                    assert!(document["components"]["schemas"][name].is_object(), "{path}: {name}");
+                }
+            }
+        }
+    }
+    let stale = lab.get("/openapi/v3/api/v1?hash=00").await;
+    assert_eq!(stale.code, 301);
+    assert_eq!(lab.get("/openapi/v3/apis/nothing/v1").await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_kind_is_served_at_once() {
+    let lab = Lab::new();
+    let before = lab.get("/openapi/v3").await.text;
+    assert_eq!(lab.get("/apis/example.com/v1/widgets").await.code, 404);
+    assert_eq!(lab.send("POST", DEFINITIONS, JSON, definition()).await.code, 201);
+    assert_ne!(lab.get("/openapi/v3").await.text, before);
+    let resources = lab.get("/apis/example.com/v1").await.json();
+    assert_eq!(resources["resources"][0]["shortNames"], json!(["wd"]));
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
+        "spec": {"size": 1, "more": 2},
+    });
+    let made = lab.send("POST", "/apis/example.com/v1/widgets", JSON, &widget).await;
+    assert_eq!((made.code, &made.json()["spec"]), (201, &json!({"size": 1})));
+    let list = lab.get("/apis/example.com/v1/widgets").await.json();
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["kind"]),
+        (&json!("WidgetList"), &json!("Widget"))
+    );
+    let strict = "/apis/example.com/v1/widgets?fieldValidation=Strict&dryRun=All";
+    let refused = lab.send("POST", strict, JSON, &widget).await;
+    let want = "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"spec.more\"";
+    assert_eq!((refused.code, refused.message().as_str()), (400, want));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_way_of_validation_is_refused() {
+    let lab = Lab::new();
+    let body = json!({"metadata": {"name": "n"}});
+    let refused = lab.send("POST", "/api/v1/nodes?fieldValidation=Bogus", JSON, body).await;
+    let want = r#"CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Bogus": supported values: "", "Ignore", "Strict", "Warn""#;
+    assert_eq!((refused.code, refused.message().as_str()), (422, want));
+}

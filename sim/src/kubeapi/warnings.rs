@@ -1,0 +1,23 @@
+//! `Warning` headers: what a client should know about a request that succeeded.
+
+use http::HeaderValue;
+use http::header::WARNING;
+
+use crate::Reply;
+
+/// The answer with a header for each of `warnings`.
+///
+/// Follows `apiserver: pkg/endpoints/filters/warning.go`: RFC 7234 with the code 299 and no agent.
+pub(super) fn told(mut reply: Reply, warnings: &[String]) -> Reply {
+    for warning in warnings {
+        let quoted: String = warning
+            .chars()
+            .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
+            .filter(|c| !c.is_control())
+            .collect();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            reply.response.headers_mut().append(WARNING, value);
+        }
+    }
+    reply
+}

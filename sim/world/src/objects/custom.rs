@@ -1,0 +1,332 @@
+//! Kinds that come from CustomResourceDefinitions.
+//!
+//! A definition is an object like others; [`Custom`] is what follows from it, and nothing else is
+//! kept: whoever has the objects can make it again. Schemas are structural. Not implemented, and
+//! refused when a definition is created: `x-kubernetes-validations`. A conversion by webhook needs a
+//! function of this process ([`Conversion`]); without one the other versions are refused.
+
+mod structural;
+mod validate;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub(super) use structural::{Structural, fill, find_unsupported};
+pub(super) use validate::{int32_at, validate};
+
+use super::schema::{Decoded, Words, decode_metadata};
+use super::{FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
+
+/// Turns an object into another version, which is the group and version handed in
+/// (`example.com/v1`); metadata and the version itself need no care.
+///
+/// # Errors
+/// Why it cannot be done, for the message of the answer.
+pub type Conversion = fn(&Value, &str) -> Result<Value, String>;
+
+/// What a CustomResourceDefinition says about its kind.
+#[derive(Debug)]
+pub struct Custom {
+    /// What kubectl users type.
+    pub short_names: Vec<String>,
+    /// Groups of resources that it belongs to.
+    pub categories: Vec<String>,
+    /// The kind of lists, `WidgetList`.
+    pub list_kind: String,
+    /// All versions, preferred ones first.
+    pub versions: Vec<CustomVersion>,
+    /// Whether versions differ by more than their name.
+    pub is_converted: bool,
+}
+
+/// One version of a kind from a CustomResourceDefinition.
+#[derive(Debug)]
+pub struct CustomVersion {
+    /// `v1beta1`.
+    pub name: String,
+    /// Whether requests for it are answered.
+    pub is_served: bool,
+    /// Whether objects are kept in it.
+    pub is_stored: bool,
+    /// What to tell whoever uses it; empty if nothing.
+    pub warning: String,
+    /// Whether it has a status subresource.
+    pub status: bool,
+    /// Its scale subresource, if it has one.
+    pub scale: Option<Scale>,
+    /// `additionalPrinterColumns` as the definition has them.
+    pub columns: Vec<Value>,
+    /// JSON pointers of the fields that selectors may name, with those names.
+    pub selectable: Vec<(String, String)>,
+    /// `openAPIV3Schema` as the definition has it.
+    pub published: Value,
+    schema: Structural,
+}
+
+/// Where the replicas of an object are, as JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// How many there shall be.
+    pub spec_replicas: String,
+    /// How many there are.
+    pub status_replicas: String,
+    /// Which they are, as a label selector; empty if nobody says.
+    pub selector: String,
+}
+
+impl Custom {
+    /// The versions that are served, preferred ones first.
+    pub fn served(&self) -> impl Iterator<Item = &CustomVersion> {
+        self.versions.iter().filter(|version| version.is_served)
+    }
+
+    /// The version of that name.
+    pub fn version(&self, name: &str) -> Option<&CustomVersion> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// Where the field is that a selector names.
+    pub(super) fn selectable(&self, name: &str) -> Option<String> {
+        let mut fields = self.versions.iter().flat_map(|version| &version.selectable);
+        fields.find(|(given, _)| given == name).map(|(_, pointer)| pointer.clone())
+    }
+
+    /// The resource that an established definition makes.
+    pub(super) fn define(definition: &Value) -> Option<ResourceDef> {
+        let conditions = fields::list(definition, "/status/conditions");
+        if !conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
+            return None;
+        }
+        let spec = &definition["spec"];
+        let names = &definition["status"]["acceptedNames"];
+        let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
+        let group = fields::text(spec, "/group").to_owned();
+        let mut versions: Vec<CustomVersion> =
+            fields::list(spec, "/versions").iter().map(|it| version(spec, &group, it)).collect();
+        versions.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
+        let stored = versions.iter().find(|version| version.is_stored)?;
+        let plural = text("plural");
+        Some(ResourceDef {
+            id: GroupResource { group: group.clone().into(), resource: plural.clone().into() },
+            version: stored.name.clone().into(),
+            kind: text("kind").into(),
+            singular: text("singular").into(),
+            short_names: &[],
+            categories: &[],
+            namespaced: spec["scope"] == "Namespaced",
+            confidential: false,
+            returns_deleted: false,
+            status: stored.status,
+            registry: format!("{group}/{plural}").into(),
+            deprecation: "",
+            selectable: &[],
+            strategy: Strategy {
+                names: NameRule::Subdomain,
+                generation: true,
+                unconditional_update: false,
+                ..Strategy::PLAIN
+            },
+            custom: Some(Arc::new(Self {
+                short_names: texts(&names["shortNames"]),
+                categories: texts(&names["categories"]),
+                list_kind: text("listKind"),
+                versions,
+                is_converted: spec["conversion"]["strategy"] == "Webhook",
+            })),
+        })
+    }
+}
+
+impl CustomVersion {
+    /// Reads an object: unknown fields fall out, nulls and defaults are settled.
+    ///
+    /// # Errors
+    /// What Go says about metadata of the wrong type.
+    pub(super) fn read(&self, object: &Value, words: Words) -> Result<Decoded, String> {
+        let mut unknown = Vec::new();
+        let mut object = object.clone();
+        if let Some(metadata) = object.get("metadata") {
+            let read = decode_metadata(metadata, words)?;
+            unknown.extend(read.unknown);
+            fields::as_map(&mut object).insert("metadata".into(), read.object);
+        }
+        let mut pruned = Vec::new();
+        self.schema.prune_root(&mut object, &mut pruned);
+        pruned.sort();
+        let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
+        unknown.extend(pruned.into_iter().map(complaint));
+        self.schema.settle(&mut object);
+        Ok(Decoded { object: sorted(object), unknown })
+    }
+
+    /// Checks what the schema asks for.
+    pub(super) fn check(&self, object: &Value, errors: &mut FieldErrors) {
+        validate(&self.schema, object, errors);
+        if let Some(scale) = &self.scale {
+            int32_at(object, &scale.spec_replicas, errors);
+        }
+    }
+
+    /// Fills in defaults that the schema has got since an object was stored.
+    pub(super) fn complete(&self, object: &mut Value) {
+        fill(&self.schema, object);
+    }
+}
+
+/// Converts an object for a client or for the store.
+///
+/// # Errors
+/// 500 if the definition says that versions differ and nobody can say how, or if that function fails.
+pub(super) fn convert(
+    def: &ResourceDef,
+    custom: &Custom,
+    conversion: Option<Conversion>,
+    object: &Value,
+    version: &str,
+) -> Result<Value, Status> {
+    let wanted = def.api_version(version);
+    if object["apiVersion"] == wanted.as_str() {
+        return Ok(object.clone());
+    }
+    let mut converted = match (custom.is_converted, conversion) {
+        (false, _) => object.clone(),
+        (true, Some(convert)) => convert(object, &wanted).map_err(|why| {
+            let from = object["apiVersion"].as_str().unwrap_or_default();
+            let kind = &def.kind;
+            let message = format!("conversion webhook for {from}, Kind={kind} failed: {why}");
+            Status::new(500, "", message)
+        })?,
+        (true, None) => {
+            let message = format!(
+                "this simulated API server does not implement conversion webhooks; no function converts {}",
+                def.id
+            );
+            return Err(Status::new(501, "NotImplemented", message));
+        }
+    };
+    let map = fields::as_map(&mut converted);
+    map.insert("apiVersion".into(), wanted.into());
+    if let Some(metadata) = object.get("metadata") {
+        map.insert("metadata".into(), metadata.clone());
+    }
+    Ok(sorted(converted))
+}
+
+fn version(spec: &Value, group: &str, version: &Value) -> CustomVersion {
+    let name = fields::text(version, "/name").to_owned();
+    let kind = spec["names"]["kind"].as_str().unwrap_or_default();
+    let published = version["schema"]["openAPIV3Schema"].clone();
+    let warning = match (version["deprecated"] == true, version["deprecationWarning"].as_str()) {
+        (false, _) => String::new(),
+        (true, Some(warning)) => warning.to_owned(),
+        (true, None) => deprecation(spec, group, kind, &name),
+    };
+    let scale = &version["subresources"]["scale"];
+    let column = |it: &Value| it["jsonPath"].as_str().map(|it| (name_of_path(it), pointer(it)));
+    CustomVersion {
+        is_served: version["served"] == true,
+        is_stored: version["storage"] == true,
+        warning,
+        status: version["subresources"]["status"].is_object(),
+        scale: scale.is_object().then(|| Scale {
+            spec_replicas: pointer(fields::text(scale, "/specReplicasPath")),
+            status_replicas: pointer(fields::text(scale, "/statusReplicasPath")),
+            selector: pointer(fields::text(scale, "/labelSelectorPath")),
+        }),
+        columns: fields::list(version, "/additionalPrinterColumns").to_vec(),
+        selectable: fields::list(version, "/selectableFields").iter().filter_map(column).collect(),
+        schema: Structural::read(&published),
+        published,
+        name,
+    }
+}
+
+/// What the real server says of a deprecated version: the next newer one that is served.
+fn deprecation(spec: &Value, group: &str, kind: &str, name: &str) -> String {
+    let mut others: Vec<&str> = fields::list(spec, "/versions")
+        .iter()
+        .filter(|it| it["served"] == true && it["deprecated"] != true)
+        .filter_map(|it| it["name"].as_str())
+        .filter(|other| priority(other) > priority(name))
+        .collect();
+    others.sort_by_key(|other| std::cmp::Reverse(priority(other)));
+    match others.first() {
+        Some(newer) => format!("{group}/{name} {kind} is deprecated; use {group}/{newer} {kind}"),
+        None => format!("{group}/{name} {kind} is deprecated"),
+    }
+}
+
+/// Orders versions as Kubernetes does, preferred ones first.
+pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
+    priority(other).cmp(&priority(one))
+}
+
+/// Ranks versions as Kubernetes does: `v2` before `v1` before `v1beta2` before `v1alpha1` before
+/// everything else.
+fn priority(name: &str) -> (bool, u8, u32, u32, std::cmp::Reverse<String>) {
+    let parsed = || {
+        let rest = name.strip_prefix('v')?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (major, stage) = rest.split_at(end);
+        let major: u32 = major.parse().ok()?;
+        if stage.is_empty() {
+            return Some((2, major, 0));
+        }
+        let (level, minor) = if let Some(minor) = stage.strip_prefix("beta") {
+            (1, minor)
+        } else {
+            (0, stage.strip_prefix("alpha")?)
+        };
+        Some((level, major, minor.parse().ok()?))
+    };
+    let other = std::cmp::Reverse(name.to_owned());
+    match parsed() {
+        Some((level, major, minor)) => (true, level, major, minor, other),
+        None => (false, 0, 0, 0, other),
+    }
+}
+
+/// `.spec.color` as `/spec/color`.
+fn pointer(path: &str) -> String {
+    if path.is_empty() { String::new() } else { path.replace('.', "/") }
+}
+
+/// `.spec.color` as `spec.color`.
+fn name_of_path(path: &str) -> String {
+    path.strip_prefix('.').unwrap_or(path).to_owned()
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Sorts all keys, as Go writes objects for which it has no structure.
+pub(super) fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> =
+                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Value::Object(entries.into_iter().collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::priority;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_does() {
+        let mut versions =
+            ["foo10", "v1alpha1", "v10", "v2", "v1beta2", "foo1", "v1", "v1beta1", "v11alpha2"];
+        versions.sort_by_key(|name| std::cmp::Reverse(priority(name)));
+        let want =
+            ["v10", "v2", "v1", "v1beta2", "v1beta1", "v11alpha2", "v1alpha1", "foo1", "foo10"];
+        assert_eq!(versions, want);
+    }
+}

@@ -1,0 +1,249 @@
+//! A structural schema: what stands where, and what to do about nulls, defaults and strangers.
+//!
+//! Follows `apiextensions-apiserver: pkg/apiserver/schema/{pruning,defaulting}`.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::objects::fields;
+
+/// The schema of a value.
+#[derive(Debug, Default)]
+pub(in crate::objects) struct Structural {
+    /// `object`, `integer`, ...; empty if any.
+    pub(super) kind: String,
+    pub(super) format: String,
+    pub(super) is_int_or_string: bool,
+    pub(super) is_nullable: bool,
+    pub(super) keeps_unknown: bool,
+    /// Whether it is an object with a kind of its own.
+    pub(super) is_embedded: bool,
+    pub(super) properties: BTreeMap<String, Self>,
+    pub(super) others: Option<Others>,
+    pub(super) items: Option<Box<Self>>,
+    pub(super) default: Option<Value>,
+    pub(super) required: Vec<String>,
+    pub(super) allowed: Vec<Value>,
+    pub(super) pattern: Option<(String, Option<Regex>)>,
+    pub(super) minimum: Option<Bound>,
+    pub(super) maximum: Option<Bound>,
+    pub(super) multiple_of: Option<f64>,
+    pub(super) lengths: (Option<u64>, Option<u64>),
+    pub(super) n_items: (Option<u64>, Option<u64>),
+    pub(super) n_properties: (Option<u64>, Option<u64>),
+    pub(super) list: ListType,
+    pub(super) all_of: Vec<Self>,
+    pub(super) any_of: Vec<Self>,
+    pub(super) one_of: Vec<Self>,
+    pub(super) not: Option<Box<Self>>,
+}
+
+/// Properties without a name in the schema.
+#[derive(Debug)]
+pub(super) enum Others {
+    Any,
+    Like(Box<Structural>),
+}
+
+/// The end of a range of numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Bound {
+    pub(super) at: f64,
+    /// As the definition writes it.
+    pub(super) shown: String,
+    pub(super) is_exclusive: bool,
+}
+
+/// Which elements of a list are the same.
+#[derive(Debug, Default)]
+pub(super) enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    Map(Vec<String>),
+}
+
+impl Structural {
+    pub(super) fn read(schema: &Value) -> Self {
+        let text = |field: &str| schema[field].as_str().unwrap_or_default().to_owned();
+        let is = |field: &str| schema[field] == true;
+        let number = |field: &str| schema[field].as_u64();
+        let many = |field: &str| {
+            schema[field].as_array().into_iter().flatten().map(Self::read).collect::<Vec<_>>()
+        };
+        let bound = |field: &str, exclusive: &str| {
+            Some(Bound {
+                at: schema[field].as_f64()?,
+                shown: schema[field].to_string(),
+                is_exclusive: is(exclusive),
+            })
+        };
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        Self {
+            kind: text("type"),
+            format: text("format"),
+            is_int_or_string: is("x-kubernetes-int-or-string"),
+            is_nullable: is("nullable"),
+            keeps_unknown: is("x-kubernetes-preserve-unknown-fields"),
+            is_embedded: is("x-kubernetes-embedded-resource"),
+            properties: properties.map(|(name, it)| (name.clone(), Self::read(it))).collect(),
+            others: match &schema["additionalProperties"] {
+                Value::Bool(true) => Some(Others::Any),
+                it @ Value::Object(_) => Some(Others::Like(Box::new(Self::read(it)))),
+                _ => None,
+            },
+            items: schema["items"].is_object().then(|| Box::new(Self::read(&schema["items"]))),
+            default: schema.get("default").cloned(),
+            required: super::texts(&schema["required"]),
+            allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
+            pattern: schema["pattern"].as_str().filter(|it| !it.is_empty()).map(|pattern| {
+                // Go's patterns know no look-around either; what cannot be read matches nothing.
+                (pattern.to_owned(), Regex::new(pattern).ok())
+            }),
+            minimum: bound("minimum", "exclusiveMinimum"),
+            maximum: bound("maximum", "exclusiveMaximum"),
+            multiple_of: schema["multipleOf"].as_f64(),
+            lengths: (number("minLength"), number("maxLength")),
+            n_items: (number("minItems"), number("maxItems")),
+            n_properties: (number("minProperties"), number("maxProperties")),
+            list: match schema["x-kubernetes-list-type"].as_str() {
+                Some("set") => ListType::Set,
+                Some("map") => ListType::Map(super::texts(&schema["x-kubernetes-list-map-keys"])),
+                _ => ListType::Atomic,
+            },
+            all_of: many("allOf"),
+            any_of: many("anyOf"),
+            one_of: many("oneOf"),
+            not: schema["not"].is_object().then(|| Box::new(Self::read(&schema["not"]))),
+        }
+    }
+
+    /// Removes what the schema does not know from a whole object; `paths` get what is gone.
+    pub(super) fn prune_root(&self, object: &mut Value, paths: &mut Vec<String>) {
+        self.prune(object, "", true, paths);
+    }
+
+    fn prune(&self, value: &mut Value, path: &str, is_object: bool, paths: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                let is_object = is_object || self.is_embedded;
+                let mut gone = Vec::new();
+                for (name, value) in map.iter_mut() {
+                    let here = join(path, name);
+                    let is_system = matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
+                    if is_object && is_system {
+                        continue;
+                    }
+                    if let Some(known) = self.properties.get(name) {
+                        known.prune(value, &here, false, paths);
+                    } else if let Some(Others::Like(like)) = &self.others {
+                        like.prune(value, &here, false, paths);
+                    } else if self.others.is_none() && !self.keeps_unknown {
+                        gone.push(name.clone());
+                        paths.push(here);
+                    } else {
+                        settle_numbers(value);
+                    }
+                }
+                for name in gone {
+                    map.shift_remove(&name);
+                }
+            }
+            Value::Array(list) => {
+                for (at, value) in list.iter_mut().enumerate() {
+                    if let Some(items) = &self.items {
+                        items.prune(value, &format!("{path}[{at}]"), false, paths);
+                    } else {
+                        settle_numbers(value);
+                    }
+                }
+            }
+            other => settle_numbers(other),
+        }
+    }
+
+    /// Removes nulls that nothing allows and fills in defaults.
+    pub(super) fn settle(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (name, known) in &self.properties {
+                    if map.get(name).is_some_and(Value::is_null) && !known.is_nullable {
+                        map.shift_remove(name);
+                    }
+                }
+                if let Some(Others::Like(like)) = &self.others
+                    && !like.is_nullable
+                {
+                    let is_known = |name: &String| self.properties.contains_key(name);
+                    map.retain(|name, value| !value.is_null() || is_known(name));
+                }
+                self.default_fields(map);
+                for (name, value) in map.iter_mut() {
+                    if let Some(known) = self.properties.get(name) {
+                        known.settle(value);
+                    } else if let Some(Others::Like(like)) = &self.others {
+                        like.settle(value);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    list.iter_mut().for_each(|value| items.settle(value));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn default_fields(&self, map: &mut Map<String, Value>) {
+        for (name, known) in &self.properties {
+            if let (Some(default), None) = (&known.default, map.get(name)) {
+                map.insert(name.clone(), default.clone());
+            }
+        }
+    }
+}
+
+/// Fills in defaults only.
+pub(in crate::objects) fn fill(schema: &Structural, value: &mut Value) {
+    schema.settle(value);
+}
+
+/// Go writes floats that are whole numbers without a point.
+fn settle_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() < 1e15 {
+                #[expect(clippy::cast_possible_truncation, reason = "bounds are checked first")]
+                let whole = float as i64;
+                *value = whole.into();
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(settle_numbers),
+        Value::Object(map) => map.values_mut().for_each(settle_numbers),
+        _ => {}
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// The first part of a schema that is not evaluated here: its path.
+pub(in crate::objects) fn find_unsupported(schema: &Value, path: &str) -> Option<String> {
+    let field = "x-kubernetes-validations";
+    if schema[field].as_array().is_some_and(|rules| !rules.is_empty()) {
+        return Some(format!("{path}.{field}"));
+    }
+    let properties = fields::map(schema, "/properties").into_iter().flatten();
+    let mut inner = properties.map(|(name, it)| (format!("{path}.properties[{name}]"), it));
+    inner.find_map(|(path, it)| find_unsupported(it, &path)).or_else(|| {
+        ["items", "additionalProperties"].into_iter().find_map(|field| {
+            schema[field].is_object().then_some(())?;
+            find_unsupported(&schema[field], &format!("{path}.{field}"))
+        })
+    })
+}

@@ -1,0 +1,293 @@
+//! Checking values against a structural schema, in the real server's words.
+//!
+//! Follows `kube-openapi: pkg/validation/validate` and, for the words,
+//! `apiextensions-apiserver: pkg/apiserver/validation/validation.go`. The real server looks at the
+//! properties of an object in no order; here it is that of their names. Formats that are checked:
+//! `date-time`, `date`, `ipv4`, `ipv6`, `cidr`, `uuid`, `byte`, `int32`, `int64`; any other is
+//! accepted as it comes.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::structural::{Bound, ListType, Others, Structural};
+use crate::objects::{FieldErrors, names};
+
+/// Checks a whole object. Metadata is checked elsewhere.
+pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
+    check(schema, object, "", errors);
+    check_lists(schema, object, "", errors);
+}
+
+/// Checks a number of replicas, which is one of 32 bits whatever the schema says.
+pub(in crate::objects) fn int32_at(object: &Value, pointer: &str, errors: &mut FieldErrors) {
+    let Some(number) = object.pointer(pointer).and_then(Value::as_i64) else { return };
+    let field = pointer.replace('/', ".");
+    if number < 0 {
+        errors.invalid(field, &number.into(), "should be a non-negative integer");
+    } else if number > i64::from(i32::MAX) {
+        let why = format!("should be less than or equal to {}", i32::MAX);
+        errors.invalid(field, &number.into(), &why);
+    }
+}
+
+fn check(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+    if value.is_null() && schema.is_nullable {
+        return;
+    }
+    check_type(schema, value, path, errors);
+    check_alternatives(schema, value, path, errors);
+    match value {
+        Value::String(text) => check_text(schema, text, path, errors),
+        Value::Number(_) => check_number(schema, value, path, errors),
+        Value::Array(list) => check_list(schema, list, path, errors),
+        _ => {}
+    }
+    if !schema.allowed.is_empty() && !schema.allowed.contains(value) {
+        errors.not_among(field(path), value, &schema.allowed);
+    }
+    if let Value::Object(map) = value {
+        check_object(schema, map, path, errors);
+    }
+}
+
+fn check_type(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+    let found = type_of(value);
+    let is_right = if schema.is_int_or_string {
+        matches!(found, "integer" | "string")
+    } else {
+        schema.kind.is_empty()
+            || schema.kind == found
+            || schema.kind == "number" && found == "integer"
+    };
+    if is_right {
+        check_range(schema, value, path, errors);
+        return;
+    }
+    let wanted = if schema.is_int_or_string { "integer,string" } else { &schema.kind };
+    let why = format!("{} in body must be of type {wanted}: \"{found}\"", field(path));
+    errors.wrong_type(field(path), &found.into(), &why);
+    if schema.kind == "integer" && found == "number" {
+        let why = format!("Checked value must be of type integer (default format) in {path}");
+        errors.invalid("<nil>", &"".into(), &why);
+    }
+}
+
+fn check_range(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+    let is_int32 = schema.format == "int32" && schema.kind == "integer";
+    if is_int32 && value.as_i64().is_none_or(|it| i32::try_from(it).is_err()) {
+        let why = format!("Checked value must be of type integer with format int32 in {path}");
+        errors.invalid("<nil>", &"".into(), &why);
+    }
+}
+
+fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+    let fits = |one: &Structural| {
+        let mut found = FieldErrors::default();
+        check(one, value, path, &mut found);
+        found.is_empty()
+    };
+    for one in &schema.all_of {
+        check(one, value, path, errors);
+    }
+    let name = field(path);
+    if !schema.any_of.is_empty() && !schema.any_of.iter().any(fits) {
+        let why = format!("{name} in body must validate at least one schema (anyOf)");
+        errors.invalid(name, &shown(value), &why);
+    }
+    if !schema.one_of.is_empty() {
+        match schema.one_of.iter().filter(|one| fits(one)).count() {
+            1 => {}
+            0 => {
+                let why = format!(
+                    "{name} in body must validate one and only one schema (oneOf). Found none valid"
+                );
+                errors.invalid(name, &shown(value), &why);
+            }
+            n => {
+                let why = format!(
+                    "{name} in body must validate one and only one schema (oneOf). Found {n} valid alternatives"
+                );
+                errors.invalid(name, &shown(value), &why);
+            }
+        }
+    }
+    if schema.not.as_deref().is_some_and(fits) {
+        let why = format!("{name} in body must not validate the schema (not)");
+        errors.invalid(name, &shown(value), &why);
+    }
+}
+
+fn check_text(schema: &Structural, text: &str, path: &str, errors: &mut FieldErrors) {
+    let n_chars = text.chars().count() as u64;
+    let (min, max) = schema.lengths;
+    if let Some(max) = max.filter(|max| n_chars > *max) {
+        errors.too_long(path, usize::try_from(max).unwrap_or(usize::MAX));
+    }
+    if let Some(min) = min.filter(|min| n_chars < *min) {
+        let why = format!("{path} in body should be at least {min} chars long");
+        errors.invalid(path, &text.into(), &why);
+    }
+    if let Some((pattern, regex)) = &schema.pattern
+        && !regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    {
+        let why = format!("{path} in body should match '{pattern}'");
+        errors.invalid(path, &text.into(), &why);
+    }
+    if !has_format(&schema.format, text) {
+        let why = format!("{path} in body must be of type {}: \"{text}\"", schema.format);
+        errors.wrong_type(path, &text.into(), &why);
+    }
+}
+
+fn has_format(format: &str, text: &str) -> bool {
+    match format {
+        "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
+        "date" => text.len() == "2006-01-02".len() && text.parse::<jiff::civil::Date>().is_ok(),
+        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
+        "cidr" => names::is_cidr(text),
+        "uuid" => uuid::Uuid::try_parse(text).is_ok(),
+        "byte" => STANDARD.decode(text).is_ok(),
+        _ => true,
+    }
+}
+
+fn check_number(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+    let number = value.as_f64().unwrap_or_default();
+    if let Some(factor) = schema.multiple_of.filter(|factor| number % factor != 0.0) {
+        let why = format!("{path} in body should be a multiple of {factor}");
+        errors.invalid(path, value, &why);
+    }
+    if let Some(Bound { at, shown, is_exclusive }) = &schema.maximum
+        && (number > *at || *is_exclusive && number >= *at)
+    {
+        let or_equal = if *is_exclusive { "" } else { "or equal to " };
+        let why = format!("{path} in body should be less than {or_equal}{shown}");
+        errors.invalid(path, value, &why);
+    }
+    if let Some(Bound { at, shown, is_exclusive }) = &schema.minimum
+        && (number < *at || *is_exclusive && number <= *at)
+    {
+        let or_equal = if *is_exclusive { "" } else { "or equal to " };
+        let why = format!("{path} in body should be greater than {or_equal}{shown}");
+        errors.invalid(path, value, &why);
+    }
+}
+
+fn check_list(schema: &Structural, list: &[Value], path: &str, errors: &mut FieldErrors) {
+    let (min, max) = schema.n_items;
+    if let Some(items) = &schema.items {
+        for (at, value) in list.iter().enumerate() {
+            check(items, value, &format!("{path}[{at}]"), errors);
+        }
+    }
+    let n_items = list.len() as u64;
+    if let Some(min) = min.filter(|min| n_items < *min) {
+        let why = format!("{path} in body should have at least {min} items");
+        errors.invalid(path, &n_items.into(), &why);
+    }
+    if let Some(max) = max.filter(|max| n_items > *max) {
+        errors.too_many(path, list.len(), usize::try_from(max).unwrap_or(usize::MAX));
+    }
+}
+
+fn check_object(
+    schema: &Structural,
+    map: &Map<String, Value>,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
+    let (min, max) = schema.n_properties;
+    let n_properties = map.len() as u64;
+    if let Some(min) = min.filter(|min| n_properties < *min) {
+        let why = format!("{} in body should have at least {min} properties", field(path));
+        errors.invalid(field(path), &n_properties.into(), &why);
+    }
+    if let Some(max) = max.filter(|max| n_properties > *max) {
+        errors.too_many(field(path), map.len(), usize::try_from(max).unwrap_or(usize::MAX));
+    }
+    for name in schema.required.iter().filter(|name| !map.contains_key(*name)) {
+        errors.required(join(path, name), "");
+    }
+    for (name, value) in map {
+        if let Some(known) = schema.properties.get(name) {
+            check(known, value, &join(path, name), errors);
+        } else if let Some(Others::Like(like)) = &schema.others {
+            check(like, value, &join(path, name), errors);
+        }
+    }
+}
+
+/// Elements that are the same although the list says that there are none.
+fn check_lists(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
+    match value {
+        Value::Array(list) => {
+            let identity = |value: &Value| match &schema.list {
+                ListType::Atomic => None,
+                ListType::Set => Some(value.clone()),
+                ListType::Map(keys) => {
+                    let pairs =
+                        keys.iter().filter_map(|key| Some((key.clone(), value.get(key)?.clone())));
+                    Some(Value::Object(pairs.collect()))
+                }
+            };
+            let identities: Vec<Option<Value>> = list.iter().map(identity).collect();
+            let mut told = Vec::new();
+            for (at, one) in identities.iter().enumerate() {
+                let Some(one) = one else { break };
+                // The real server names each of them once.
+                if identities[..at].contains(&Some(one.clone())) && !told.contains(one) {
+                    errors.duplicate(format!("{path}[{at}]"), one, "");
+                    told.push(one.clone());
+                }
+            }
+            if let Some(items) = &schema.items {
+                for (at, value) in list.iter().enumerate() {
+                    check_lists(items, value, &format!("{path}[{at}]"), errors);
+                }
+            }
+        }
+        Value::Object(map) => {
+            for (name, value) in map {
+                if let Some(known) = schema.properties.get(name) {
+                    check_lists(known, value, &join(path, name), errors);
+                } else if let Some(Others::Like(like)) = &schema.others {
+                    check_lists(like, value, &join(path, name), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Alternatives show the type of what is more than a scalar.
+fn shown(value: &Value) -> Value {
+    match value {
+        Value::Array(_) | Value::Object(_) => type_of(value).into(),
+        other => other.clone(),
+    }
+}
+
+/// The whole object has no name.
+fn field(path: &str) -> &str {
+    if path.is_empty() { "<nil>" } else { path }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

@@ -1,0 +1,94 @@
+//! What follows from a change of a CustomResourceDefinition, and versions of custom objects.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::objects::resources::customresourcedefinitions as definitions;
+use crate::objects::{Decision, Event, Key, Op, ResourceDef, Status, Store, custom, meta};
+
+impl Store {
+    /// An object as it is shown to those who ask for `version`.
+    ///
+    /// # Errors
+    /// 500 or 501 if it cannot be converted.
+    pub fn shown(
+        &self,
+        def: &ResourceDef,
+        version: &str,
+        object: &Arc<Value>,
+    ) -> Result<Arc<Value>, Status> {
+        let Some(custom) = &def.custom else { return Ok(object.clone()) };
+        if version == def.version && object["apiVersion"] == def.api_version(version).as_str() {
+            return Ok(object.clone());
+        }
+        let conversion = self.conversions.get(&def.id).copied();
+        let mut shown = custom::convert(def, custom, conversion, object, version)?;
+        if let Some(version) = custom.version(version) {
+            version.complete(&mut shown);
+        }
+        Ok(Arc::new(custom::sorted(shown)))
+    }
+
+    /// An object in the version in which it is kept.
+    pub(super) fn stored(&self, def: &ResourceDef, object: Value) -> Result<Value, Status> {
+        let Some(custom) = &def.custom else { return Ok(object) };
+        let conversion = self.conversions.get(&def.id).copied();
+        custom::convert(def, custom, conversion, &object, &def.version)
+    }
+
+    /// Adds what the controllers of the real server do at once after a change of a definition: its
+    /// names are accepted and it is established; when it goes, its objects go before it.
+    pub(super) fn follow_up(
+        &self,
+        now: Timestamp,
+        mut decision: Decision,
+    ) -> Result<Decision, Status> {
+        let Some(event) = decision.events.first() else { return Ok(decision) };
+        if event.key.resource != definitions::id() {
+            return Ok(decision);
+        }
+        let event = event.clone();
+        match event.op {
+            Op::Deleted => decision.events = self.clear_out(&event),
+            Op::Added | Op::Modified => {
+                if let Some(object) = definitions::accepted(self, &event.object, now) {
+                    let revision = event.revision + 1;
+                    let mut object = object;
+                    meta::set_revision(&mut object, revision);
+                    let object = Arc::new(object);
+                    let key = event.key;
+                    decision.events.push(Event { key, op: Op::Modified, revision, object });
+                }
+            }
+        }
+        Ok(decision)
+    }
+
+    /// The objects of a definition go with it, finalizers or not: nobody could remove those any
+    /// more.
+    fn clear_out(&self, definition: &Event) -> Vec<Event> {
+        let id = definitions::defined(&definition.object);
+        let mut revision = self.revision;
+        let mut events = Vec::new();
+        if self.resources.get(&id).is_some_and(|def| def.custom.is_some()) {
+            for object in self.all(&id) {
+                revision += 1;
+                let key = Key::new(
+                    id.clone(),
+                    meta::text(object, "namespace"),
+                    meta::text(object, "name"),
+                );
+                let mut last = object.as_ref().clone();
+                meta::set_revision(&mut last, revision);
+                events.push(Event { key, op: Op::Deleted, revision, object: Arc::new(last) });
+            }
+        }
+        revision += 1;
+        let mut last = definition.object.as_ref().clone();
+        meta::set_revision(&mut last, revision);
+        events.push(Event { revision, object: Arc::new(last), ..definition.clone() });
+        events
+    }
+}

@@ -1,0 +1,15 @@
+//! The types of built-in kinds, as Go has them, and what follows from them: decoding, merging, OpenAPI.
+//!
+//! The data comes from a real server and from the Go modules of its types, see
+//! `schemas/generate.py`. It is read once and never changes.
+
+mod decode;
+mod quantity;
+mod types;
+
+pub(super) use decode::{Decoded, Words, decode, decode_metadata};
+pub(super) use types::{Struct, Types};
+
+/// The OpenAPI v3 schemas of built-in kinds and of what they refer to, by name, as the real server
+/// publishes them: one JSON object.
+pub const OPENAPI: &str = include_str!("../../schemas/openapi.json");

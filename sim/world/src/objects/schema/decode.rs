@@ -1,0 +1,342 @@
+//! Reading a body as Go does and writing it as Go does: types are insisted on, unknown fields fall
+//! out, empty ones too unless Go writes them.
+//!
+//! Messages are those of `sigs.k8s.io/json` (bodies, JSON and merge patches) and of
+//! `apimachinery: pkg/runtime/converter.go` (strategic merge patches). What comes out is what the
+//! real server answers: it stores protobuf, which knows neither null nor the empty list.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::{Map, Number, Value};
+
+use super::quantity;
+use super::types::{Struct, Type, Types};
+use crate::objects::text::{go_type, json_type, quote};
+
+/// Whose words to use for what has the wrong type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::objects) enum Words {
+    /// The JSON decoder's.
+    Json,
+    /// Those of the converter from unstructured documents.
+    Converter,
+}
+
+/// A document as Go would write it again.
+#[derive(Debug, PartialEq)]
+pub(in crate::objects) struct Decoded {
+    pub(in crate::objects) object: Value,
+    /// Complaints about fields that nobody knows, in the order of the document.
+    pub(in crate::objects) unknown: Vec<String>,
+}
+
+/// Reads `document` as a `root`. Fields for which there are no types are gone afterwards.
+///
+/// # Errors
+/// What Go says about the first value of the wrong type.
+pub(in crate::objects) fn decode(
+    root: &Struct,
+    document: &Value,
+    words: Words,
+) -> Result<Decoded, String> {
+    let mut decoder =
+        Decoder { types: Types::builtin(), words, unknown: Vec::new(), path: Vec::new() };
+    let object = decoder.structure(root, document, "")?;
+    Ok(Decoded { object, unknown: decoder.unknown })
+}
+
+/// Reads the `metadata` of an object whose kind has no Go structure.
+///
+/// # Errors
+/// What Go says about the first value of the wrong type.
+pub(in crate::objects) fn decode_metadata(
+    metadata: &Value,
+    words: Words,
+) -> Result<Decoded, String> {
+    const NAME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let types = Types::builtin();
+    let Some(root) = types.named(NAME) else {
+        return Ok(Decoded { object: metadata.clone(), unknown: Vec::new() });
+    };
+    if !metadata.is_object() && !metadata.is_null() {
+        let (found, go) = (json_type(metadata), &root.go);
+        return Err(format!("json: cannot unmarshal {found} into Go value of type {go}"));
+    }
+    let mut decoder = Decoder { types, words, unknown: Vec::new(), path: vec![Step::Root] };
+    let object = decoder.structure(root, metadata, "")?;
+    Ok(Decoded { object, unknown: decoder.unknown })
+}
+
+struct Decoder<'a> {
+    types: &'static Types,
+    words: Words,
+    unknown: Vec<String>,
+    path: Vec<Step<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    /// The metadata of an object without a structure: messages about types begin below it.
+    Root,
+    Field(&'static str),
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> Decoder<'a> {
+    /// A structure; always a map. `parent` is the structure that it stands in.
+    fn structure(&mut self, of: &Struct, value: &'a Value, parent: &str) -> Result<Value, String> {
+        let given = match value {
+            Value::Object(given) => Some(given),
+            Value::Null => None,
+            other => return Err(self.mismatch(other, parent, &of.go, "struct")),
+        };
+        let mut found: Vec<Option<Value>> = vec![None; of.fields.len()];
+        for (name, value) in given.into_iter().flatten() {
+            let Some(at) = of.position(name) else {
+                let complaint = format!("unknown field {}", quote(&self.strict_path(name)));
+                self.unknown.push(complaint);
+                continue;
+            };
+            let field = &of.fields[at];
+            self.path.push(Step::Field(field.name));
+            found[at] = self.value(&field.of, value, of.name)?;
+            self.path.pop();
+        }
+        let mut out = Map::new();
+        for (field, value) in of.fields.iter().zip(found) {
+            match value {
+                Some(value) => {
+                    out.insert(field.name.into(), value);
+                }
+                None if field.omitted => {}
+                None => {
+                    out.insert(field.name.into(), self.zero(&field.of));
+                }
+            }
+        }
+        Ok(Value::Object(out))
+    }
+
+    /// A value; `None` if it is Go's zero.
+    fn value(
+        &mut self,
+        of: &Type,
+        value: &'a Value,
+        parent: &str,
+    ) -> Result<Option<Value>, String> {
+        if value.is_null() && !matches!(of, Type::Struct(_)) {
+            return Ok(None);
+        }
+        Ok(match (of, value) {
+            (Type::Pointer(inner), _) => {
+                let found = self.value(inner, value, parent)?;
+                Some(found.unwrap_or_else(|| self.zero(inner)))
+            }
+            (Type::String(_), Value::String(text)) => {
+                (!text.is_empty()).then(|| Value::String(text.clone()))
+            }
+            (Type::String(go), other) => return Err(self.mismatch(other, parent, go, "string")),
+            (Type::Bool, Value::Bool(flag)) => flag.then_some(Value::Bool(true)),
+            (Type::Bool, other) => return Err(self.mismatch(other, parent, "bool", "bool")),
+            (Type::Int(go), other) => self.integer(go, other, parent)?,
+            (Type::Float, Value::Number(_)) => Some(value.clone()),
+            (Type::Float, other) => {
+                return Err(self.mismatch(other, parent, "float64", "float64"));
+            }
+            (Type::Bytes, Value::String(text)) => bytes(text)?,
+            (Type::Bytes, other) => return Err(self.mismatch(other, parent, "[]uint8", "slice")),
+            (Type::Time, Value::String(text)) => Some(time(text)?),
+            (Type::MicroTime, Value::String(text)) => Some(micro_time(text)?),
+            (Type::Time | Type::MicroTime, other) => {
+                return Err(self.json_mismatch(other, parent, "string"));
+            }
+            (Type::Quantity, other) => Some(quantity::canonical(other)?.into()),
+            (Type::IntOrString, Value::String(_)) => Some(value.clone()),
+            (Type::IntOrString, other) => match other {
+                Value::Number(_) => self.integer("int32", other, parent)?,
+                _ => return Err(self.json_mismatch(other, parent, "int32")),
+            },
+            (Type::Raw, _) => Some(value.clone()),
+            (Type::Struct(at), _) => {
+                let types = self.types;
+                match types.at(*at) {
+                    Some(of) => Some(self.structure(of, value, parent)?),
+                    None => None,
+                }
+            }
+            (Type::List(_, element), Value::Array(list)) => {
+                let mut out = Vec::with_capacity(list.len());
+                for (at, value) in list.iter().enumerate() {
+                    self.path.push(Step::Index(at));
+                    let found = self.value(element, value, parent)?;
+                    out.push(found.unwrap_or_else(|| self.zero(element)));
+                    self.path.pop();
+                }
+                (!out.is_empty()).then_some(Value::Array(out))
+            }
+            (Type::List(go, _), other) => return Err(self.mismatch(other, parent, go, "slice")),
+            (Type::Map(_, of), Value::Object(map)) => {
+                let mut out = Vec::with_capacity(map.len());
+                for (key, value) in map {
+                    self.path.push(Step::Key(key));
+                    let found = self.value(of, value, parent)?;
+                    out.push((key.clone(), found.unwrap_or_else(|| self.zero(of))));
+                    self.path.pop();
+                }
+                out.sort_by(|(a, _), (b, _)| a.cmp(b));
+                (!out.is_empty()).then(|| Value::Object(out.into_iter().collect()))
+            }
+            (Type::Map(go, _), other) => return Err(self.mismatch(other, parent, go, "map")),
+        })
+    }
+
+    fn integer(&self, go: &str, value: &Value, parent: &str) -> Result<Option<Value>, String> {
+        let Value::Number(number) = value else {
+            return Err(self.mismatch(value, parent, go, go));
+        };
+        // The converter takes floats that are whole numbers.
+        let whole = number.as_i64().or_else(|| match (self.words, number.as_f64()) {
+            #[expect(clippy::cast_possible_truncation, reason = "bounds are checked first")]
+            (Words::Converter, Some(float)) if float.fract() == 0.0 && float.abs() < 1e15 => {
+                Some(float as i64)
+            }
+            _ => None,
+        });
+        let fits = |whole: &i64| go != "int32" || i32::try_from(*whole).is_ok();
+        match whole.filter(fits) {
+            Some(0) => Ok(None),
+            Some(whole) => Ok(Some(Value::Number(Number::from(whole)))),
+            None => Err(match self.words {
+                Words::Json => self.unmarshal(&format!("number {number}"), parent, go),
+                Words::Converter => format!("cannot convert {} to {go}", go_type(value)),
+            }),
+        }
+    }
+
+    /// What Go writes where nothing was given.
+    fn zero(&self, of: &Type) -> Value {
+        match of {
+            Type::String(_) => String::new().into(),
+            Type::Bool => false.into(),
+            Type::Int(_) | Type::Float | Type::IntOrString => 0.into(),
+            Type::Quantity => "0".into(),
+            Type::Bytes
+            | Type::Time
+            | Type::MicroTime
+            | Type::Raw
+            | Type::List(..)
+            | Type::Map(..)
+            | Type::Pointer(_) => Value::Null,
+            Type::Struct(at) => {
+                let mut out = Map::new();
+                for field in self.types.at(*at).into_iter().flat_map(|of| &of.fields) {
+                    if !field.omitted {
+                        out.insert(field.name.into(), self.zero(&field.of));
+                    }
+                }
+                Value::Object(out)
+            }
+        }
+    }
+
+    /// What the value at the current path is not.
+    fn mismatch(&self, found: &Value, parent: &str, go: &str, kind: &str) -> String {
+        if self.words == Words::Json {
+            return self.json_mismatch(found, parent, go);
+        }
+        match (kind, go_type(found)) {
+            ("struct", found) => format!("cannot restore struct from: {found}"),
+            ("map" | "slice", found) => format!("cannot restore {kind} from {found}"),
+            // Go converts numbers to texts, JSON does not.
+            ("string", found @ "int64") => format!("cannot convert {found} to {go}"),
+            _ => format!("unrecognized type: {kind}"),
+        }
+    }
+
+    fn json_mismatch(&self, found: &Value, parent: &str, go: &str) -> String {
+        self.unmarshal(json_type(found), parent, go)
+    }
+
+    fn unmarshal(&self, found: &str, parent: &str, go: &str) -> String {
+        let mut path = parent.to_owned();
+        for step in &self.path {
+            if let Step::Field(name) = step {
+                path.push('.');
+                path.push_str(name);
+            }
+        }
+        format!("json: cannot unmarshal {found} into Go struct field {path} of type {go}")
+    }
+
+    /// The path of a field of the current structure, with positions and keys.
+    fn strict_path(&self, name: &str) -> String {
+        let mut path = String::new();
+        for step in &self.path {
+            match step {
+                Step::Index(at) => {
+                    path.push_str(&format!("[{at}]"));
+                }
+                Step::Root => path.push_str("metadata"),
+                Step::Field(name) | Step::Key(name) => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(name);
+                }
+            }
+        }
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(name);
+        path
+    }
+}
+
+fn bytes(text: &str) -> Result<Option<Value>, String> {
+    // Go's decoder passes over line ends.
+    let compact: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+    match STANDARD.decode(&compact) {
+        Ok(bytes) if bytes.is_empty() => Ok(Some(String::new().into())),
+        Ok(bytes) => Ok(Some(STANDARD.encode(bytes).into())),
+        Err(why) => {
+            let at = match why {
+                base64::DecodeError::InvalidByte(at, _)
+                | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => at,
+                // Go names the beginning of a group of four that is cut short.
+                _ => compact.len() / 4 * 4,
+            };
+            Err(format!("illegal base64 data at input byte {at}"))
+        }
+    }
+}
+
+fn time(text: &str) -> Result<Value, String> {
+    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+    let instant: Timestamp = text.parse().map_err(|_| unreadable(text, LAYOUT, text, "2006"))?;
+    Ok(Timestamp::from_second(instant.as_second()).unwrap_or(instant).to_string().into())
+}
+
+/// Go reads these with exactly six digits after the point, no more and no fewer.
+fn micro_time(text: &str) -> Result<Value, String> {
+    const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
+    const N_BEFORE: usize = "2006-01-02T15:04:05".len();
+    const N_FRACTION: usize = ".000000".len();
+    let instant: Timestamp = text.parse().map_err(|_| unreadable(text, LAYOUT, text, "2006"))?;
+    let rest = text.get(N_BEFORE..).unwrap_or_default();
+    let fraction = rest.get(..N_FRACTION).and_then(|it| it.strip_prefix('.'));
+    if !fraction.is_some_and(|digits| digits.bytes().all(|c| c.is_ascii_digit())) {
+        return Err(unreadable(text, LAYOUT, rest, ".000000"));
+    }
+    let zone = &rest[N_FRACTION..];
+    if !zone.starts_with(['Z', '+', '-']) {
+        return Err(unreadable(text, LAYOUT, zone, "Z07:00"));
+    }
+    Ok(format!("{instant:.6}").into())
+}
+
+fn unreadable(text: &str, layout: &str, rest: &str, part: &str) -> String {
+    format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \"{part}\"")
+}

@@ -1,0 +1,297 @@
+//! A typed reader of `schemas/types.json`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+const TYPES: &str = include_str!("../../../schemas/types.json");
+
+/// Structures of the built-in kinds.
+#[derive(Debug, Default)]
+pub(in crate::objects) struct Types {
+    /// Structures by group and kind.
+    kinds: BTreeMap<(&'static str, &'static str), usize>,
+    structs: Vec<Struct>,
+}
+
+/// A Go structure.
+#[derive(Debug)]
+pub(in crate::objects) struct Struct {
+    /// Its name, `NodeSpec`.
+    pub(in crate::objects) name: &'static str,
+    /// Its type as messages show it, `v1.NodeSpec`.
+    pub(in crate::objects) go: String,
+    /// Its name in OpenAPI, `io.k8s.api.core.v1.NodeSpec`.
+    pub(in crate::objects) full: &'static str,
+    /// In the order in which Go writes them.
+    pub(in crate::objects) fields: Vec<Field>,
+    /// Positions in `fields` by name.
+    by_name: Vec<(&'static str, usize)>,
+}
+
+/// A field of a structure.
+#[derive(Debug)]
+pub(in crate::objects) struct Field {
+    pub(in crate::objects) name: &'static str,
+    pub(in crate::objects) of: Type,
+    /// Whether Go leaves it out when it is empty.
+    pub(in crate::objects) omitted: bool,
+    /// Whether a strategic merge patch merges it; replaced as a whole otherwise.
+    pub(in crate::objects) merges: bool,
+    /// The field that tells elements apart, for a list of structures that merges.
+    pub(in crate::objects) merge_key: Option<&'static str>,
+}
+
+/// The type of a value.
+#[derive(Debug)]
+pub(in crate::objects) enum Type {
+    /// With Go's name, `v1.TaintEffect`.
+    String(&'static str),
+    Bool,
+    /// `int32`, `int64`.
+    Int(&'static str),
+    Float,
+    /// Base64 in JSON.
+    Bytes,
+    /// An instant in seconds.
+    Time,
+    /// An instant in microseconds.
+    MicroTime,
+    /// A number with a suffix, `100Mi`.
+    Quantity,
+    IntOrString,
+    /// Any JSON.
+    Raw,
+    /// By position.
+    Struct(usize),
+    /// With Go's name of the list.
+    List(String, Box<Self>),
+    /// With Go's name of the map.
+    Map(String, Box<Self>),
+    Pointer(Box<Self>),
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(borrow)]
+    kinds: BTreeMap<&'static str, &'static str>,
+    #[serde(borrow)]
+    structs: BTreeMap<&'static str, Vec<Row>>,
+}
+
+/// Name, type, flags, merge key.
+type Row = Vec<&'static str>;
+
+impl Types {
+    /// Those of the built-in kinds.
+    pub(in crate::objects) fn builtin() -> &'static Self {
+        static BUILTIN: LazyLock<Types> = LazyLock::new(|| Types::read(TYPES));
+        &BUILTIN
+    }
+
+    /// The structure of a built-in kind.
+    pub(in crate::objects) fn kind(&self, group: &str, kind: &str) -> Option<&Struct> {
+        self.structs.get(*self.kinds.get(&(group, kind))?)
+    }
+
+    pub(in crate::objects) fn at(&self, index: usize) -> Option<&Struct> {
+        self.structs.get(index)
+    }
+
+    /// The structure of that name in OpenAPI.
+    pub(in crate::objects) fn named(&self, full: &str) -> Option<&Struct> {
+        let at = self.structs.binary_search_by(|one| one.full.cmp(full)).ok()?;
+        self.structs.get(at)
+    }
+
+    /// The field at a dotted path below `root`. Elements of lists do not count as steps, keys of
+    /// maps do.
+    pub(in crate::objects) fn field(&self, root: &Struct, path: &str) -> Option<&Field> {
+        let mut steps = path.split('.');
+        let first = steps.next()?;
+        let mut field = self.structs.iter().find(|it| it.full == root.full)?.field(first)?;
+        let mut of = &field.of;
+        for step in steps {
+            loop {
+                match of {
+                    Type::Pointer(inner) | Type::List(_, inner) => of = inner,
+                    Type::Struct(at) => {
+                        field = self.at(*at)?.field(step)?;
+                        of = &field.of;
+                        break;
+                    }
+                    Type::Map(_, inner) => {
+                        of = inner;
+                        break;
+                    }
+                    _ => return None,
+                }
+            }
+        }
+        Some(field)
+    }
+
+    /// A test holds that the file can be read as a whole; what cannot is not there.
+    fn read(text: &'static str) -> Self {
+        let Ok(File { kinds, structs }) = serde_json::from_str::<File>(text) else {
+            return Self::default();
+        };
+        let names: Vec<&'static str> = structs.keys().copied().collect();
+        let index = |name: &str| names.binary_search(&name).ok();
+        let kinds = kinds.into_iter().filter_map(|(gvk, name)| {
+            let (group, rest) = gvk.split_once('/')?;
+            Some(((group, rest.split_once('/')?.1), index(name)?))
+        });
+        let kinds = kinds.collect();
+        let structs = structs
+            .into_iter()
+            .map(|(full, rows)| {
+                let fields: Vec<Field> = rows.iter().filter_map(|row| field(row, &names)).collect();
+                let mut by_name: Vec<_> =
+                    fields.iter().enumerate().map(|(at, field)| (field.name, at)).collect();
+                by_name.sort_unstable();
+                let name = full.rsplit('.').next().unwrap_or(full);
+                Struct { name, go: short(full), full, fields, by_name }
+            })
+            .collect();
+        Self { kinds, structs }
+    }
+}
+
+impl Struct {
+    /// The field of that name.
+    pub(in crate::objects) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.get(self.position(name)?)
+    }
+
+    /// Where the field of that name is.
+    pub(in crate::objects) fn position(&self, name: &str) -> Option<usize> {
+        let at = self.by_name.binary_search_by(|(one, _)| (*one).cmp(name)).ok()?;
+        Some(self.by_name[at].1)
+    }
+}
+
+fn field(row: &Row, names: &[&'static str]) -> Option<Field> {
+    let (name, of, flags) = (*row.first()?, *row.get(1)?, *row.get(2)?);
+    let of = read_type(of, names)?;
+    // Go finds nothing empty about structures, unless they are asked.
+    let is_struct = matches!(
+        of,
+        Type::Struct(_) | Type::Time | Type::MicroTime | Type::Quantity | Type::IntOrString
+    );
+    let omitted = flags.contains('z') || flags.contains('o') && !is_struct;
+    let merge_key = row.get(3).copied();
+    Some(Field { name, of, omitted, merges: flags.contains('m'), merge_key })
+}
+
+fn read_type(text: &'static str, names: &[&'static str]) -> Option<Type> {
+    read_named(text, None, names)
+}
+
+/// `go` is the name that Go has for it, if it has one of its own.
+fn read_named(
+    text: &'static str,
+    go: Option<&'static str>,
+    names: &[&'static str],
+) -> Option<Type> {
+    let go_name = || go.map_or_else(|| shown(text), str::to_owned);
+    if let Some(inner) = text.strip_prefix('*') {
+        return Some(Type::Pointer(Box::new(read_type(inner, names)?)));
+    }
+    if text == "[]byte" {
+        return Some(Type::Bytes);
+    }
+    if let Some(inner) = text.strip_prefix("[]") {
+        return Some(Type::List(go_name(), Box::new(read_type(inner, names)?)));
+    }
+    if let Some(rest) = text.strip_prefix("map[") {
+        let (_, value) = rest.split_once(']')?;
+        return Some(Type::Map(go_name(), Box::new(read_type(value, names)?)));
+    }
+    if let Some((name, base)) = text.split_once('=') {
+        return read_named(base, Some(name), names);
+    }
+    Some(match text {
+        "string" => Type::String(go.unwrap_or("string")),
+        "bool" => Type::Bool,
+        "int32" | "int64" | "int" => Type::Int(text),
+        "float64" => Type::Float,
+        "Time" => Type::Time,
+        "MicroTime" => Type::MicroTime,
+        "Quantity" => Type::Quantity,
+        "IntOrString" => Type::IntOrString,
+        "Raw" => Type::Raw,
+        _ => Type::Struct(names.binary_search(&text).ok()?),
+    })
+}
+
+/// `io.k8s.api.core.v1.Taint` as `v1.Taint`.
+fn short(full: &str) -> String {
+    let mut parts = full.rsplit('.');
+    let name = parts.next().unwrap_or_default();
+    format!("{}.{name}", parts.next().unwrap_or_default())
+}
+
+/// A type in the file as Go prints it.
+fn shown(text: &str) -> String {
+    for prefix in ["[]", "*"] {
+        if let Some(inner) = text.strip_prefix(prefix) {
+            return format!("{prefix}{}", shown(inner));
+        }
+    }
+    if let Some((key, value)) = text.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
+        return format!("map[{key}]{}", shown(value));
+    }
+    if let Some((name, _)) = text.split_once('=') {
+        return name.to_owned();
+    }
+    match text {
+        "byte" => "uint8".into(),
+        "Time" | "MicroTime" => format!("v1.{text}"),
+        "Quantity" => "resource.Quantity".into(),
+        "IntOrString" => "intstr.IntOrString".into(),
+        _ if text.contains('.') => short(text),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TYPES, Types};
+
+    #[test]
+    fn the_file_is_read_as_a_whole() {
+        let raw: serde_json::Value = serde_json::from_str(TYPES).unwrap();
+        let types = Types::builtin();
+        for (full, rows) in raw["structs"].as_object().unwrap() {
+            let read = types.named(full).unwrap();
+            assert_eq!(read.fields.len(), rows.as_array().unwrap().len(), "{full}");
+        }
+        assert_eq!(types.kinds.len(), raw["kinds"].as_object().unwrap().len());
+    }
+
+    #[test]
+    fn every_built_in_resource_has_types() {
+        for def in crate::objects::resources::builtin() {
+            assert!(Types::builtin().kind(&def.id.group, &def.kind).is_some(), "{}", def.id);
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_path() {
+        let types = Types::builtin();
+        let pod = types.kind("", "Pod").unwrap();
+        for (path, key, merges) in [
+            ("spec.containers", Some("name"), true),
+            ("spec.containers.ports", Some("containerPort"), true),
+            ("spec.tolerations", None, false),
+            ("metadata.finalizers", None, true),
+            ("metadata.ownerReferences", Some("uid"), true),
+        ] {
+            let field = types.field(pod, path).unwrap();
+            assert_eq!((field.merge_key, field.merges), (key, merges), "{path}");
+        }
+        assert!(types.field(pod, "spec.nothing").is_none());
+    }
+}
