@@ -8,8 +8,9 @@
 //! | those of lists and bookmarks | `≥rvN`, the newest object that they cover | a real server writes leases of its own between two requests |
 //! | times after 2020 | `(time)`, `(micro time)` | the server's clock; sequences write older ones |
 //! | generated names | prefix and `?1`, `?2` … | drawn by the server |
-//! | addresses of `10.96.0.0/16` | `ip1` … | allocated at random |
+//! | addresses of `10.96.0.0/12` | `ip1` … | allocated at random |
 //! | node ports | `port1` … | allocated at random |
+//! | an object quoted in a message | `(the object)` | has managedFields and the server's times in it |
 //! | continue tokens | `(token)` | opaque to clients |
 //! | `metadata.managedFields` | left out, unless the sequence is about them | repeats the fields of every request |
 //! | order of JSON fields | by name | no reader may depend on it |
@@ -183,12 +184,30 @@ impl Names {
         for (name, stands) in &self.generated {
             text = text.replace(&name.replace(&self.id, "$id"), &stands.replace(&self.id, "$id"));
         }
+        text = without_quoted_object(&text);
         text = self.uids_in(&text);
         text = self.addresses_in(&text);
         if text.contains("esource version") {
             text = counters_in(&text);
         }
+        if text.contains("in the precondition (") {
+            text = self.versions_in(&text);
+        }
         text
+    }
+
+    /// Versions of objects in parentheses.
+    fn versions_in(&self, text: &str) -> String {
+        let mut parts = text.split('(');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            out.push('(');
+            match part.split_once(')').and_then(|(it, rest)| Some((it.parse().ok()?, rest))) {
+                Some((version, rest)) => out.push_str(&format!("{}){rest}", self.version(version, false))),
+                None => out.push_str(part),
+            }
+        }
+        out
     }
 
     fn uids_in(&mut self, text: &str) -> String {
@@ -211,23 +230,26 @@ impl Names {
     }
 
     fn addresses_in(&mut self, text: &str) -> String {
-        const NETWORK: &str = "10.96.";
         let mut out = String::new();
         let mut rest = text;
-        while let Some(at) = rest.find(NETWORK) {
-            let tail = &rest[at + NETWORK.len()..];
-            let length = tail
+        while let Some(at) = rest.find("10.") {
+            let begins = at == 0 || !rest.as_bytes()[at - 1].is_ascii_alphanumeric();
+            let length = rest[at..]
                 .find(|it: char| !it.is_ascii_digit() && it != '.')
-                .unwrap_or(tail.len());
-            let address = rest[at..at + NETWORK.len() + length].trim_end_matches('.').to_owned();
-            out.push_str(&rest[..at]);
-            // A network, and not an address of it: everybody knows it.
-            if rest[at + address.len()..].starts_with('/') {
-                out.push_str(&address);
+                .unwrap_or(rest.len() - at);
+            let (before, tail) = rest.split_at(at);
+            let (address, tail) = tail.split_at(length);
+            out.push_str(before);
+            let ip = address.trim_end_matches('.');
+            let is_service = ip.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.octets()[1] & 0xf0 == 96);
+            // With a slash it is the network, which everybody knows.
+            if begins && is_service && !tail.starts_with('/') {
+                out.push_str(&format!("ip{}", index(&mut self.addresses, &ip.to_owned())));
+                out.push_str(&address[ip.len()..]);
             } else {
-                out.push_str(&format!("ip{}", index(&mut self.addresses, &address)));
+                out.push_str(address);
             }
-            rest = &rest[at + address.len()..];
+            rest = tail;
         }
         out + rest
     }
@@ -241,6 +263,20 @@ fn index<T: PartialEq + Clone>(known: &mut Vec<T>, value: &T) -> usize {
             known.push(value.clone());
             known.len()
         }
+    }
+}
+
+/// A message without the object that it quotes: the quote has managedFields and times of the server in it.
+fn without_quoted_object(text: &str) -> String {
+    let begin = ["Invalid value: \"{", "Invalid value: {\"apiVersion"]
+        .iter()
+        .find_map(|quote| Some(text.find(quote)? + "Invalid value: ".len()));
+    let end = text.rfind("}\": ").map(|at| at + 2).or_else(|| text.rfind("}: ").map(|at| at + 1));
+    match (begin, end) {
+        (Some(begin), Some(end)) if begin < end => {
+            format!("{}(the object){}", &text[..begin], &text[end..])
+        }
+        _ => text.to_owned(),
     }
 }
 

@@ -18,6 +18,10 @@ use super::target::{Streamed, Target};
 /// How long an event, or the rest of an answer, may take. In virtual time it costs nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often, and after which pause, a step with `until` asks again.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Headers that tell clients something. The others are the transport's, differ in every answer (Date, Audit-Id) or
 /// name objects of the server's own (X-Kubernetes-Pf-…).
 const HEADERS: [&str; 7] = [
@@ -85,7 +89,15 @@ impl<'a> Player<'a> {
         if let Some(token) = self.target.token("admin") {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        self.target.send(request.body(Bytes::from(serde_json::to_vec(body)?))?).await
+        self.send(request.body(Bytes::from(serde_json::to_vec(body)?))?).await
+    }
+
+    /// The answer, or an error where none comes: a sequence has no use for such a request.
+    async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
+        let line = format!("{} {}", request.method(), request.uri());
+        tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
+            format!("no answer to {line}; take it out, or is the server overloaded?")
+        })?
     }
 
     async fn step(&mut self, step: &Step) -> anyhow::Result<Answer> {
@@ -98,8 +110,14 @@ impl<'a> Player<'a> {
         }
         let line = self.fill(step.request.as_deref().unwrap_or_default());
         let (method, path) = line.split_once(' ').context("`do` is a method and a path")?;
-        let request = self.request(step, method, path)?;
-        let response = self.target.send(request).await?;
+        let mut response = self.send(self.request(step, method, path)?).await?;
+        let mut tries = TRIES;
+        while step.until.is_some_and(|wanted| response.status() != wanted) && tries > 0 {
+            whole(response).await;
+            tokio::time::sleep(PAUSE).await;
+            response = self.send(self.request(step, method, path)?).await?;
+            tries -= 1;
+        }
         let status = response.status().as_u16();
         let headers = headers(response.headers());
         let (answer, value) = match &step.watch {

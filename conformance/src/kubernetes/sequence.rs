@@ -85,6 +85,10 @@ pub struct Step {
     /// `groups[name=apps].versions`, `resources[*].name`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pick: Vec<String>,
+    /// Asks again until this is the status, for some seconds: a real server learns of new roles and kinds from a
+    /// watch of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<u16>,
     /// Keeps the answer open under this name: it is a watch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<String>,

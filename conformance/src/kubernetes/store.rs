@@ -54,7 +54,7 @@ impl Folder {
         let mut names = BTreeSet::new();
         let mut topics = Vec::new();
         for path in paths {
-            let sequences: Vec<Sequence> = serde_saphyr::from_str(&read(&path)?)
+            let sequences: Vec<Sequence> = yaml(&read(&path)?)
                 .with_context(|| format!("{} does not read; mend it there", path.display()))?;
             for sequence in &sequences {
                 sequence.check()?;
@@ -118,6 +118,11 @@ impl Folder {
     fn answers(&self, topic: &str) -> PathBuf {
         self.0.join("answers").join(format!("{topic}.json"))
     }
+}
+
+/// YAML 1.2: `y`, `n`, `on` and `off` are words.
+fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
