@@ -69,7 +69,7 @@ start() {
   pids+=($!)
   "$apiserver" --etcd-servers="http://127.0.0.1:$client" --secure-port="$port" --bind-address=127.0.0.1 \
     --cert-dir="$dir/certs" --token-auth-file="$dir/tokens" --authorization-mode=RBAC \
-    --service-account-issuer="https://127.0.0.1:$port" --service-account-key-file="$dir/sa.key" \
+    --service-account-issuer=https://kubernetes.default.svc.cluster.local --service-account-key-file="$dir/sa.key" \
     --service-account-signing-key-file="$dir/sa.key" --service-cluster-ip-range=10.96.0.0/12 \
     --disable-admission-plugins=ServiceAccount </dev/null >"$dir/kube-apiserver.log" 2>&1 &
   pids+=($!)

@@ -11,6 +11,7 @@
 //! | addresses of `10.96.0.0/12` | `ip1` … | allocated at random |
 //! | node ports | `port1` … | allocated at random |
 //! | an object quoted in a message | `(the object)` | has managedFields and the server's times in it |
+//! | `storageVersionHash` | `(hash)` | of a group that has the namespace in its name |
 //! | continue tokens | `(token)` | opaque to clients |
 //! | `metadata.managedFields` | left out, unless the sequence is about them | repeats the fields of every request |
 //! | order of JSON fields | by name | no reader may depend on it |
@@ -153,6 +154,9 @@ impl Names {
         if field == "resourceVersion" && text != "0" {
             let Ok(version) = text.parse::<u64>() else { return self.text(text) };
             return self.version(version, covers);
+        }
+        if field == "storageVersionHash" {
+            return "(hash)".into();
         }
         if field == "continue" && !text.is_empty() {
             return "(token)".into();
