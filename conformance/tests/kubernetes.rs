@@ -23,15 +23,15 @@ fn main() -> anyhow::Result<()> {
             trials.push(Trial::test(sequence.name.clone(), move || hold(&sequence, &real, &known)));
         }
         let left: Vec<String> = recorded.into_keys().collect();
-        trials.push(Trial::test(format!("{}: no answers without a sequence", topic.name), move || {
-            if left.is_empty() { Ok(()) } else { Err(Failed::from(left.join(", "))) }
-        }));
+        trials.push(Trial::test(
+            format!("{}: no answers without a sequence", topic.name),
+            move || {
+                if left.is_empty() { Ok(()) } else { Err(Failed::from(left.join(", "))) }
+            },
+        ));
     }
-    let lost: Vec<String> = known
-        .iter()
-        .map(|it| it.sequence.clone())
-        .filter(|name| !names.contains(name))
-        .collect();
+    let lost: Vec<String> =
+        known.iter().map(|it| it.sequence.clone()).filter(|name| !names.contains(name)).collect();
     trials.push(Trial::test("no known difference without a sequence", move || {
         if lost.is_empty() { Ok(()) } else { Err(Failed::from(lost.join(", "))) }
     }));

@@ -84,7 +84,9 @@ pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
         What::List => list(out, &folder),
         What::Diff(live) => diff(out, &folder, live),
         What::Record(live) => record(out, &folder, live),
-        What::Known { write, show, only } => differences(out, &folder, *write, *show, only.as_deref()),
+        What::Known { write, show, only } => {
+            differences(out, &folder, *write, *show, only.as_deref())
+        }
         What::Fuzz { runs, seed, live } => {
             let real = Real::open(live)?;
             fuzz::run(out, &real.runtime, &real.target, *runs, *seed)
@@ -154,7 +156,8 @@ fn list(out: &mut impl Write, folder: &Folder) -> anyhow::Result<ExitCode> {
         for sequence in &topic.sequences {
             let asked = sequence.steps.iter().filter(|step| step.request.is_some()).count();
             let listed = known::listed(&known, &sequence.name).len();
-            let differing = if listed == 0 { String::new() } else { format!("{listed} steps differ") };
+            let differing =
+                if listed == 0 { String::new() } else { format!("{listed} steps differ") };
             let clause = serde_json::to_value(sequence.clause)?;
             let clause = clause.as_str().unwrap_or_default().to_owned();
             writeln!(out, "{clause:<17} {:<52} {asked:>3} requests  {differing}", sequence.name)?;
@@ -185,11 +188,18 @@ fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<Ex
                 && let Some((step, _)) = known::places(&answers, recorded).first_key_value()
             {
                 bad = true;
-                let (left, right) = (("recorded", &recorded[step - 1]), ("kube-apiserver", &answers[step - 1]));
+                let (left, right) =
+                    (("recorded", &recorded[step - 1]), ("kube-apiserver", &answers[step - 1]));
                 writeln!(out, "{}", compare::report(sequence, step - 1, left, right))?;
-                writeln!(out, "the recorded answer is not what kube-apiserver answers; record it again: conformance kubernetes record --only {}", sequence.name)?;
+                writeln!(
+                    out,
+                    "the recorded answer is not what kube-apiserver answers; record it again: conformance kubernetes record --only {}",
+                    sequence.name
+                )?;
             }
-            if let Err(report) = known::judge(sequence, &answers, &super::simulated(sequence)?, &known) {
+            if let Err(report) =
+                known::judge(sequence, &answers, &super::simulated(sequence)?, &known)
+            {
                 bad = true;
                 writeln!(out, "{report}")?;
             }
@@ -197,7 +207,10 @@ fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<Ex
             out.flush()?;
         }
     }
-    writeln!(out, "{n} sequences, {requests} requests to each server; {failed} sequences differ otherwise than listed")?;
+    writeln!(
+        out,
+        "{n} sequences, {requests} requests to each server; {failed} sequences differ otherwise than listed"
+    )?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -234,7 +247,8 @@ fn differences(
             let places = known::places(real, &ours);
             if show && wants(sequence, only) {
                 for step in places.keys() {
-                    let (left, right) = (("kube-apiserver", &real[step - 1]), ("sim", &ours[step - 1]));
+                    let (left, right) =
+                        (("kube-apiserver", &real[step - 1]), ("sim", &ours[step - 1]));
                     writeln!(out, "{}", compare::report(sequence, step - 1, left, right))?;
                 }
             }

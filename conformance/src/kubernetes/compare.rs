@@ -32,7 +32,8 @@ pub fn paths(real: &Answer, ours: &Answer) -> Vec<String> {
 fn walk(real: &Value, ours: &Value, at: &str, paths: &mut Vec<String>) {
     match (real, ours) {
         (Value::Object(real), Value::Object(ours)) => {
-            let names: std::collections::BTreeSet<&String> = real.keys().chain(ours.keys()).collect();
+            let names: std::collections::BTreeSet<&String> =
+                real.keys().chain(ours.keys()).collect();
             for name in names {
                 match (real.get(name), ours.get(name)) {
                     (Some(real), Some(ours)) => walk(real, ours, &format!("{at}.{name}"), paths),
@@ -168,8 +169,16 @@ mod tests {
         for (name, right, want) in [
             ("equal", left.clone(), vec![]),
             ("another status says it all", answer(404, json!({})), vec!["status"]),
-            ("missing, changed", answer(200, json!({"a": {"b": 2, "c": [1, 3]}})), vec!["body.a.b", "body.a.c[1]", "body.d"]),
-            ("a list of another length", answer(200, json!({"a": {"b": 1, "c": []}, "d": 1})), vec!["body.a.c"]),
+            (
+                "missing, changed",
+                answer(200, json!({"a": {"b": 2, "c": [1, 3]}})),
+                vec!["body.a.b", "body.a.c[1]", "body.d"],
+            ),
+            (
+                "a list of another length",
+                answer(200, json!({"a": {"b": 1, "c": []}, "d": 1})),
+                vec!["body.a.c"],
+            ),
         ] {
             assert_eq!(paths(&left, &right), want, "{name}");
         }

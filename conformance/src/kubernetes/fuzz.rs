@@ -1,7 +1,7 @@
 //! Generated histories, played on both servers, and shrunk to the shortest that is answered differently.
 //!
 //! A history is made of what written sequences have shown to be alike: it looks for what goes wrong in combination.
-//! Nodes carry the taint that a real server adds by itself, and services are headless, so that differences that are
+//! Nodes carry the taint that a real server adds by itself, and services are headless and select, so that differences that are
 //! known (`known-differences.yaml`) do not hide the others.
 
 use std::cell::Cell;
@@ -129,7 +129,7 @@ impl Kind {
                 json!({"spec": {"holderIdentity": format!("h{value}"), "leaseDurationSeconds": 10 + value}})
             }
             Self::Service => {
-                json!({"spec": {"clusterIP": "None", "ports": [{"name": "p", "port": 80 + u16::from(value)}]}})
+                json!({"spec": {"clusterIP": "None", "selector": {"app": "x"}, "ports": [{"name": "p", "port": 80 + u16::from(value)}]}})
             }
             Self::Node => json!({"spec": {
                 "unschedulable": value == 1,
@@ -161,7 +161,8 @@ impl Act {
         let (first, newest) = (format!("first{plural}{name}"), format!("newest{plural}{name}"));
         let version_of = |name: &str| json!({"resourceVersion": format!("${name}")});
         let whole = |extra: Value| {
-            let mut metadata = json!({"name": object, "labels": {"run": "$id", "app": format!("l{label}")}});
+            let mut metadata =
+                json!({"name": object, "labels": {"run": "$id", "app": format!("l{label}")}});
             merge(&mut metadata, extra);
             let mut body = json!({"apiVersion": version, "kind": kind_name, "metadata": metadata});
             merge(&mut body, kind.content(value));
@@ -175,7 +176,8 @@ impl Act {
             Verb::UpdateAtNewest => ("PUT", path, None, Some(whole(version_of(&newest)))),
             Verb::UpdateAtFirst => ("PUT", path, None, Some(whole(version_of(&first)))),
             Verb::Merge => {
-                let mut body = json!({"metadata": {"labels": {"app": format!("l{label}"), "extra": null}}});
+                let mut body =
+                    json!({"metadata": {"labels": {"app": format!("l{label}"), "extra": null}}});
                 merge(&mut body, kind.content(value));
                 ("PATCH", path, Some("merge"), Some(body))
             }
@@ -270,8 +272,12 @@ pub fn run(
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let config =
-        Config { cases: runs, failure_persistence: None, max_shrink_iters: 500, ..Config::default() };
+    let config = Config {
+        cases: runs,
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        ..Config::default()
+    };
     let (played, requests) = (Cell::new(0_u64), Cell::new(0_usize));
     let play = |history: &History| -> anyhow::Result<Option<String>> {
         let sequence = history.sequence();
@@ -284,16 +290,19 @@ pub fn run(
         let (left, right) = (("kube-apiserver", &theirs[step - 1]), ("sim", &ours[step - 1]));
         Ok(Some(compare::report(&sequence, step - 1, left, right)))
     };
-    let result = TestRunner::new_with_rng(config, rng).run(&history(), |history| {
-        match play(&history) {
+    let result =
+        TestRunner::new_with_rng(config, rng).run(&history(), |history| match play(&history) {
             Ok(None) => Ok(()),
             Ok(Some(report)) => Err(TestCaseError::fail(report)),
             Err(error) => Err(TestCaseError::reject(format!("{error:#}"))),
-        }
-    });
+        });
     match result {
         Ok(()) => {
-            writeln!(out, "{runs} histories, {} requests to each server, seed {seed}: alike", requests.get())?;
+            writeln!(
+                out,
+                "{runs} histories, {} requests to each server, seed {seed}: alike",
+                requests.get()
+            )?;
             Ok(ExitCode::SUCCESS)
         }
         Err(TestError::Fail(_, history)) => {

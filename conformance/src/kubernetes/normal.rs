@@ -131,7 +131,8 @@ impl Names {
                     if name == "managedFields" && !self.managed_fields {
                         continue;
                     }
-                    let value = self.value(value, name, covers && name != "items" && name != "rows");
+                    let value =
+                        self.value(value, name, covers && name != "items" && name != "rows");
                     sorted.insert(self.text(name), value);
                 }
                 Value::Object(sorted.into_iter().collect())
@@ -207,7 +208,9 @@ impl Names {
         for part in parts {
             out.push('(');
             match part.split_once(')').and_then(|(it, rest)| Some((it.parse().ok()?, rest))) {
-                Some((version, rest)) => out.push_str(&format!("{}){rest}", self.version(version, false))),
+                Some((version, rest)) => {
+                    out.push_str(&format!("{}){rest}", self.version(version, false)))
+                }
                 None => out.push_str(part),
             }
         }
@@ -245,7 +248,8 @@ impl Names {
             let (address, tail) = tail.split_at(length);
             out.push_str(before);
             let ip = address.trim_end_matches('.');
-            let is_service = ip.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.octets()[1] & 0xf0 == 96);
+            let is_service =
+                ip.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.octets()[1] & 0xf0 == 96);
             // With a slash it is the network, which everybody knows.
             if begins && is_service && !tail.starts_with('/') {
                 out.push_str(&format!("ip{}", index(&mut self.addresses, &ip.to_owned())));
@@ -314,9 +318,17 @@ mod tests {
     fn what_is_the_servers_own_is_replaced() {
         let uid = "0b5ad2b5-93c1-4b3c-9a39-4a7e6d3d0f52";
         for (name, body, want) in [
-            ("uids, in texts too", json!({"a": uid, "b": format!("x {uid}.")}), json!({"a": "uid1", "b": "x uid1."})),
+            (
+                "uids, in texts too",
+                json!({"a": uid, "b": format!("x {uid}.")}),
+                json!({"a": "uid1", "b": "x uid1."}),
+            ),
             ("times of the server", json!({"t": "2026-03-01T08:00:00Z"}), json!({"t": "(time)"})),
-            ("times of the sequence", json!({"t": "2020-03-01T08:00:00Z"}), json!({"t": "2020-03-01T08:00:00Z"})),
+            (
+                "times of the sequence",
+                json!({"t": "2020-03-01T08:00:00Z"}),
+                json!({"t": "2020-03-01T08:00:00Z"}),
+            ),
             (
                 "versions by size, that of a list as what it covers",
                 json!({"kind": "NodeList", "metadata": {"resourceVersion": "70"}, "items": [
@@ -330,7 +342,11 @@ mod tests {
                 json!({"metadata": {"generateName": "$id-", "name": "$id-?1"}}),
             ),
             ("addresses", json!(["10.96.3.4", "10.96.0.0/16"]), json!(["ip1", "10.96.0.0/16"])),
-            ("node ports", json!({"nodePort": 30123, "port": 30123}), json!({"nodePort": "port1", "port": 30123})),
+            (
+                "node ports",
+                json!({"nodePort": 30123, "port": 30123}),
+                json!({"nodePort": "port1", "port": 30123}),
+            ),
             (
                 "counters in messages",
                 json!("Too large resource version: 99, current: 12"),

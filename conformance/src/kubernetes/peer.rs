@@ -24,11 +24,10 @@ impl Peer {
     /// If it cannot be built or does not start; the script says why.
     pub fn start() -> anyhow::Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/cluster.sh");
-        let mut script = Command::new(&path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("{} cannot be started; is it executable?", path.display()))?;
+        let mut script =
+            Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(
+                || format!("{} cannot be started; is it executable?", path.display()),
+            )?;
         let mut line = String::new();
         if let Some(stdout) = script.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;

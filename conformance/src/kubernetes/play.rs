@@ -191,9 +191,9 @@ impl<'a> Player<'a> {
     fn fill(&self, text: &str) -> String {
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        names.iter().fold(text.to_owned(), |text, (name, value)| {
-            text.replace(&format!("${name}"), value)
-        })
+        names
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value))
     }
 
     /// Remembers what has to be deleted at the end.

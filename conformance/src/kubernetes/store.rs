@@ -46,9 +46,13 @@ impl Folder {
     /// If a file does not read, or a sequence cannot be played.
     pub fn topics(&self) -> anyhow::Result<Vec<Topic>> {
         let mut paths: Vec<PathBuf> = fs::read_dir(&self.0)
-            .with_context(|| format!("no folder {}; say where the sequences are", self.0.display()))?
+            .with_context(|| {
+                format!("no folder {}; say where the sequences are", self.0.display())
+            })?
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.extension().is_some_and(|it| it == "yaml") && !path.ends_with(KNOWN))
+            .filter(|path| {
+                path.extension().is_some_and(|it| it == "yaml") && !path.ends_with(KNOWN)
+            })
             .collect();
         paths.sort();
         let mut names = BTreeSet::new();
@@ -80,7 +84,10 @@ impl Folder {
             return Ok(Recorded::new());
         }
         serde_json::from_str(&read(&path)?).with_context(|| {
-            format!("{} does not read; write it again: conformance kubernetes record", path.display())
+            format!(
+                "{} does not read; write it again: conformance kubernetes record",
+                path.display()
+            )
         })
     }
 
@@ -131,8 +138,9 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("{} cannot be made; may you write there?", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| {
+            format!("{} cannot be made; may you write there?", folder.display())
+        })?;
     }
     fs::write(path, text)
         .with_context(|| format!("{} cannot be written; may you write there?", path.display()))

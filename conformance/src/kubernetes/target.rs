@@ -31,9 +31,9 @@ impl Target {
     /// # Errors
     /// If the URL is none.
     pub fn live(server: &str, token: &str) -> anyhow::Result<Self> {
-        let url = server
-            .parse()
-            .with_context(|| format!("{server:?} is no URL; give one like https://127.0.0.1:6443"))?;
+        let url = server.parse().with_context(|| {
+            format!("{server:?} is no URL; give one like https://127.0.0.1:6443")
+        })?;
         let mut config = kube::Config::new(url);
         config.accept_invalid_certs = true;
         // 429, 503 and 504 are answers, and they are compared.
