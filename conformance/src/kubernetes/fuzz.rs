@@ -5,7 +5,7 @@
 //! known (`known-differences.yaml`) do not hide the others.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -154,6 +154,11 @@ impl Kind {
 impl Act {
     fn step(self) -> Step {
         let Self { verb, kind, name, label, value } = self;
+        let verb = match (verb, kind) {
+            // They have no status.
+            (Verb::Status, Kind::ConfigMap | Kind::Lease) => Verb::Get,
+            _ => verb,
+        };
         let (plural, version, kind_name) = kind.names();
         let object = format!("$id-{name}");
         let collection = kind.collection();
@@ -230,7 +235,25 @@ impl Act {
 
 impl History {
     fn sequence(&self) -> Sequence {
-        let mut steps: Vec<Step> = self.acts.iter().map(|act| act.step()).collect();
+        // Versions that no earlier step has saved are those of nothing.
+        let mut saved = BTreeSet::new();
+        let mut steps = Vec::new();
+        for act in &self.acts {
+            let mut step = act.step();
+            let version = step.body.as_mut().and_then(|body| {
+                ["/metadata/resourceVersion", "/preconditions/resourceVersion"]
+                    .into_iter()
+                    .find(|path| body.pointer(path).is_some())
+                    .and_then(|path| body.pointer_mut(path))
+            });
+            if let Some(version) = version
+                && !version.as_str().is_some_and(|it| saved.contains(it.trim_start_matches('$')))
+            {
+                *version = "1".into();
+            }
+            saved.extend(step.save.keys().cloned());
+            steps.push(step);
+        }
         if let Some(kind) = self.watched {
             let path = format!("GET {}?labelSelector=run%3D$id", kind.collection());
             let save = BTreeMap::from([("now".to_owned(), "metadata.resourceVersion".to_owned())]);

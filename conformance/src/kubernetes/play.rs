@@ -146,8 +146,12 @@ impl<'a> Player<'a> {
                 Value::Null => None,
                 other => Some(other.to_string()),
             });
-            // A sequence goes on where a server gives less than it should: what follows is compared too.
-            self.names.insert(name.clone(), found.unwrap_or_else(|| format!("no-{name}")));
+            // A sequence goes on where a server gives less than it should: what follows is compared too. An older
+            // value stays; else a number serves, which is a version of nothing, and no uid and no token.
+            match found {
+                Some(found) => self.names.insert(name.clone(), found),
+                None => Some(self.names.entry(name.clone()).or_insert_with(|| "1".into()).clone()),
+            };
         }
         self.note_made(status, path, &value);
         Ok(answer)
