@@ -155,8 +155,8 @@ impl Act {
     fn step(self) -> Step {
         let Self { verb, kind, name, label, value } = self;
         let verb = match (verb, kind) {
-            // They have no status.
-            (Verb::Status, Kind::ConfigMap | Kind::Lease) => Verb::Get,
+            // They have no status, or one that only a load balancer may write.
+            (Verb::Status, Kind::ConfigMap | Kind::Lease | Kind::Service) => Verb::Get,
             _ => verb,
         };
         let (plural, version, kind_name) = kind.names();
