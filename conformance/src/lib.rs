@@ -2,12 +2,14 @@
 //!
 //! Promises stand in `catalogue.yaml` ([`catalogue`]); [`checks`] puts them to the test, each as a
 //! [`scenario`] that the [`lab`] plays in virtual time; [`judge`] looks at everything that happened.
+//! [`kubernetes`] holds the simulated Kubernetes API against a real one.
 
 mod capture;
 pub mod catalogue;
 pub mod checks;
 pub mod cost;
 pub mod judge;
+pub mod kubernetes;
 pub mod lab;
 pub mod periods;
 pub mod report;

@@ -11,7 +11,7 @@ use conformance::catalogue;
 use conformance::cost::{self, Table};
 use conformance::lab::{Mutants, Stage};
 use conformance::suite::{Conclusion, Filter};
-use conformance::{report, sweep};
+use conformance::{kubernetes, report, sweep};
 
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
 ///
@@ -62,6 +62,11 @@ enum What {
         #[arg(long, conflicts_with = "write")]
         operations: bool,
     },
+    /// Hold the simulated Kubernetes API against a real kube-apiserver, request by request.
+    Kubernetes {
+        #[command(subcommand)]
+        command: kubernetes::command::What,
+    },
 }
 
 #[derive(Parser)]
@@ -104,6 +109,7 @@ fn main() -> ExitCode {
         What::Explain { id } => explain(&mut out, &id),
         What::Sweep { sample, seed } => run_sweep(&mut out, sample, seed),
         What::Cost { write, operations } => run_cost(&mut out, write, operations),
+        What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
     };
     match result {
         Ok(code) => code,

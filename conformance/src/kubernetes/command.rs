@@ -1,0 +1,268 @@
+//! `conformance kubernetes …`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use clap::{Args, Subcommand};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::known::{self, State};
+use super::normal::Answer;
+use super::peer::Peer;
+use super::sequence::Sequence;
+use super::store::Folder;
+use super::target::Target;
+use super::{VERSION, compare, fuzz};
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// Name the sequences: clause, requests, known differences.
+    List,
+    /// Play the sequences on a real server and on the simulated one, and compare. Recorded answers are compared
+    /// with the real ones as well, so that they stay true.
+    Diff(Live),
+    /// Play the sequences on a real server, and keep its answers.
+    Record(Live),
+    /// Say what differs from the recorded answers.
+    Known {
+        /// Bring known-differences.yaml up to date: gone places out, new ones in, remarks kept.
+        #[arg(long)]
+        write: bool,
+        /// Show every step that differs.
+        #[arg(long)]
+        show: bool,
+        /// Only sequences whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
+    /// Play generated histories on both, and shrink what differs to the shortest.
+    Fuzz {
+        /// How many histories.
+        #[arg(long, default_value_t = 300)]
+        runs: u32,
+        /// Where every draw comes from.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// The server to compare with.
+        #[command(flatten)]
+        live: Server,
+    },
+}
+
+/// Which sequences, and which real server.
+#[derive(Debug, Args)]
+pub struct Live {
+    /// Only sequences whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// A real server.
+#[derive(Debug, Args)]
+pub struct Server {
+    /// The URL of a real server; without it, one is started (conformance/peers/cluster.sh).
+    #[arg(long, requires = "token")]
+    server: Option<String>,
+    /// The token of an administrator there.
+    #[arg(long)]
+    token: Option<String>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When the harness fails. Differences are an exit code.
+pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
+    let folder = Folder::default();
+    match what {
+        What::List => list(out, &folder),
+        What::Diff(live) => diff(out, &folder, live),
+        What::Record(live) => record(out, &folder, live),
+        What::Known { write, show, only } => {
+            differences(out, &folder, *write, *show, only.as_deref())
+        }
+        What::Fuzz { runs, seed, live } => {
+            let real = Real::open(live)?;
+            fuzz::run(out, &real.runtime, &real.target, *runs, *seed)
+        }
+    }
+}
+
+/// A real server, ready to be asked.
+struct Real {
+    runtime: Runtime,
+    target: Target,
+    /// Stops the server when it is dropped, if it is ours.
+    _peer: Option<Peer>,
+}
+
+impl Real {
+    fn open(server: &Server) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("the system has no room for a runtime; end other programs")?;
+        let (peer, url, token) = match (&server.server, &server.token) {
+            (Some(url), Some(token)) => (None, url.clone(), token.clone()),
+            _ => {
+                let peer = Peer::start()?;
+                let (url, token) = (peer.server.clone(), peer.token.clone());
+                (Some(peer), url, token)
+            }
+        };
+        let target = {
+            let _inside = runtime.enter();
+            Target::live(&url, &token)?
+        };
+        let version = runtime.block_on(version(&target))?;
+        ensure!(
+            version == VERSION,
+            "the server at {url} is {version}, and answers are compared with {VERSION}; unset \
+             KUBEBUILDER_ASSETS to have that one built"
+        );
+        Ok(Self { runtime, target, _peer: peer })
+    }
+
+    fn answers(&self, sequence: &Sequence, n: usize) -> anyhow::Result<Vec<Answer>> {
+        // Processes that ask one server one after the other must not meet in names.
+        let id = format!("kd-{:x}-{n}", std::process::id());
+        self.runtime.block_on(super::answers(sequence, &self.target, &id))
+    }
+}
+
+async fn version(target: &Target) -> anyhow::Result<String> {
+    let request = http::Request::get("/version").header("accept", "application/json");
+    let answer = target.send(request.body(bytes::Bytes::new())?).await?;
+    let body = answer.into_body().collect().await?.to_bytes();
+    let info: Value = serde_json::from_slice(&body).context("/version answers no JSON")?;
+    Ok(info["gitVersion"].as_str().unwrap_or("of no version").to_owned())
+}
+
+fn wants(sequence: &Sequence, only: Option<&str>) -> bool {
+    only.is_none_or(|only| sequence.name.contains(only))
+}
+
+fn list(out: &mut impl Write, folder: &Folder) -> anyhow::Result<ExitCode> {
+    let known = folder.known()?;
+    let (mut n, mut requests) = (0, 0);
+    for topic in folder.topics()? {
+        for sequence in &topic.sequences {
+            let asked = sequence.steps.iter().filter(|step| step.request.is_some()).count();
+            let listed = known::listed(&known, &sequence.name).len();
+            let differing =
+                if listed == 0 { String::new() } else { format!("{listed} steps differ") };
+            let clause = serde_json::to_value(sequence.clause)?;
+            let clause = clause.as_str().unwrap_or_default().to_owned();
+            writeln!(out, "{clause:<17} {:<52} {asked:>3} requests  {differing}", sequence.name)?;
+            (n, requests) = (n + 1, requests + asked);
+        }
+    }
+    let open = known.iter().filter(|it| it.state == State::Open).count();
+    let decided = known.len() - open;
+    writeln!(
+        out,
+        "{n} sequences, {requests} requests; known differences: {open} open, {decided} decided"
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn diff(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<ExitCode> {
+    let known = folder.known()?;
+    let real = Real::open(&live.server)?;
+    let (mut n, mut requests, mut failed) = (0, 0, 0);
+    for topic in folder.topics()? {
+        let recorded = folder.recorded(&topic.name)?;
+        for sequence in topic.sequences.iter().filter(|it| wants(it, live.only.as_deref())) {
+            n += 1;
+            requests += sequence.steps.iter().filter(|step| step.request.is_some()).count();
+            let answers = real.answers(sequence, n)?;
+            let mut bad = false;
+            if let Some(recorded) = recorded.get(&sequence.name)
+                && let Some((step, _)) = known::places(&answers, recorded).first_key_value()
+            {
+                bad = true;
+                let (left, right) =
+                    (("recorded", &recorded[step - 1]), ("kube-apiserver", &answers[step - 1]));
+                writeln!(out, "{}", compare::report(sequence, step - 1, left, right))?;
+                writeln!(
+                    out,
+                    "the recorded answer is not what kube-apiserver answers; record it again: conformance kubernetes record --only {}",
+                    sequence.name
+                )?;
+            }
+            if let Err(report) =
+                known::judge(sequence, &answers, &super::simulated(sequence)?, &known)
+            {
+                bad = true;
+                writeln!(out, "{report}")?;
+            }
+            failed += usize::from(bad);
+            out.flush()?;
+        }
+    }
+    writeln!(
+        out,
+        "{n} sequences, {requests} requests to each server; {failed} sequences differ otherwise than listed"
+    )?;
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn record(out: &mut impl Write, folder: &Folder, live: &Live) -> anyhow::Result<ExitCode> {
+    let real = Real::open(&live.server)?;
+    let mut n = 0;
+    for topic in folder.topics()? {
+        let mut recorded = folder.recorded(&topic.name)?;
+        recorded.retain(|name, _| topic.sequences.iter().any(|it| it.name == *name));
+        for sequence in topic.sequences.iter().filter(|it| wants(it, live.only.as_deref())) {
+            n += 1;
+            recorded.insert(sequence.name.clone(), real.answers(sequence, n)?);
+        }
+        folder.record(&topic.name, &recorded)?;
+    }
+    writeln!(out, "{n} sequences recorded")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn differences(
+    out: &mut impl Write,
+    folder: &Folder,
+    write: bool,
+    show: bool,
+    only: Option<&str>,
+) -> anyhow::Result<ExitCode> {
+    let known = folder.known()?;
+    let mut found = Vec::new();
+    for topic in folder.topics()? {
+        let recorded = folder.recorded(&topic.name)?;
+        for sequence in &topic.sequences {
+            let Some(real) = recorded.get(&sequence.name) else { continue };
+            let ours = super::simulated(sequence)?;
+            let places = known::places(real, &ours);
+            if show && wants(sequence, only) {
+                for step in places.keys() {
+                    let (left, right) =
+                        (("kube-apiserver", &real[step - 1]), ("sim", &ours[step - 1]));
+                    writeln!(out, "{}", compare::report(sequence, step - 1, left, right))?;
+                }
+            }
+            if !places.is_empty() {
+                found.push((sequence.name.clone(), places));
+            }
+        }
+    }
+    let updated = known::updated(&known, &found);
+    if write {
+        folder.keep_known(&updated)?;
+        writeln!(out, "{} differences in {} sequences", updated.len(), found.len())?;
+    } else if !show {
+        write!(out, "{}", known::text(&updated))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,193 @@
+//! Differences that are known, and the rule that they are exactly those.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::compare;
+use super::normal::Answer;
+use super::sequence::Sequence;
+
+/// Where a sequence is answered differently: step, from 1, and paths in the answer.
+pub type Places = BTreeMap<usize, BTreeSet<String>>;
+
+/// A difference and what is to become of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Difference {
+    /// The sequence that shows it.
+    pub sequence: String,
+    /// What to do about it.
+    pub state: State,
+    /// What differs, in a sentence.
+    pub what: String,
+    /// Why.
+    pub why: String,
+    /// Where.
+    pub steps: Places,
+}
+
+/// What is to become of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is to go away.
+    Open,
+    /// It stays, and `docs/kubernetes-differences.md` says why.
+    Decided,
+}
+
+/// Where the answers of two servers differ.
+pub fn places(real: &[Answer], ours: &[Answer]) -> Places {
+    real.iter()
+        .zip(ours)
+        .enumerate()
+        .map(|(n, (real, ours))| (n + 1, compare::paths(real, ours).into_iter().collect()))
+        .filter(|(_, paths): &(usize, BTreeSet<String>)| !paths.is_empty())
+        .collect()
+}
+
+/// The places that are listed for a sequence.
+pub fn listed(known: &[Difference], sequence: &str) -> Places {
+    let mut places = Places::new();
+    for difference in known.iter().filter(|it| it.sequence == sequence) {
+        for (step, paths) in &difference.steps {
+            places.entry(*step).or_default().extend(paths.iter().cloned());
+        }
+    }
+    places
+}
+
+/// Holds what differs against what is listed: nothing more, and nothing less.
+///
+/// # Errors
+/// A report of the first step that differs and is not listed, and of what is listed and does not differ.
+pub fn judge(
+    sequence: &Sequence,
+    real: &[Answer],
+    ours: &[Answer],
+    known: &[Difference],
+) -> Result<(), String> {
+    if real.len() != sequence.steps.len() {
+        return Err(format!(
+            "{}: {} steps and {} recorded answers; record them again: conformance kubernetes record --only {}\n",
+            sequence.name,
+            sequence.steps.len(),
+            real.len(),
+            sequence.name
+        ));
+    }
+    let found = places(real, ours);
+    let listed = listed(known, &sequence.name);
+    let mut out = String::new();
+    let unlisted = |(step, paths): (&usize, &BTreeSet<String>)| {
+        let new: Vec<String> = paths
+            .iter()
+            .filter(|path| !listed.get(step).is_some_and(|known| known.contains(*path)))
+            .cloned()
+            .collect();
+        (!new.is_empty()).then_some((*step, new))
+    };
+    if let Some((step, new)) = found.iter().find_map(unlisted) {
+        let n = step - 1;
+        let (left, right) = (("kube-apiserver", &real[n]), ("sim", &ours[n]));
+        let _ = write!(out, "{}", compare::report(sequence, n, left, right));
+        let _ = writeln!(out, "not listed in known-differences.yaml: {}", new.join(", "));
+    }
+    for (step, paths) in &listed {
+        for path in paths {
+            if !found.get(step).is_some_and(|found| found.contains(path)) {
+                let _ = writeln!(
+                    out,
+                    "{}, step {step}: {path} does not differ any more; remove it from known-differences.yaml (conformance kubernetes known --write)",
+                    sequence.name
+                );
+            }
+        }
+    }
+    if out.is_empty() { Ok(()) } else { Err(out) }
+}
+
+/// The list with places as they were found: what is gone is left out, what is new is added as open, and what was
+/// written about the others is kept.
+pub fn updated(known: &[Difference], found: &[(String, Places)]) -> Vec<Difference> {
+    let mut out = Vec::new();
+    for (sequence, places) in found {
+        let mut left = places.clone();
+        for old in known.iter().filter(|it| it.sequence == *sequence) {
+            let mut steps = Places::new();
+            for (step, paths) in &old.steps {
+                let Some(found) = left.get_mut(step) else { continue };
+                let kept: BTreeSet<String> = paths.intersection(found).cloned().collect();
+                found.retain(|path| !kept.contains(path));
+                if !kept.is_empty() {
+                    steps.insert(*step, kept);
+                }
+            }
+            if !steps.is_empty() {
+                out.push(Difference { steps, ..old.clone() });
+            }
+        }
+        left.retain(|_, paths| !paths.is_empty());
+        if !left.is_empty() {
+            let what = "not looked into yet".to_owned();
+            let why = "not built yet".to_owned();
+            let sequence = sequence.clone();
+            out.push(Difference { sequence, state: State::Open, what, why, steps: left });
+        }
+    }
+    out
+}
+
+/// The file.
+pub fn text(known: &[Difference]) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut out = String::from(
+        "# Where the simulated API server answers otherwise than kube-apiserver. Tests hold it to this list exactly: what\n\
+         # is fixed is removed, and nothing else may differ. `conformance kubernetes known --write` brings the places up to date.\n\
+         # state: open (to be fixed) or decided (stays; docs/kubernetes-differences.md says why).\n",
+    );
+    if known.is_empty() {
+        out.push_str("[]\n");
+    }
+    for it in known {
+        let state = if it.state == State::Open { "open" } else { "decided" };
+        let _ = writeln!(out, "- sequence: {}\n  state: {state}", it.sequence);
+        let _ = writeln!(out, "  what: {}\n  why: {}\n  steps:", quoted(&it.what), quoted(&it.why));
+        for (step, paths) in &it.steps {
+            let paths: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
+            let _ = writeln!(out, "    {step}: [{}]", paths.join(", "));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequence() -> Sequence {
+        serde_saphyr::from_str("{name: s, clause: writing, steps: [{do: GET /}]}").unwrap()
+    }
+
+    fn answer(status: u16) -> Vec<Answer> {
+        vec![Answer { status, ..Answer::default() }]
+    }
+
+    #[test]
+    fn the_list_is_held_exactly() {
+        let (real, same, other) = (answer(200), answer(200), answer(404));
+        let known = updated(&[], &[("s".into(), places(&real, &other))]);
+        let known: Vec<Difference> = serde_saphyr::from_str(&text(&known)).unwrap();
+        for (name, ours, known, want) in [
+            ("alike, nothing listed", &same, &[][..], true),
+            ("different, nothing listed", &other, &[], false),
+            ("different and listed", &other, &known, true),
+            ("listed and alike", &same, &known, false),
+        ] {
+            assert_eq!(judge(&sequence(), &real, ours, known).is_ok(), want, "{name}");
+        }
+        assert!(updated(&known, &[("s".into(), places(&real, &same))]).is_empty());
+    }
+}

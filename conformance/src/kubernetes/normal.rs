@@ -1,0 +1,359 @@
+//! What no two servers share is replaced, equal values by equal names.
+//!
+//! | what | becomes | why |
+//! | --- | --- | --- |
+//! | the sequence's namespace | `$id` | every play has one of its own |
+//! | uids | `uid1`, `uid2` … in order of appearance | drawn by the server; which are equal stays visible |
+//! | resourceVersions of objects | `rv1`, `rv2` … by size | a shared counter; equality and order stay visible |
+//! | those of lists and bookmarks | `≥rvN`, the newest object that they cover | a real server writes leases of its own between two requests |
+//! | times after 2020 | `(time)`, `(micro time)` | the server's clock; sequences write older ones |
+//! | generated names | prefix and `?1`, `?2` … | drawn by the server |
+//! | addresses of `10.96.0.0/12` | `ip1` … | allocated at random |
+//! | node ports | `port1` … | allocated at random |
+//! | an object quoted in a message | `(the object)` | has managedFields and the server's times in it |
+//! | `storageVersionHash` | `(hash)` | of a group that has the namespace in its name |
+//! | continue tokens | `(token)` | opaque to clients |
+//! | `metadata.managedFields` | left out, unless the sequence is about them | repeats the fields of every request |
+//! | order of JSON fields | by name | no reader may depend on it |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One answer: of a request, or the events of a watch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// The HTTP status; 0 for events.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub status: u16,
+    /// The headers that matter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The body: JSON, or text. Nothing while a watch is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+    /// What was read from a watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<Value>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_none(status: &u16) -> bool {
+    *status == 0
+}
+
+/// Normalises the answers of one play.
+pub fn normalise(mut answers: Vec<Answer>, id: &str, managed_fields: bool) -> Vec<Answer> {
+    let mut names = Names { id: id.to_owned(), managed_fields, ..Names::default() };
+    for answer in &answers {
+        names.learn_all(answer);
+    }
+    for answer in &mut answers {
+        for value in answer.headers.values_mut() {
+            *value = names.text(value);
+        }
+        for value in answer.body.iter_mut().chain(answer.events.iter_mut().flatten()) {
+            *value = names.value(value, "", false);
+        }
+    }
+    answers
+}
+
+#[derive(Default)]
+struct Names {
+    id: String,
+    managed_fields: bool,
+    versions: BTreeSet<u64>,
+    uids: Vec<String>,
+    addresses: Vec<String>,
+    ports: Vec<u64>,
+    /// Generated names with what stands for them.
+    generated: Vec<(String, String)>,
+}
+
+/// Whether a version in this object's metadata is that of a collection.
+fn is_collection(object: &Map<String, Value>) -> bool {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    object.get("items").is_some_and(Value::is_array) || kind.ends_with("List") || kind == "Table"
+}
+
+fn is_bookmark(object: &Map<String, Value>) -> bool {
+    object.get("type").and_then(Value::as_str) == Some("BOOKMARK")
+}
+
+impl Names {
+    fn learn_all(&mut self, answer: &Answer) {
+        for value in answer.body.iter().chain(answer.events.iter().flatten()) {
+            self.learn(value);
+        }
+    }
+
+    fn learn(&mut self, value: &Value) {
+        match value {
+            Value::Object(object) => {
+                if is_bookmark(object) {
+                    return;
+                }
+                let metadata = &object.get("metadata").unwrap_or(&Value::Null);
+                let version = metadata["resourceVersion"].as_str().and_then(|it| it.parse().ok());
+                if let Some(version) = version
+                    && !is_collection(object)
+                {
+                    self.versions.insert(version);
+                }
+                if let (Some(prefix), Some(name)) =
+                    (metadata["generateName"].as_str(), metadata["name"].as_str())
+                    && name.starts_with(prefix)
+                    && !prefix.is_empty()
+                    && !self.generated.iter().any(|(known, _)| known == name)
+                {
+                    let stands = format!("{prefix}?{}", self.generated.len() + 1);
+                    self.generated.push((name.to_owned(), stands));
+                }
+                object.values().for_each(|value| self.learn(value));
+            }
+            Value::Array(entries) => entries.iter().for_each(|value| self.learn(value)),
+            _ => {}
+        }
+    }
+
+    fn value(&mut self, value: &Value, field: &str, covers: bool) -> Value {
+        match value {
+            Value::Object(object) => {
+                let covers = is_bookmark(object)
+                    || is_collection(object)
+                    || (covers && matches!(field, "metadata" | "object"));
+                let mut sorted: BTreeMap<String, Value> = BTreeMap::new();
+                for (name, value) in object {
+                    if name == "managedFields" && !self.managed_fields {
+                        continue;
+                    }
+                    let value =
+                        self.value(value, name, covers && name != "items" && name != "rows");
+                    sorted.insert(self.text(name), value);
+                }
+                Value::Object(sorted.into_iter().collect())
+            }
+            Value::Array(entries) => {
+                entries.iter().map(|value| self.value(value, field, false)).collect()
+            }
+            Value::String(text) => self.string(text, field, covers).into(),
+            Value::Number(number) if field.to_lowercase().ends_with("nodeport") => {
+                match number.as_u64().filter(|port| (30000..=32767).contains(port)) {
+                    Some(port) => format!("port{}", index(&mut self.ports, &port)).into(),
+                    None => value.clone(),
+                }
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn string(&mut self, text: &str, field: &str, covers: bool) -> String {
+        if field == "resourceVersion" && text != "0" {
+            let Ok(version) = text.parse::<u64>() else { return self.text(text) };
+            return self.version(version, covers);
+        }
+        if field == "storageVersionHash" {
+            return "(hash)".into();
+        }
+        if field == "continue" && !text.is_empty() {
+            return "(token)".into();
+        }
+        self.text(text)
+    }
+
+    fn version(&self, version: u64, covers: bool) -> String {
+        let rank = self.versions.range(..=version).count();
+        if covers || !self.versions.contains(&version) {
+            format!("≥rv{rank}")
+        } else {
+            format!("rv{rank}")
+        }
+    }
+
+    /// A text without what is the server's own.
+    fn text(&mut self, text: &str) -> String {
+        if let Ok(time) = text.parse::<Timestamp>()
+            && text.get(..4).is_some_and(|year| year > "2020")
+        {
+            // Kubernetes writes seconds or microseconds, and readers of one may not take the other.
+            return match (text.contains('.'), time.subsec_nanosecond()) {
+                (true, _) => "(micro time)".into(),
+                (false, _) => "(time)".into(),
+            };
+        }
+        let mut text = text.replace(&self.id, "$id");
+        for (name, stands) in &self.generated {
+            text = text.replace(&name.replace(&self.id, "$id"), &stands.replace(&self.id, "$id"));
+        }
+        text = without_quoted_object(&text);
+        text = self.uids_in(&text);
+        text = self.addresses_in(&text);
+        if text.contains("esource version") {
+            text = counters_in(&text);
+        }
+        if text.contains("in the precondition (") {
+            text = self.versions_in(&text);
+        }
+        text
+    }
+
+    /// Versions of objects in parentheses.
+    fn versions_in(&self, text: &str) -> String {
+        let mut parts = text.split('(');
+        let mut out = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            out.push('(');
+            match part.split_once(')').and_then(|(it, rest)| Some((it.parse().ok()?, rest))) {
+                Some((version, rest)) => {
+                    out.push_str(&format!("{}){rest}", self.version(version, false)))
+                }
+                None => out.push_str(part),
+            }
+        }
+        out
+    }
+
+    fn uids_in(&mut self, text: &str) -> String {
+        const LENGTH: usize = 36;
+        let is_uid = |it: &[u8]| {
+            it.iter().enumerate().all(|(n, byte)| match n {
+                8 | 13 | 18 | 23 => *byte == b'-',
+                _ => byte.is_ascii_hexdigit(),
+            })
+        };
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.as_bytes().windows(LENGTH).position(is_uid) {
+            out.push_str(&rest[..at]);
+            let uid = rest[at..at + LENGTH].to_owned();
+            out.push_str(&format!("uid{}", index(&mut self.uids, &uid)));
+            rest = &rest[at + LENGTH..];
+        }
+        out + rest
+    }
+
+    fn addresses_in(&mut self, text: &str) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find("10.") {
+            let begins = at == 0 || !rest.as_bytes()[at - 1].is_ascii_alphanumeric();
+            let length = rest[at..]
+                .find(|it: char| !it.is_ascii_digit() && it != '.')
+                .unwrap_or(rest.len() - at);
+            let (before, tail) = rest.split_at(at);
+            let (address, tail) = tail.split_at(length);
+            out.push_str(before);
+            let ip = address.trim_end_matches('.');
+            let is_service =
+                ip.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.octets()[1] & 0xf0 == 96);
+            // With a slash it is the network, which everybody knows.
+            if begins && is_service && !tail.starts_with('/') {
+                out.push_str(&format!("ip{}", index(&mut self.addresses, &ip.to_owned())));
+                out.push_str(&address[ip.len()..]);
+            } else {
+                out.push_str(address);
+            }
+            rest = tail;
+        }
+        out + rest
+    }
+}
+
+/// Position of a value in the order of appearance, from 1.
+fn index<T: PartialEq + Clone>(known: &mut Vec<T>, value: &T) -> usize {
+    match known.iter().position(|it| it == value) {
+        Some(at) => at + 1,
+        None => {
+            known.push(value.clone());
+            known.len()
+        }
+    }
+}
+
+/// A message without the object that it quotes: the quote has managedFields and times of the server in it.
+fn without_quoted_object(text: &str) -> String {
+    let begin = ["Invalid value: \"{", "Invalid value: {\"apiVersion"]
+        .iter()
+        .find_map(|quote| Some(text.find(quote)? + "Invalid value: ".len()));
+    let end = text.rfind("}\": ").map(|at| at + 2).or_else(|| text.rfind("}: ").map(|at| at + 1));
+    match (begin, end) {
+        (Some(begin), Some(end)) if begin < end => {
+            format!("{}(the object){}", &text[..begin], &text[end..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The server's counter in messages: `current: 123`, `too old resource version: 1 (123)`.
+fn counters_in(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (before, after) in [("current: ", ""), ("(", ")")] {
+        if let Some(at) = text.find(before) {
+            let begin = at + before.len();
+            let digits = text[begin..].bytes().take_while(u8::is_ascii_digit).count();
+            if digits > 0 && text[begin + digits..].starts_with(after) {
+                text.replace_range(begin..begin + digits, "(version)");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn one(body: Value) -> Value {
+        let answer = Answer { body: Some(body), ..Answer::default() };
+        normalise(vec![answer], "kd-1", false).remove(0).body.unwrap()
+    }
+
+    #[test]
+    fn what_is_the_servers_own_is_replaced() {
+        let uid = "0b5ad2b5-93c1-4b3c-9a39-4a7e6d3d0f52";
+        for (name, body, want) in [
+            (
+                "uids, in texts too",
+                json!({"a": uid, "b": format!("x {uid}.")}),
+                json!({"a": "uid1", "b": "x uid1."}),
+            ),
+            ("times of the server", json!({"t": "2026-03-01T08:00:00Z"}), json!({"t": "(time)"})),
+            (
+                "times of the sequence",
+                json!({"t": "2020-03-01T08:00:00Z"}),
+                json!({"t": "2020-03-01T08:00:00Z"}),
+            ),
+            (
+                "versions by size, that of a list as what it covers",
+                json!({"kind": "NodeList", "metadata": {"resourceVersion": "70"}, "items": [
+                    {"metadata": {"resourceVersion": "60"}}, {"metadata": {"resourceVersion": "51"}}]}),
+                json!({"kind": "NodeList", "metadata": {"resourceVersion": "≥rv2"}, "items": [
+                    {"metadata": {"resourceVersion": "rv2"}}, {"metadata": {"resourceVersion": "rv1"}}]}),
+            ),
+            (
+                "generated names",
+                json!({"metadata": {"generateName": "kd-1-", "name": "kd-1-x7z2p"}}),
+                json!({"metadata": {"generateName": "$id-", "name": "$id-?1"}}),
+            ),
+            ("addresses", json!(["10.96.3.4", "10.96.0.0/16"]), json!(["ip1", "10.96.0.0/16"])),
+            (
+                "node ports",
+                json!({"nodePort": 30123, "port": 30123}),
+                json!({"nodePort": "port1", "port": 30123}),
+            ),
+            (
+                "counters in messages",
+                json!("Too large resource version: 99, current: 12"),
+                json!("Too large resource version: 99, current: (version)"),
+            ),
+        ] {
+            assert_eq!(one(body), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A real etcd and kube-apiserver for as long as somebody needs them.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context as _;
+
+/// A running API server. It stops when this is dropped, and also when this process dies: the script that runs it
+/// lives as long as its standard input.
+#[derive(Debug)]
+pub struct Peer {
+    script: Child,
+    /// Its URL.
+    pub server: String,
+    /// The token of its administrator.
+    pub token: String,
+}
+
+impl Peer {
+    /// Starts one, and returns when it is ready.
+    ///
+    /// # Errors
+    /// If it cannot be built or does not start; the script says why.
+    pub fn start() -> anyhow::Result<Self> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/cluster.sh");
+        let mut script =
+            Command::new(&path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().with_context(
+                || format!("{} cannot be started; is it executable?", path.display()),
+            )?;
+        let mut line = String::new();
+        if let Some(stdout) = script.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line)?;
+        }
+        let Some((server, token)) = line.trim().split_once(' ') else {
+            let _ = script.wait();
+            anyhow::bail!("no API server came up; the lines above say why, --server names another");
+        };
+        let (server, token) = (server.to_owned(), token.to_owned());
+        Ok(Self { script, server, token })
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.script.stdin.take());
+        let _ = self.script.wait();
+    }
+}

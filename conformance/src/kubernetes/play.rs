@@ -1,0 +1,376 @@
+//! Playing a sequence: requests out, answers in.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt as _;
+use serde_json::{Map, Value, json};
+
+use super::normal::Answer;
+use super::sequence::{Sequence, Step};
+use super::target::{Streamed, Target};
+
+/// How long an event, or the rest of an answer, may take. In virtual time it costs nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often, and after which pause, a step with `until` asks again.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Headers that tell clients something. The others are the transport's, differ in every answer (Date, Audit-Id) or
+/// name objects of the server's own (X-Kubernetes-Pf-…).
+const HEADERS: [&str; 7] = [
+    "allow",
+    "cache-control",
+    "content-type",
+    "location",
+    "retry-after",
+    "warning",
+    "www-authenticate",
+];
+
+/// Plays a sequence on a target, in a namespace `id` that it makes, and cleans up where that is needed.
+///
+/// # Errors
+/// If the target cannot be reached.
+pub async fn play(sequence: &Sequence, target: &Target, id: &str) -> anyhow::Result<Vec<Answer>> {
+    let mut player = Player::new(target, id);
+    let namespace = json!({"metadata": {"name": id}});
+    let made = player.ask("POST", "/api/v1/namespaces", &namespace).await?;
+    anyhow::ensure!(
+        made.status() == 201,
+        "the namespace {id} could not be made ({}); delete it if it is left over",
+        made.status()
+    );
+    let mut answers = Vec::new();
+    for step in &sequence.steps {
+        answers.push(player.step(step).await?);
+    }
+    if target.keeps() {
+        player.clean_up(id).await?;
+    }
+    Ok(answers)
+}
+
+/// A sequence being played.
+struct Player<'a> {
+    target: &'a Target,
+    /// What `$NAME` stands for.
+    names: BTreeMap<String, String>,
+    watches: BTreeMap<String, Watch>,
+    /// Paths of what was made, in order.
+    made: Vec<String>,
+}
+
+impl<'a> Player<'a> {
+    fn new(target: &'a Target, id: &str) -> Self {
+        let names = BTreeMap::from([
+            ("id".to_owned(), id.to_owned()),
+            ("ns".to_owned(), format!("/api/v1/namespaces/{id}")),
+            ("leases".to_owned(), format!("/apis/coordination.k8s.io/v1/namespaces/{id}/leases")),
+        ]);
+        Self { target, names, watches: BTreeMap::new(), made: Vec::new() }
+    }
+
+    /// A request of the runner's own, as administrator.
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Streamed> {
+        let content_type =
+            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("user-agent", "conformance/1")
+            .header("content-type", content_type);
+        if let Some(token) = self.target.token("admin") {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        self.send(request.body(Bytes::from(serde_json::to_vec(body)?))?).await
+    }
+
+    /// The answer, or an error where none comes: a sequence has no use for such a request.
+    async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
+        let line = format!("{} {}", request.method(), request.uri());
+        tokio::time::timeout(PATIENCE * 2, self.target.send(request)).await.with_context(|| {
+            format!("no answer to {line}; take it out, or is the server overloaded?")
+        })?
+    }
+
+    async fn step(&mut self, step: &Step) -> anyhow::Result<Answer> {
+        if let Some(watch) = &step.read {
+            let events = match self.watches.get_mut(watch) {
+                Some(watch) => watch.read(step.events).await,
+                None => vec!["(the watch was refused)".into()],
+            };
+            return Ok(Answer { events: Some(events), ..Answer::default() });
+        }
+        let line = self.fill(step.request.as_deref().unwrap_or_default());
+        let (method, path) = line.split_once(' ').context("`do` is a method and a path")?;
+        let mut response = self.send(self.request(step, method, path)?).await?;
+        let mut tries = TRIES;
+        while step.until.is_some_and(|wanted| response.status() != wanted) && tries > 0 {
+            whole(response).await;
+            tokio::time::sleep(PAUSE).await;
+            response = self.send(self.request(step, method, path)?).await?;
+            tries -= 1;
+        }
+        let status = response.status().as_u16();
+        let headers = headers(response.headers());
+        let (answer, value) = match &step.watch {
+            Some(name) if status == 200 => {
+                self.watches.insert(name.clone(), Watch::new(response));
+                (Answer { status, headers, ..Answer::default() }, Value::Null)
+            }
+            _ => {
+                let content_type = headers.get("content-type").map_or("", String::as_str);
+                let is_json = content_type.contains("json");
+                let is_binary = content_type.contains("protobuf");
+                let bytes = whole(response).await;
+                // Two encoders may order fields differently; that it is binary is what can be compared.
+                let value = if is_binary { "(binary)".into() } else { body(&bytes, is_json) };
+                let shown = if step.pick.is_empty() || status >= 400 {
+                    value.clone()
+                } else {
+                    picked(&value, &step.pick)
+                };
+                (Answer { status, headers, body: Some(shown), events: None }, value)
+            }
+        };
+        for (name, path) in &step.save {
+            let found = at(&value, path).and_then(|it| match it {
+                Value::String(text) => Some(text.clone()),
+                Value::Null => None,
+                other => Some(other.to_string()),
+            });
+            // A sequence goes on where a server gives less than it should: what follows is compared too. An older
+            // value stays; else a number serves, which is a version of nothing, and no uid and no token.
+            match found {
+                Some(found) => self.names.insert(name.clone(), found),
+                None => Some(self.names.entry(name.clone()).or_insert_with(|| "1".into()).clone()),
+            };
+        }
+        self.note_made(status, path, &value);
+        Ok(answer)
+    }
+
+    fn request(&self, step: &Step, method: &str, path: &str) -> anyhow::Result<Request<Bytes>> {
+        let (body, default_type) = match (&step.body, &step.raw, &step.base64) {
+            (Some(body), ..) => (Bytes::from(self.fill(&body.to_string())), "application/json"),
+            (_, Some(raw), _) => (Bytes::from(self.fill(raw)), "application/json"),
+            (.., Some(text)) => {
+                let bytes = STANDARD.decode(text.trim()).context("`base64` is not base64")?;
+                (Bytes::from(bytes), "application/vnd.kubernetes.protobuf")
+            }
+            _ => (Bytes::new(), ""),
+        };
+        let content_type = match step.content_type.as_deref() {
+            None => default_type,
+            Some("json-patch") => "application/json-patch+json",
+            Some("merge") => "application/merge-patch+json",
+            Some("strategic") => "application/strategic-merge-patch+json",
+            Some(other) => other,
+        };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("user-agent", "conformance/1")
+            .header("accept", step.accept.as_deref().unwrap_or("application/json"));
+        if !content_type.is_empty() {
+            request = request.header("content-type", content_type);
+        }
+        if let Some(token) = self.target.token(step.user.as_deref().unwrap_or("admin")) {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        for (name, value) in &step.headers {
+            request = request.header(name, self.fill(value));
+        }
+        request.body(body).with_context(|| format!("no request can be made of {method} {path}"))
+    }
+
+    /// Puts values in the place of `$NAME`, the longest names first.
+    fn fill(&self, text: &str) -> String {
+        let mut names: Vec<_> = self.names.iter().collect();
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        names
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value))
+    }
+
+    /// Remembers what has to be deleted at the end.
+    fn note_made(&mut self, status: u16, path: &str, value: &Value) {
+        let Some(name) = value["metadata"]["name"].as_str() else { return };
+        let has_uid = value["metadata"]["uid"].is_string();
+        if status == 201 && has_uid {
+            let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
+            let path = match path.strip_suffix(name) {
+                Some(collection) if collection.ends_with('/') => path.to_owned(),
+                _ => format!("{path}/{name}"),
+            };
+            self.made.push(path);
+        }
+    }
+
+    async fn clean_up(&mut self, id: &str) -> anyhow::Result<()> {
+        self.watches.clear();
+        let made = std::mem::take(&mut self.made);
+        for path in made.iter().rev() {
+            whole(self.ask("PATCH", path, &json!({"metadata": {"finalizers": null}})).await?).await;
+            let now = format!("{path}?gracePeriodSeconds=0");
+            whole(self.ask("DELETE", &now, &json!({})).await?).await;
+        }
+        // No controller empties the namespaces of a bare API server; what is left in it does no harm.
+        let path = format!("/api/v1/namespaces/{id}");
+        whole(self.ask("DELETE", &path, &json!({})).await?).await;
+        let done = json!({"metadata": {"name": id}, "spec": {"finalizers": []}});
+        whole(self.ask("PUT", &format!("{path}/finalize"), &done).await?).await;
+        Ok(())
+    }
+}
+
+/// An answer that goes on.
+struct Watch {
+    response: Streamed,
+    buffer: BytesMut,
+}
+
+impl Watch {
+    fn new(response: Streamed) -> Self {
+        Self { response, buffer: BytesMut::new() }
+    }
+
+    /// The next events, and a remark in the place of those that did not come.
+    async fn read(&mut self, n: usize) -> Vec<Value> {
+        let mut events = Vec::new();
+        while events.len() < n {
+            match tokio::time::timeout(PATIENCE, self.next()).await {
+                Ok(Some(event)) => events.push(event),
+                Ok(None) => {
+                    events.push("(the stream ended)".into());
+                    break;
+                }
+                Err(_) => {
+                    events.push("(no further event)".into());
+                    break;
+                }
+            }
+        }
+        events
+    }
+
+    /// Cancel safe: what has arrived stays in the buffer.
+    async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                return Some(body(&line, true));
+            }
+            let frame = self.response.body_mut().frame().await?.ok()?;
+            if let Ok(data) = frame.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+}
+
+/// A whole body. One that breaks off, or does not end, counts as far as it came.
+async fn whole(mut response: Streamed) -> Bytes {
+    let mut bytes = BytesMut::new();
+    while let Ok(Some(Ok(frame))) =
+        tokio::time::timeout(PATIENCE, response.body_mut().frame()).await
+    {
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    bytes.freeze()
+}
+
+fn body(bytes: &[u8], is_json: bool) -> Value {
+    if is_json && let Ok(value) = serde_json::from_slice(bytes) {
+        return value;
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => "(binary)".into(),
+    }
+}
+
+fn headers(all: &HeaderMap) -> BTreeMap<String, String> {
+    HEADERS
+        .into_iter()
+        .filter_map(|name| {
+            let values: Vec<&str> =
+                all.get_all(name).iter().filter_map(|it| it.to_str().ok()).collect();
+            (!values.is_empty()).then(|| (name.to_owned(), values.join(" | ")))
+        })
+        .collect()
+}
+
+/// The parts of a value that paths name.
+fn picked(value: &Value, paths: &[String]) -> Value {
+    let parts = paths.iter().map(|path| (path.clone(), found(value, path)));
+    Value::Object(parts.collect::<Map<_, _>>())
+}
+
+/// The value at a path of fields.
+fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(value, |value, field| match field.parse::<usize>() {
+        Ok(index) => value.get(index),
+        Err(_) => value.get(field),
+    })
+}
+
+/// Like [`at`], with `[key=value]` for the first entry of a list that has it and `[*]` for all.
+fn found(value: &Value, path: &str) -> Value {
+    let (step, rest) = split(path);
+    if step.is_empty() && rest.is_empty() {
+        return value.clone();
+    }
+    if let Some(inner) = step.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+        let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        if inner == "*" {
+            return entries.iter().map(|entry| found(entry, rest)).collect();
+        }
+        let (key, wanted) = inner.split_once('=').unwrap_or((inner, ""));
+        let has = |entry: &&Value| at(entry, key).and_then(Value::as_str) == Some(wanted);
+        return entries.iter().find(has).map_or(Value::Null, |entry| found(entry, rest));
+    }
+    value.get(step).map_or(Value::Null, |value| found(value, rest))
+}
+
+/// The first step of a path, and what follows. A field with dots or slashes stands in quotes.
+fn split(path: &str) -> (&str, &str) {
+    let path = path.strip_prefix('.').unwrap_or(path);
+    if let Some(quoted) = path.strip_prefix('"')
+        && let Some((field, rest)) = quoted.split_once('"')
+    {
+        return (field, rest);
+    }
+    if path.starts_with('[') {
+        return path.find(']').map_or((path, ""), |end| path.split_at(end + 1));
+    }
+    path.find(['.', '[']).map_or((path, ""), |end| path.split_at(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_by_field_key_and_star() {
+        let value = json!({"groups": [{"name": "a", "v": [1]}, {"name": "b", "v": [2, 3]}], "x/y.z": {"q": 1}});
+        for (path, want) in [
+            ("groups[name=b].v", json!([2, 3])),
+            ("groups[*].name", json!(["a", "b"])),
+            ("\"x/y.z\".q", json!(1)),
+            ("groups[name=c].v", Value::Null),
+            ("nothing.here", Value::Null),
+        ] {
+            assert_eq!(found(&value, path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Sequences of requests, as data.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a sequence is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clause {
+    /// Built-in kinds: defaults, validation, immutable fields, status.
+    Resources,
+    /// CustomResourceDefinitions and their objects.
+    CustomResources,
+    /// Discovery, OpenAPI, versions, and in which form bodies travel.
+    Discovery,
+    /// get, list, watch, selectors.
+    Reading,
+    /// create, update, patch, delete, and what guards them.
+    Writing,
+    /// Who may do what.
+    Access,
+}
+
+/// Requests in order, on a server where the namespace `$id` has just been made.
+///
+/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for `/api/v1/namespaces/$id`, and `$NAME`
+/// for what an earlier step saved as NAME. Objects without a namespace put `$id` into their names, so that
+/// sequences do not meet on one server. Times that a sequence writes lie before 2021: later ones are the server's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Sequence {
+    /// Unique among all sequences.
+    pub name: String,
+    /// What it is about.
+    pub clause: Clause,
+    /// Whether `metadata.managedFields` is compared. Elsewhere it is left out: it repeats every field of a request,
+    /// and a difference in it would hide the others.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub managed_fields: bool,
+    /// The requests.
+    pub steps: Vec<Step>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(it: &bool) -> bool {
+    !*it
+}
+
+/// A request, or a look at a watch that an earlier step opened.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Step {
+    /// Method and path with query, like `GET $ns/configmaps?limit=1`.
+    #[serde(rename = "do", skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// Who asks: `admin` (the default), `alice`, `bob`, `stranger` (an unknown token) or `nobody` (no token).
+    #[serde(rename = "as", skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// `Accept`; JSON unless it says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept: Option<String>,
+    /// `Content-Type` of the body; JSON unless it says otherwise. `json-patch`, `merge` and `strategic` are short for
+    /// the media types of patches.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Further headers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, String>,
+    /// The body, sent as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+    /// The body as it stands here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+    /// The body, in base64, for those that are no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// Names for values of the answer: `rv: metadata.resourceVersion`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub save: BTreeMap<String, String>,
+    /// The only parts of the answer that are compared, where the rest depends on what else a server has:
+    /// `groups[name=apps].versions`, `resources[*].name`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pick: Vec<String>,
+    /// Asks again until this is the status, for some seconds: a real server learns of new roles and kinds from a
+    /// watch of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<u16>,
+    /// Keeps the answer open under this name: it is a watch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<String>,
+    /// Reads events of the watch with this name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<String>,
+    /// How many events are read.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub events: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(it: &usize) -> bool {
+    *it == 0
+}
+
+impl Sequence {
+    /// Whether it can be played.
+    ///
+    /// # Errors
+    /// A sentence that names the step and what to change.
+    pub fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.steps.is_empty(), "{}: give it at least one step", self.name);
+        for (n, step) in self.steps.iter().enumerate() {
+            let at = format!("{}, step {}", self.name, n + 1);
+            ensure!(
+                step.request.is_some() != step.read.is_some(),
+                "{at}: write either `do` (a request) or `read` (a watch)"
+            );
+            ensure!(
+                step.read.is_none() || step.events > 0,
+                "{at}: say with `events` how many events are expected"
+            );
+            let bodies = [step.body.is_some(), step.raw.is_some(), step.base64.is_some()];
+            ensure!(
+                bodies.iter().filter(|it| **it).count() < 2,
+                "{at}: keep one of `body`, `raw` and `base64`"
+            );
+            if let Some(request) = &step.request {
+                ensure!(
+                    request.split_once(' ').is_some_and(|(_, path)| path.starts_with(['/', '$'])),
+                    "{at}: `do` is a method, a space and a path, not {request:?}"
+                );
+            }
+            if let Some(watch) = &step.read {
+                ensure!(
+                    self.steps[..n].iter().any(|it| it.watch.as_ref() == Some(watch)),
+                    "{at}: no earlier step has `watch: {watch}`"
+                );
+            }
+        }
+        Ok(())
+    }
+}

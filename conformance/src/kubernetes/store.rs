@@ -1,0 +1,147 @@
+//! The files: sequences, recorded answers, known differences.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+
+use super::known::{self, Difference};
+use super::normal::Answer;
+use super::sequence::Sequence;
+
+const KNOWN: &str = "known-differences.yaml";
+
+/// Recorded answers by sequence.
+pub type Recorded = BTreeMap<String, Vec<Answer>>;
+
+/// The folder with everything in it.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+/// Sequences that stand in one file.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    /// The file's name without its ending.
+    pub name: String,
+    /// In the order in which they stand.
+    pub sequences: Vec<Sequence>,
+}
+
+impl Default for Folder {
+    fn default() -> Self {
+        Self(Path::new(env!("CARGO_MANIFEST_DIR")).join("kubernetes"))
+    }
+}
+
+impl Folder {
+    /// Another folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// All sequences, by file.
+    ///
+    /// # Errors
+    /// If a file does not read, or a sequence cannot be played.
+    pub fn topics(&self) -> anyhow::Result<Vec<Topic>> {
+        let mut paths: Vec<PathBuf> = fs::read_dir(&self.0)
+            .with_context(|| {
+                format!("no folder {}; say where the sequences are", self.0.display())
+            })?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                path.extension().is_some_and(|it| it == "yaml") && !path.ends_with(KNOWN)
+            })
+            .collect();
+        paths.sort();
+        let mut names = BTreeSet::new();
+        let mut topics = Vec::new();
+        for path in paths {
+            let sequences: Vec<Sequence> = yaml(&read(&path)?)
+                .with_context(|| format!("{} does not read; mend it there", path.display()))?;
+            for sequence in &sequences {
+                sequence.check()?;
+                ensure!(
+                    names.insert(sequence.name.clone()),
+                    "two sequences are called {}; rename one",
+                    sequence.name
+                );
+            }
+            let name = path.file_stem().map(|it| it.to_string_lossy().into_owned());
+            topics.push(Topic { name: name.unwrap_or_default(), sequences });
+        }
+        Ok(topics)
+    }
+
+    /// The recorded answers of a topic; none if there are none yet.
+    ///
+    /// # Errors
+    /// If the file does not read.
+    pub fn recorded(&self, topic: &str) -> anyhow::Result<Recorded> {
+        let path = self.answers(topic);
+        if !path.exists() {
+            return Ok(Recorded::new());
+        }
+        serde_json::from_str(&read(&path)?).with_context(|| {
+            format!(
+                "{} does not read; write it again: conformance kubernetes record",
+                path.display()
+            )
+        })
+    }
+
+    /// Keeps the answers of a topic.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn record(&self, topic: &str, recorded: &Recorded) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(recorded)?;
+        text.push('\n');
+        write(&self.answers(topic), &text)
+    }
+
+    /// What is known to differ.
+    ///
+    /// # Errors
+    /// If the file does not read.
+    pub fn known(&self) -> anyhow::Result<Vec<Difference>> {
+        let path = self.0.join(KNOWN);
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        serde_saphyr::from_str(&read(&path)?)
+            .with_context(|| format!("{} does not read; mend it there", path.display()))
+    }
+
+    /// Keeps the list of known differences.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn keep_known(&self, known: &[Difference]) -> anyhow::Result<()> {
+        write(&self.0.join(KNOWN), &known::text(known))
+    }
+
+    fn answers(&self, topic: &str) -> PathBuf {
+        self.0.join("answers").join(format!("{topic}.json"))
+    }
+}
+
+/// YAML 1.2: `y`, `n`, `on` and `off` are words.
+fn yaml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { strict_booleans: true })
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| {
+            format!("{} cannot be made; may you write there?", folder.display())
+        })?;
+    }
+    fs::write(path, text)
+        .with_context(|| format!("{} cannot be written; may you write there?", path.display()))
+}
