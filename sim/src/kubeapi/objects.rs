@@ -10,8 +10,9 @@ use sim_world::objects::{
 };
 use sim_world::{Fault, Outcome};
 
+use super::render::Rendering;
 use super::route::{Target, Verb};
-use super::{KubeApi, Request, answer, watch};
+use super::{KubeApi, Request, answer, timestamp, watch};
 use crate::faults::Effects;
 use crate::{Call, Reply};
 
@@ -27,13 +28,12 @@ impl KubeApi {
         let Some(def) = def.filter(|def| is_served(def, target)) else {
             return answer::page_not_found();
         };
-        if let Err(status) = request.accepts_json() {
-            return answer::failure(&status);
-        }
         let answered = match target.verb {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
-            Verb::Watch => watch::answer(&self.world, &def, request, target, effects),
+            Verb::Watch => {
+                watch::answer(&self.world, &self.encodings, &def, request, target, effects)
+            }
             Verb::Create | Verb::Update | Verb::Patch => self.write(&def, request, target),
             Verb::Delete => self.delete(&def, request, target),
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
@@ -52,6 +52,7 @@ impl KubeApi {
         effects: &Effects,
     ) -> Result<Reply, Status> {
         let missing = || Status::not_found(&target.resource, &target.name);
+        let rendering = Rendering::of(&self.world, def, request)?;
         if effects.empty_result || effects.hides(&target.name) {
             return Err(missing());
         }
@@ -69,7 +70,7 @@ impl KubeApi {
             return Err(Status::too_large_version(asked, revision));
         }
         let object = object.ok_or_else(missing)?;
-        Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
+        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
     }
 
     fn list(
@@ -79,6 +80,7 @@ impl KubeApi {
         target: &Target,
         effects: &Effects,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
         if request.query.has("sendInitialEvents") {
             let mut errors = FieldErrors::default();
@@ -92,7 +94,7 @@ impl KubeApi {
             page = Page { items: Vec::new(), continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
-        Ok(answer::list(def, &page))
+        rendering.list(def, &page, timestamp(&self.world))
     }
 
     fn write(
@@ -101,13 +103,16 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let (action, options) = match target.verb {
-            Verb::Create => {
-                (Action::Create { object: request.object(&def.kind)? }, "CreateOptions")
-            }
-            Verb::Update => {
-                (Action::Update { object: request.object(&def.kind)? }, "UpdateOptions")
-            }
+            Verb::Create => (
+                Action::Create { object: request.object(&answer::api_version(def), &def.kind)? },
+                "CreateOptions",
+            ),
+            Verb::Update => (
+                Action::Update { object: request.object(&answer::api_version(def), &def.kind)? },
+                "UpdateOptions",
+            ),
             _ => {
                 let (kind, patch) = request.patch()?;
                 (Action::Patch { kind, patch }, "PatchOptions")
@@ -121,7 +126,7 @@ impl KubeApi {
         };
         let (object, effect) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(answer::json(code, object.as_ref()).with_objects(1))
+        rendering.one(def, code, &object, timestamp(&self.world))
     }
 
     fn delete(
@@ -130,12 +135,13 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let options = request.delete_options()?;
         let (object, effect) = self.apply(deletion(key(def, target), request, &options)?)?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(1));
         }
-        Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
+        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
     }
 
     /// One deletion after the other, as the real server does it; the answer lists what was there.
@@ -145,6 +151,7 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
         let options = request.delete_options()?;
         let mut page =
@@ -158,7 +165,7 @@ impl KubeApi {
                 Err(status) => return Err(status),
             }
         }
-        Ok(answer::list(def, &page))
+        rendering.list(def, &page, timestamp(&self.world))
     }
 
     fn apply(&self, command: Command) -> Result<(Arc<Value>, Effect), Status> {
