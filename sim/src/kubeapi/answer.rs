@@ -1,7 +1,7 @@
 //! Answers: objects, lists and failures as bytes.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -57,6 +57,19 @@ pub(super) fn failure(status: &Status) -> Reply {
         status.reason.clone().into_owned()
     };
     reply.with_fault(fault)
+}
+
+/// The same answer with warnings for whoever is at the keyboard.
+///
+/// After `apimachinery: pkg/util/net/http.go`, `NewWarningHeader`.
+pub(super) fn with_warnings(mut reply: Reply, warnings: &[String]) -> Reply {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            reply.response.headers_mut().append(WARNING, value);
+        }
+    }
+    reply
 }
 
 /// The success of a deletion that answers no object.

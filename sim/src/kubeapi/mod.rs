@@ -11,6 +11,7 @@ mod encodings;
 mod failure;
 mod health;
 mod objects;
+mod options;
 mod protobuf;
 mod query;
 mod render;

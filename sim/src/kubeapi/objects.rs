@@ -5,14 +5,15 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use sim_world::objects::{
-    Action, Command, Effect, FieldErrors, FieldSelector, Key, LabelSelector, Page, Paging,
-    Preconditions, ResourceDef, Selection, Status, Subresource,
+    Action, Command, Effect, FieldErrors, FieldSelector, GroupResource, Key, LabelSelector, Page,
+    Paging, ResourceDef, Selection, Status, Subresource,
 };
 use sim_world::{Fault, Outcome};
 
+use super::options::{self, DeleteOptions, WriteOptions};
 use super::render::Rendering;
 use super::route::{Target, Verb};
-use super::{KubeApi, Request, answer, timestamp, watch};
+use super::{KubeApi, Request, answer, failure, timestamp, watch};
 use crate::faults::Effects;
 use crate::{Call, Reply};
 
@@ -28,6 +29,14 @@ impl KubeApi {
         let Some(def) = def.filter(|def| is_served(def, target)) else {
             return answer::page_not_found();
         };
+        if target.verb == Verb::DeleteCollection && def.id == GroupResource::core("namespaces") {
+            return answer::failure(&failure::not_allowed());
+        }
+        if let (false, Err(status)) =
+            (target.verb == Verb::Watch, options::check_timeout(&request.query))
+        {
+            return answer::failure(&status);
+        }
         let answered = match target.verb {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
@@ -38,10 +47,14 @@ impl KubeApi {
             Verb::Delete => self.delete(&def, request, target),
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
         };
-        answered.unwrap_or_else(|status| {
+        let reply = answered.unwrap_or_else(|status| {
             tracing::trace!(operation = %call.operation, code = status.code, "refused");
             answer::failure(&status)
-        })
+        });
+        match deprecation(&def.id) {
+            None => reply,
+            Some(warning) => answer::with_warnings(reply, &[warning.to_owned()]),
+        }
     }
 
     fn get(
@@ -104,29 +117,36 @@ impl KubeApi {
         target: &Target,
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.world, def, request)?;
-        let (action, options) = match target.verb {
-            Verb::Create => (
-                Action::Create { object: request.object(&answer::api_version(def), &def.kind)? },
-                "CreateOptions",
-            ),
-            Verb::Update => (
-                Action::Update { object: request.object(&answer::api_version(def), &def.kind)? },
-                "UpdateOptions",
-            ),
+        let options = WriteOptions::read(&request.query, target.verb)?;
+        let api_version = answer::api_version(def);
+        let mut warnings = Vec::new();
+        let action = match target.verb {
+            Verb::Create | Verb::Update => {
+                let object = request.object(&api_version, &def.kind)?;
+                // Only JSON can say a thing twice and still be read.
+                if let Some(json) = request.json() {
+                    warnings = options.check_duplicates(json, &def.version, &def.kind)?;
+                }
+                match target.verb {
+                    Verb::Create => Action::Create { object },
+                    _ => Action::Update { object },
+                }
+            }
             _ => {
                 let (kind, patch) = request.patch()?;
-                (Action::Patch { kind, patch }, "PatchOptions")
+                Action::Patch { kind, patch }
             }
         };
         let command = Command {
             key: key(def, target),
             action,
             subresource: target.is_status.then_some(Subresource::Status),
-            dry_run: dry_run(request.query.get("dryRun"), options)?,
+            dry_run: options.dry_run,
         };
         let (object, effect) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
-        rendering.one(def, code, &object, timestamp(&self.world))
+        let reply = rendering.one(def, code, &object, timestamp(&self.world))?;
+        Ok(answer::with_warnings(reply, &warnings))
     }
 
     fn delete(
@@ -136,8 +156,8 @@ impl KubeApi {
         target: &Target,
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.world, def, request)?;
-        let options = request.delete_options()?;
-        let (object, effect) = self.apply(deletion(key(def, target), request, &options)?)?;
+        let options = DeleteOptions::read(request)?;
+        let (object, effect) = self.apply(deletion(key(def, target), &options))?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(1));
         }
@@ -153,13 +173,13 @@ impl KubeApi {
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
-        let options = request.delete_options()?;
+        let options = DeleteOptions::read(request)?;
         let mut page =
             self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
         for object in &mut page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
-            match self.apply(deletion(key, request, &options)?) {
+            match self.apply(deletion(key, &options)) {
                 Ok((gone, _)) => *object = gone,
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
@@ -184,6 +204,12 @@ impl KubeApi {
             )),
         }
     }
+}
+
+/// What the real server says of a resource whose days are numbered.
+fn deprecation(resource: &GroupResource) -> Option<&'static str> {
+    (*resource == GroupResource::core("endpoints"))
+        .then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 }
 
 /// Whether this resource is served at this path.
@@ -233,29 +259,11 @@ fn paging(request: &Request) -> Result<Paging, Status> {
     })
 }
 
-fn deletion(key: Key, request: &Request, options: &Value) -> Result<Command, Status> {
-    let text = |pointer| options.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let preconditions = Preconditions {
-        uid: text("/preconditions/uid"),
-        resource_version: text("/preconditions/resourceVersion"),
-    };
-    let asked = text("/dryRun/0").unwrap_or_else(|| request.query.get("dryRun").to_owned());
-    Ok(Command {
+fn deletion(key: Key, options: &DeleteOptions) -> Command {
+    Command {
         key,
-        action: Action::Delete { preconditions },
+        action: Action::Delete { preconditions: options.preconditions.clone() },
         subresource: None,
-        dry_run: dry_run(&asked, "DeleteOptions")?,
-    })
-}
-
-fn dry_run(asked: &str, options: &str) -> Result<bool, Status> {
-    match asked {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => {
-            let mut errors = FieldErrors::default();
-            errors.not_supported("dryRun", other, &["All"]);
-            Err(Status::invalid("meta.k8s.io", options, "", errors))
-        }
+        dry_run: options.dry_run,
     }
 }

@@ -77,6 +77,11 @@ impl Request {
         serde_json::from_slice(&self.body).ok()
     }
 
+    /// The body if it is JSON.
+    pub(super) fn json(&self) -> Option<&[u8]> {
+        matches!(self.media_type(), "" | "application/json").then_some(&self.body)
+    }
+
     /// An object from the body; `api_version` and `kind` are those that the path expects.
     ///
     /// # Errors
