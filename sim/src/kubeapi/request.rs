@@ -1,26 +1,15 @@
-//! A request, taken apart once: route, query, credentials, body.
+//! A request, taken apart once: route, query, credentials. Its body is read by [`super::body`].
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method};
-use serde_json::{Map, Value};
-use sim_world::objects::{PatchKind, ResourceDef, Status};
+use sim_world::objects::{ResourceDef, Status};
 
 use super::accept::{self, Asked, Wanted};
-use super::duplicates;
-use super::protobuf::{self, ProtobufError};
 use super::query::Query;
 use super::route::{Route, Target, Verb};
 use super::tokens::Identity;
 use crate::Incoming;
-
-/// The real server's limit.
-const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-
-const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
-const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// Custom resources have no protobuf.
-const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 
 /// A request to the API server.
 #[derive(Clone, Debug)]
@@ -40,7 +29,7 @@ pub(crate) struct Request {
     accept: String,
     user_agent: String,
     content_type: String,
-    body: Bytes,
+    pub(super) body: Bytes,
 }
 
 impl Request {
@@ -67,103 +56,6 @@ impl Request {
         }
     }
 
-    /// The body as JSON if it can be had, for those who only want to know what it is about.
-    pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
-        if self.body.len() > MAX_BODY_BYTES {
-            return None;
-        }
-        if self.media_type() == protobuf::MEDIA_TYPE {
-            return protobuf::decode(&self.body, api_version, kind).ok();
-        }
-        serde_json::from_slice(&self.body).ok()
-    }
-
-    /// An object from the body; `api_version` and `kind` are those that the path expects.
-    ///
-    /// # Errors
-    /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn object(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
-        let unrecognized = |why: String| {
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-                shown(&self.body)
-            ))
-        };
-        self.check_size()?;
-        let has_protobuf = protobuf::knows(api_version, kind);
-        match self.media_type() {
-            "" | "application/json" => serde_json::from_slice(&self.body).map_err(|why| {
-                let why = go_syntax_error(&self.body, &why);
-                unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
-            }),
-            "application/yaml" => {
-                let text = std::str::from_utf8(&self.body)
-                    .map_err(|_| unrecognized("yaml: invalid leading UTF-8 octet".into()))?;
-                if text.trim().is_empty() {
-                    return Ok(Value::Object(Map::new()));
-                }
-                serde_saphyr::from_str(text).map_err(|why| {
-                    let why = why.to_string();
-                    let why = why.lines().next().unwrap_or_default();
-                    unrecognized(format!("error converting YAML to JSON: yaml: {why}"))
-                })
-            }
-            protobuf::MEDIA_TYPE if has_protobuf => protobuf::decode(&self.body, api_version, kind)
-                .map_err(|error| match error {
-                    ProtobufError::Envelope(why) => unrecognized(why),
-                    ProtobufError::Object { api_version, kind: given, why } => {
-                        let version = api_version.rsplit('/').next().unwrap_or_default();
-                        Status::bad_request(format!(
-                            "{given} in version {version:?} cannot be handled as a {kind}: {why}"
-                        ))
-                    }
-                }),
-            _ if has_protobuf => Err(unsupported(BODY_TYPES)),
-            _ => Err(unsupported(CUSTOM_BODY_TYPES)),
-        }
-    }
-
-    /// The patch in the body and how to read it.
-    ///
-    /// # Errors
-    /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn patch(&self) -> Result<(PatchKind, Value), Status> {
-        let kind = match self.media_type() {
-            "application/json-patch+json" => PatchKind::Json,
-            "application/merge-patch+json" => PatchKind::Merge,
-            "application/strategic-merge-patch+json" => PatchKind::StrategicMerge,
-            "application/apply-patch+yaml" => {
-                return Err(Status::new(
-                    415,
-                    "UnsupportedMediaType",
-                    "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
-                ));
-            }
-            _ => return Err(unsupported(PATCH_TYPES)),
-        };
-        self.check_size()?;
-        let patch = serde_json::from_slice(&self.body)
-            .map_err(|_| Status::bad_request("invalid JSON patch"))?;
-        Ok((kind, patch))
-    }
-
-    /// Paths of fields that stand twice in a JSON body; of YAML they are not told, and protobuf has
-    /// none.
-    pub(super) fn duplicate_fields(&self) -> Vec<String> {
-        match self.media_type() {
-            "application/yaml" | protobuf::MEDIA_TYPE => Vec::new(),
-            _ => duplicates::find(&self.body),
-        }
-    }
-
-    /// `DeleteOptions` from the body; null if there is none.
-    ///
-    /// # Errors
-    /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn delete_options(&self) -> Result<Value, Status> {
-        if self.body.is_empty() { Ok(Value::Null) } else { self.object("v1", "DeleteOptions") }
-    }
-
     /// Which representation the answer should have.
     ///
     /// # Errors
@@ -186,8 +78,16 @@ impl Request {
     }
 
     /// The version of aggregated discovery that the client prefers to plain JSON, if it does.
-    pub(super) fn aggregated_discovery(&self) -> Option<&'static str> {
+    ///
+    /// # Errors
+    /// 406 if the client wants neither.
+    pub(super) fn aggregated_discovery(&self) -> Result<Option<&'static str>, Status> {
         accept::aggregated_discovery(&self.accept)
+    }
+
+    /// Whether a document that is no object may be JSON.
+    pub(super) fn accepts_json(&self) -> bool {
+        accept::takes_json(&self.accept)
     }
 
     /// Whether a person reads the answer: asked for, or a browser or a tool for the command line.
@@ -204,16 +104,8 @@ impl Request {
         }
     }
 
-    fn media_type(&self) -> &str {
+    pub(super) fn media_type(&self) -> &str {
         self.content_type.split(';').next().unwrap_or_default().trim()
-    }
-
-    fn check_size(&self) -> Result<(), Status> {
-        if self.body.len() <= MAX_BODY_BYTES {
-            return Ok(());
-        }
-        let message = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
-        Err(Status::new(413, "RequestEntityTooLarge", message))
     }
 
     pub(super) fn n_bytes(&self) -> u64 {
@@ -241,48 +133,4 @@ fn accepts(headers: &HeaderMap) -> String {
     let ranges: Vec<&str> =
         headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     ranges.join(",")
-}
-
-fn unsupported(accepted: &str) -> Status {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {accepted}"
-    );
-    Status::new(415, "UnsupportedMediaType", message)
-}
-
-/// The beginning of a body, as the real server shows it. Never more than thirty bytes.
-fn shown(body: &[u8]) -> String {
-    const N_SHOWN: usize = 30;
-    let (head, dots) = match body.get(..N_SHOWN) {
-        Some(head) if body.len() > N_SHOWN => (head, " ..."),
-        _ => (body, ""),
-    };
-    match body.first() {
-        None => "<empty>".into(),
-        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(head)),
-        Some(_) => {
-            let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{hex}{dots}")
-        }
-    }
-}
-
-/// A syntax error in the words of Go's decoder, as far as they can be told.
-fn go_syntax_error(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".into();
-    }
-    if error.to_string().starts_with("recursion limit") {
-        return "exceeded max depth".into();
-    }
-    // Columns count from 1, and bytes.
-    let line = body.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
-    let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));
-    match byte {
-        Some(byte) => {
-            let found = char::from(*byte);
-            format!("invalid character '{found}' looking for beginning of value")
-        }
-        None => "invalid JSON".into(),
-    }
 }
