@@ -77,6 +77,11 @@ impl Request {
         }
     }
 
+    /// Whether the answer is a scale.
+    pub(super) fn is_of_scale(&self) -> bool {
+        matches!(&self.route, Route::Resource(target) if target.is_scale)
+    }
+
     /// The version of aggregated discovery that the client prefers to plain JSON, if it does.
     ///
     /// # Errors

@@ -152,3 +152,44 @@ async fn custom_kinds_have_a_handler_of_their_own() {
         assert_eq!(lab.get(status).await.message(), unknown, "{status}");
     }
 }
+
+/// Columns and cells are those of the real server (1.36.3).
+#[tokio::test(start_paused = true)]
+async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
+    let lab = Lab::new();
+    let mut definition = definition();
+    let version = &mut definition["spec"]["versions"][0];
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["replicas"] =
+        json!({"type": "integer"});
+    version["subresources"] = json!({
+        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+    });
+    let mut other = version.clone();
+    other["name"] = "v2".into();
+    other["storage"] = false.into();
+    version["additionalPrinterColumns"] =
+        json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+    definition["spec"]["versions"].as_array_mut().unwrap().push(other);
+    lab.send("POST", DEFINITIONS, JSON, definition).await;
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "w"}, "spec": {"size": 3, "replicas": 2},
+    });
+    lab.send("POST", "/apis/example.com/v1/widgets", JSON, widget).await;
+    let mut seen = String::new();
+    for path in ["v1/widgets", "v1/widgets/w", "v2/widgets", "v1/widgets/w/scale"] {
+        let request = http::Request::builder()
+            .uri(format!("/apis/example.com/{path}"))
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let table = lab.ask(request.body(Default::default()).unwrap()).await.json();
+        let columns = table["columnDefinitions"].as_array().unwrap();
+        let names: Vec<&str> = columns.iter().map(|it| it["name"].as_str().unwrap()).collect();
+        seen.push_str(&format!("{path}: {names:?} {}\n", table["rows"][0]["cells"]));
+    }
+    insta::assert_snapshot!(seen, @r#"
+    v1/widgets: ["Name", "Size"] ["w",3]
+    v1/widgets/w: ["Name", "Size"] ["w",3]
+    v2/widgets: ["Name", "Age"] ["w","0s"]
+    v1/widgets/w/scale: ["Name", "Desired", "Available", "Age"] ["w",2,0,"0s"]
+    "#);
+}
