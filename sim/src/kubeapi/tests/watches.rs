@@ -176,7 +176,8 @@ async fn faults_come_after_so_many_events() {
     assert_eq!(lines.next().await, "nothing");
 
     // Of several, the one whose count comes first.
-    let both = WatchEffects { hold_after: Some(2), close_after: Some(1), ..WatchEffects::default() };
+    let both =
+        WatchEffects { hold_after: Some(2), close_after: Some(1), ..WatchEffects::default() };
     let mut lines = Lines::of(&lab, path, both).await;
     assert_eq!(lines.next().await, "ADDED a 6");
     assert_eq!(lines.next().await, "end");
