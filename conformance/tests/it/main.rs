@@ -1,4 +1,4 @@
-//! The judge judged: determinism, budgets, certificates, sweeps, mutants, histories, snapshots.
+//! The judge judged: determinism, budgets, certificates, sweeps, mutants, histories, snapshots, watchers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
@@ -11,3 +11,4 @@ mod mutants;
 mod shipped;
 mod snapshots;
 mod sweeps;
+mod watchers;

@@ -15,6 +15,8 @@ pub struct Effects {
     pub version_reset: bool,
     /// What happens to a watch.
     pub watch: WatchEffects,
+    /// How many changes per resource the cluster remembers from this call on.
+    pub compact: Option<usize>,
 }
 
 /// Property paths that cannot be read, and the fault that says why.
@@ -32,12 +34,16 @@ pub struct MissingPaths {
 pub struct WatchEffects {
     /// An ERROR event with code 410 and the end of the stream, at once.
     pub gone410: bool,
+    /// An ERROR event with code 410 and the end of the stream after this many events.
+    pub gone_after: Option<u64>,
     /// The stream stays open and says nothing: no events, no bookmarks.
     pub silent: bool,
     /// Events come, bookmarks do not.
     pub no_bookmark: bool,
     /// The stream ends after this many events.
     pub close_after: Option<u64>,
+    /// After this many events nothing comes any more, and no end either.
+    pub hold_after: Option<u64>,
 }
 
 impl Effects {

@@ -249,6 +249,18 @@ fn act(rule: &Rule, verdict: &mut Verdict) {
                 effects.watch.gone410 = true;
                 continue;
             }
+            Action::WatchGoneAfter(events) => {
+                effects.watch.gone_after = Some(*events);
+                continue;
+            }
+            Action::WatchHoldAfter(events) => {
+                effects.watch.hold_after = Some(*events);
+                continue;
+            }
+            Action::Compact(keep) => {
+                effects.compact = Some(*keep);
+                continue;
+            }
             Action::WatchSilent => {
                 effects.watch.silent = true;
                 continue;

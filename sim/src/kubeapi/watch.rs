@@ -21,7 +21,7 @@ use super::objects::{name_of, selection};
 use super::render::Rendering;
 use super::route::Target;
 use super::{Request, answer, timestamp};
-use crate::faults::Effects;
+use crate::faults::{Effects, WatchEffects};
 use crate::signal::Changes;
 use crate::{Body, Outcome, Reply, WorldHandle};
 
@@ -81,17 +81,14 @@ pub(super) fn answer(
         bookmarks: bookmarks && !effects.watch.no_bookmark,
         next_bookmark: now,
         deadline: now + timeout,
-        is_over: effects.watch.close_after == Some(0),
+        is_held: false,
+        is_over: false,
     };
     watch.schedule_bookmark(now);
+    watch.interrupt();
     let current = world.read(|world| world.cluster.revision());
     match (wants_initial, asked) {
-        _ if effects.watch.gone410 => {
-            watch.fail(&Status::expired(format!(
-                "too old resource version: {asked} ({})",
-                asked + 1
-            )));
-        }
+        _ if effects.watch.gone410 => watch.forget(),
         // Once a watch is accepted, whatever else is wrong comes as an event.
         (Some(true), asked) if asked > current => {
             watch.fail(&Status::too_large_version(asked, current));
@@ -174,6 +171,8 @@ struct Watch {
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
+    /// Nothing comes any more, and no end either.
+    is_held: bool,
     is_over: bool,
 }
 
@@ -188,6 +187,9 @@ impl Watch {
             }
             if self.is_over {
                 return None;
+            }
+            if self.is_held {
+                std::future::pending::<()>().await;
             }
             if self.effects.watch.silent {
                 tokio::time::sleep_until(self.deadline).await;
@@ -265,11 +267,7 @@ impl Watch {
     }
 
     fn tell(&mut self, kind: &'static str, object: &Arc<Value>) {
-        if self.is_over || self.effects.hides(name_of(object)) {
-            return;
-        }
-        if self.effects.watch.close_after.is_some_and(|limit| self.n_told >= limit) {
-            self.is_over = true;
+        if self.is_over || self.is_held || self.effects.hides(name_of(object)) {
             return;
         }
         self.n_told += 1;
@@ -277,7 +275,26 @@ impl Watch {
             Ok(object) => self.pending.push_back(Pending { kind, object }),
             Err(status) => return self.fail(&status),
         }
-        self.is_over = self.effects.watch.close_after.is_some_and(|limit| self.n_told >= limit);
+        self.interrupt();
+    }
+
+    /// Does what rules ask for after as many events as are told.
+    fn interrupt(&mut self) {
+        let WatchEffects { gone_after, close_after, hold_after, .. } = self.effects.watch;
+        let is_due = |limit: Option<u64>| limit.is_some_and(|limit| self.n_told >= limit);
+        if is_due(gone_after) {
+            self.forget();
+        } else if is_due(close_after) {
+            self.is_over = true;
+        } else if is_due(hold_after) {
+            self.is_held = true;
+        }
+    }
+
+    /// Ends as a watch ends whose place in history is forgotten.
+    fn forget(&mut self) {
+        let at = self.cursor;
+        self.fail(&Status::expired(format!("too old resource version: {at} ({})", at + 1)));
     }
 
     /// The object in the version that is watched; built-in kinds have one.
@@ -290,7 +307,7 @@ impl Watch {
     }
 
     fn bookmark(&mut self, annotations: Option<Value>) {
-        if self.is_over {
+        if self.is_over || self.is_held {
             return;
         }
         let mut metadata = json!({"resourceVersion": self.cursor.to_string()});

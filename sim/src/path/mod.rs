@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
+use sim_world::Command;
 
 use crate::call::{Call, Incoming, Peer};
 use crate::faults::{Ending, Faults, Verdict};
@@ -102,6 +103,10 @@ impl CallPath {
         let Verdict { delay, ending, applied, effects, .. } = verdict;
         if delay > Duration::ZERO {
             tokio::time::sleep(delay).await;
+        }
+        if let Some(keep) = effects.compact {
+            // Refused by nothing: a compaction asks nothing of the world.
+            let _ = self.world.apply(Command::CompactCluster { keep });
         }
         let Some(ending) = ending else {
             let reply = self.front.handle(&self.world, call, parsed, &effects).await;

@@ -247,6 +247,15 @@ pub enum Command {
     #[serde(rename = "tag.detach")]
     DetachTag(TagName),
 
+    /// The API server forgets all but the last so many changes of every resource, as after a compaction
+    /// of etcd: watches and pages of an older state answer 410.
+    #[serde(rename = "cluster.compact")]
+    CompactCluster {
+        /// Changes to remember per resource.
+        #[serde(default)]
+        keep: usize,
+    },
+
     /// A kubelet starts on a machine at once: its Node registers or becomes Ready.
     #[serde(rename = "node.start")]
     StartKubelet(Named),

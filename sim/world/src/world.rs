@@ -21,6 +21,11 @@ use crate::{Ids, Time, objects};
 pub enum Event {
     /// An object of the workload cluster changed.
     Cluster(objects::Event),
+    /// The workload cluster forgot older changes of its objects.
+    ClusterCompacted {
+        /// Changes it remembers per resource.
+        keep: usize,
+    },
     /// A vCenter was added.
     VCenterAdded {
         /// Its name.
@@ -202,6 +207,7 @@ impl State {
     pub(crate) fn fold(&mut self, event: &Event) {
         match event {
             Event::Cluster(event) => self.cluster.fold(event),
+            Event::ClusterCompacted { keep } => self.cluster.compact(*keep),
             Event::VCenterAdded { vcenter, with } => {
                 self.vcenters.insert(vcenter.clone(), (**with).clone());
             }

@@ -126,10 +126,21 @@ fn rules_read_back_as_written() {
   match: {op: watch nodes}
   when: {nth: 3}
   do: [watch.gone410]
+- id: watches
+  do: [{watch.gone410After: 3}, {watch.closeAfter: 4}, {watch.holdAfter: 2}, {cluster.compact: 1}]
 "#;
     let rules: Vec<Rule> = serde_saphyr::from_str(text).unwrap();
     assert_eq!(rules[0].when.nth, Nth(vec![(1, 1), (4, 6)]));
     assert_eq!(rules[1].actions, vec![Action::WatchGone]);
+    assert_eq!(
+        rules[2].actions,
+        vec![
+            Action::WatchGoneAfter(3),
+            Action::WatchCloseAfter(4),
+            Action::WatchHoldAfter(2),
+            Action::Compact(1)
+        ]
+    );
     let json = serde_json::to_string(&rules).unwrap();
     assert_eq!(serde_json::from_str::<Vec<Rule>>(&json).unwrap(), rules);
 }
@@ -145,6 +156,11 @@ fn nonsense_is_refused_with_a_remedy() {
             "try SystemError",
         ),
         ("class", Rule::new("r", [Action::Reset]).op(["@reed"]), "is no class"),
+        (
+            "a watch elsewhere",
+            Rule::new("r", [Action::WatchHoldAfter(1)]).on(Face::Soap),
+            "watches are the cluster's",
+        ),
         (
             "code",
             Rule::new("r", [Action::Status { code: 42, retry_after: None, message: None }]),

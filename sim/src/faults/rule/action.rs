@@ -54,7 +54,10 @@ pub enum Action {
     /// A watch answers with an ERROR event, code 410.
     #[serde(rename = "watch.gone410")]
     WatchGone,
-    /// A watch stays open and says nothing.
+    /// A watch answers with an ERROR event, code 410, after so many events.
+    #[serde(rename = "watch.gone410After")]
+    WatchGoneAfter(u64),
+    /// A watch stays open and says nothing until its time is over.
     #[serde(rename = "watch.silent")]
     WatchSilent,
     /// A watch sends no bookmarks.
@@ -63,4 +66,12 @@ pub enum Action {
     /// A watch ends after so many events.
     #[serde(rename = "watch.closeAfter")]
     WatchCloseAfter(u64),
+    /// A watch tells so many events, then nothing more, and never ends: a connection whose other end
+    /// is gone without a word.
+    #[serde(rename = "watch.holdAfter")]
+    WatchHoldAfter(u64),
+    /// Before the call is served, the cluster forgets all but the last so many changes of every
+    /// resource, as after a compaction of etcd.
+    #[serde(rename = "cluster.compact")]
+    Compact(usize),
 }

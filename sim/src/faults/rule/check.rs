@@ -1,6 +1,7 @@
 //! What is wrong with a rule that can be read and makes no sense.
 
 use super::{Action, Rule};
+use crate::Face;
 
 impl Rule {
     /// What is wrong with the rule itself.
@@ -8,7 +9,7 @@ impl Rule {
     /// # Errors
     /// A sentence that names the key, the value and the remedy.
     pub fn check(&self) -> Result<(), String> {
-        let Self { id, actions, when, .. } = self;
+        let Self { id, matcher, actions, when, .. } = self;
         if id.is_empty() {
             return Err("id is empty; give the rule a name".to_owned());
         }
@@ -25,13 +26,25 @@ impl Rule {
         if when.every == Some(0) {
             return Err(format!("rule `{id}`: when.every is 0; count from 1"));
         }
-        if let Some(wrong) = self.matcher.op.wrong_class() {
+        if let Some(wrong) = matcher.op.wrong_class() {
             return Err(format!("rule `{id}`: match.op {wrong}"));
         }
         for action in actions {
             match action {
                 Action::Status { code, .. } if !(100..=599).contains(code) => {
                     return Err(format!("rule `{id}`: status code {code} is none of HTTP's"));
+                }
+                Action::WatchGone
+                | Action::WatchGoneAfter(_)
+                | Action::WatchSilent
+                | Action::WatchNoBookmark
+                | Action::WatchCloseAfter(_)
+                | Action::WatchHoldAfter(_)
+                    if matcher.protocol.is_some_and(|face| face != Face::Cluster) =>
+                {
+                    return Err(format!(
+                        "rule `{id}`: watches are the cluster's; leave match.protocol out or write cluster"
+                    ));
                 }
                 Action::SoapFault { class, .. } if crate::vim::fault_class(class).is_none() => {
                     return Err(format!(

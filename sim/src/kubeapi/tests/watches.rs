@@ -155,6 +155,35 @@ async fn faults_bend_a_watch() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn faults_come_after_so_many_events() {
+    let lab = Lab::new();
+    for name in ["a", "b", "c"] {
+        lab.node(name);
+    }
+    let path = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=300";
+    let gone = WatchEffects { gone_after: Some(2), ..WatchEffects::default() };
+    let mut lines = Lines::of(&lab, path, gone).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "ADDED b 7");
+    assert_eq!(lines.next().await, "ERROR 410 too old resource version: 8 (9)");
+    assert_eq!(lines.next().await, "end");
+
+    let held = WatchEffects { hold_after: Some(1), ..WatchEffects::default() };
+    let mut lines = Lines::of(&lab, path, held).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "nothing", "neither the others nor bookmarks nor the end");
+    lab.node("d");
+    assert_eq!(lines.next().await, "nothing");
+
+    // Of several, the one whose count comes first.
+    let both =
+        WatchEffects { hold_after: Some(2), close_after: Some(1), ..WatchEffects::default() };
+    let mut lines = Lines::of(&lab, path, both).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    assert_eq!(lines.next().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_object_is_written_once_for_all_who_watch() {
     const N_NODES: u64 = 200;
     const N_WATCHERS: usize = 50;

@@ -112,6 +112,7 @@ impl<'a> Act<'a> {
             Command::SetTiming { step, completion } => {
                 self.emit(Event::TimingSet { step, completion });
             }
+            Command::CompactCluster { keep } => self.emit(Event::ClusterCompacted { keep }),
             Command::Tell { step, machine } => self.tell(step, machine.as_deref()),
         }
         Ok(Outcome::Done)

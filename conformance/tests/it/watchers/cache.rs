@@ -1,0 +1,181 @@
+//! A watcher of Nodes with its cache, polled by hand and checked after every event.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use k8s_openapi::api::core::v1::Node;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::Value;
+use sim::Sim;
+use sim::world::Retain;
+use sim::world::objects::{GroupResource, Op, Store as Objects};
+
+/// Longer than a watch may be silent before the client gives it up, with room for the next one.
+pub(super) const QUIET: Duration = Duration::from_secs(700);
+
+/// Pages of lists are small, so that few objects make several.
+const PAGE: u32 = 3;
+
+/// How a watcher begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strategy {
+    ListWatch,
+    StreamingList,
+}
+
+impl Strategy {
+    pub(super) const ALL: [Self; 2] = [Self::ListWatch, Self::StreamingList];
+}
+
+/// Nodes by name, each as its resourceVersion.
+type Versions = BTreeMap<String, String>;
+
+/// A watcher with its cache.
+pub(super) struct Cache<'a> {
+    sim: &'a Sim,
+    store: Store<Node>,
+    events: BoxStream<'static, watcher::Result<Event<Node>>>,
+    /// The state of history that the cache showed last; it does not go back.
+    at: usize,
+    /// What the client met, oldest first.
+    pub(super) errors: Vec<String>,
+    /// How often it began anew.
+    pub(super) n_begun: usize,
+}
+
+impl<'a> Cache<'a> {
+    /// A watcher over the in-process transport; nothing is sent before it is polled.
+    pub(super) fn new(sim: &'a Sim, strategy: Strategy) -> Self {
+        Self::over(sim, strategy, Client::new(sim.cluster().service("watcher"), "default"))
+    }
+
+    /// The same over any client.
+    pub(super) fn over(sim: &'a Sim, strategy: Strategy, client: Client) -> Self {
+        let config = watch::Config::default().page_size(PAGE);
+        let config = match strategy {
+            Strategy::ListWatch => config,
+            Strategy::StreamingList => config.streaming_lists(),
+        };
+        let (store, writer) = reflector::store();
+        let events = watch(Api::<Node>::all(client), config).backoff(EverySecond).reflect(writer);
+        Self { sim, store, events: events.boxed(), at: 0, errors: Vec::new(), n_begun: 0 }
+    }
+
+    /// Takes in the next event; `false` if none comes for so long.
+    pub(super) async fn step(&mut self, patience: Duration) -> bool {
+        match tokio::time::timeout(patience, self.events.next()).await {
+            Err(_) => return false,
+            Ok(None) => panic!("a watcher never ends"),
+            Ok(Some(Err(error))) => self.errors.push(chain(&error)),
+            Ok(Some(Ok(event))) => {
+                self.n_begun += usize::from(matches!(event, Event::Init));
+                if matches!(event, Event::Apply(_) | Event::Delete(_) | Event::InitDone) {
+                    self.check();
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes in everything until nothing comes any more.
+    pub(super) async fn settle(&mut self) {
+        while self.step(QUIET).await {}
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "sorted at once")]
+    fn shown(&self) -> BTreeMap<String, Arc<Node>> {
+        self.store.state().into_iter().map(|node| (node.name_any(), node)).collect()
+    }
+
+    /// What the cache shows was the case at some time, and not before what it showed last.
+    fn check(&mut self) {
+        let history = history(self.sim);
+        let shown: Versions = self
+            .shown()
+            .into_iter()
+            .map(|(name, node)| (name, node.resource_version().unwrap_or_default()))
+            .collect();
+        let later = history.iter().skip(self.at).position(|state| *state == shown);
+        match later {
+            Some(later) => self.at += later,
+            None => panic!(
+                "the cache shows what never was after state {}: {shown:#?}\nhistory: {history:#?}",
+                self.at
+            ),
+        }
+    }
+
+    /// The cache holds what the cluster holds, to the last field that the type has.
+    pub(super) fn assert_complete(&self) {
+        let real: BTreeMap<String, Arc<Node>> = self.sim.world().read(|world| {
+            let resource = GroupResource::core("nodes");
+            let nodes = world.cluster.all(&resource);
+            let node = |it: &Arc<Value>| serde_json::from_value(it.as_ref().clone()).unwrap();
+            nodes.map(node).map(|node: Node| (node.name_any(), Arc::new(node))).collect()
+        });
+        assert!(!real.is_empty(), "a cache of nothing proves nothing");
+        assert_eq!(self.shown(), real, "the cache is not complete; it met {:#?}", self.errors);
+    }
+}
+
+/// Runs a story in a world without machines whose log is kept, under virtual time.
+pub(super) fn play(story: impl AsyncFnOnce(&Sim)) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let builder = Sim::builder().retain(Retain::Everything);
+    runtime.unwrap().block_on(sim::testing::run(builder, story));
+}
+
+/// Every state that the Nodes were in, oldest first.
+fn history(sim: &Sim) -> Vec<Versions> {
+    let nodes = GroupResource::core("nodes");
+    let version = |object: &Value| {
+        let text = |field| object["metadata"][field].as_str().unwrap().to_owned();
+        (text("name"), text("resourceVersion"))
+    };
+    sim.world().read(|world| {
+        let first: &Objects = &world.log().base().expect("the log is kept").cluster;
+        let mut state: Versions = first.all(&nodes).map(|object| version(object)).collect();
+        let mut all = vec![state.clone()];
+        for (_, event) in world.log().entries() {
+            let sim::world::Event::Cluster(event) = event else { continue };
+            if event.key.resource != nodes {
+                continue;
+            }
+            let (name, revision) = version(&event.object);
+            match event.op {
+                Op::Deleted => state.remove(&name),
+                Op::Added | Op::Modified => state.insert(name, revision),
+            };
+            all.push(state.clone());
+        }
+        all
+    })
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// kube's own pauses are drawn from no seed.
+struct EverySecond;
+
+impl Iterator for EverySecond {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+}
+
+impl Backoff for EverySecond {
+    fn reset(&mut self) {}
+}

@@ -1,0 +1,171 @@
+//! Histories: changes of Nodes, failures and polls in any order. Once it is calm, both caches are complete.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::{Just, any, prop, prop_oneof};
+use proptest::strategy::Strategy as Generator;
+use proptest::test_runner::{Config, TestRng, TestRunner};
+use sim::Sim;
+use sim::faults::{Action, Nth, Rule, When};
+use sim::world::Command;
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
+
+use super::cache::{Cache, Strategy, play};
+
+/// Names that Nodes can have.
+const N_NAMES: u32 = 6;
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Create(u32),
+    Annotate(u32, u8),
+    Delete(u32),
+    /// The log forgets all but so many changes.
+    Compact(usize),
+    /// A kind of failure, at so many of the next calls, beginning with the n-th.
+    Trouble {
+        action: Action,
+        lists: bool,
+        from: u64,
+        calls: u64,
+    },
+    Heal,
+    /// A cache takes in at most so many events.
+    Poll(usize, u32),
+    /// A cache goes on for so many seconds.
+    Wait(usize, u64),
+}
+
+fn happening() -> impl Generator<Value = Happening> {
+    use Happening::*;
+    let name = 0..N_NAMES;
+    let cache = 0..Strategy::ALL.len();
+    prop_oneof![
+        4 => name.clone().prop_map(Create),
+        6 => (name.clone(), any::<u8>()).prop_map(|(name, value)| Annotate(name, value)),
+        3 => name.prop_map(Delete),
+        2 => (0_usize..4).prop_map(Compact),
+        5 => (trouble(), any::<bool>(), 1_u64..3, 1_u64..4).prop_map(|(action, lists, from, calls)| {
+            Trouble { action, lists, from, calls }
+        }),
+        1 => Just(Heal),
+        8 => (cache.clone(), 1_u32..6).prop_map(|(cache, n)| Poll(cache, n)),
+        4 => (cache, 1_u64..900).prop_map(|(cache, seconds)| Wait(cache, seconds)),
+    ]
+}
+
+fn trouble() -> impl Generator<Value = Action> {
+    let after = 0_u64..5;
+    let status = |code, retry_after| Action::Status { code, retry_after, message: None };
+    prop_oneof![
+        Just(Action::WatchGone),
+        after.clone().prop_map(Action::WatchGoneAfter),
+        after.clone().prop_map(Action::WatchCloseAfter),
+        after.prop_map(Action::WatchHoldAfter),
+        Just(Action::WatchSilent),
+        Just(Action::WatchNoBookmark),
+        (0_u64..2000).prop_map(|bytes| Action::Truncate { bytes }),
+        (0_usize..3).prop_map(Action::Compact),
+        Just(status(429, Some(3))),
+        Just(status(500, None)),
+        Just(status(503, None)),
+        Just(Action::Reset),
+        Just(Action::Delay(Duration::from_secs(20))),
+    ]
+}
+
+/// How often each kind of failure fired, over all histories.
+type Fired = BTreeMap<String, u64>;
+
+#[test]
+fn a_cache_never_shows_what_never_was_and_is_complete_in_the_end() {
+    let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
+    // The same histories every time: a failure here is for whoever changed the code.
+    let rng = TestRng::deterministic_rng(config.rng_algorithm);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let fired = RefCell::new(Fired::new());
+    let histories = prop::collection::vec(happening(), 1..40);
+    let result = runner.run(&histories, |history| {
+        play(async |sim| live(sim, &history, &mut fired.borrow_mut()).await);
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let fired = fired.into_inner();
+    assert_eq!(fired.len(), 13, "not every kind of failure was met: {fired:#?}");
+    assert!(fired.values().all(|n| *n >= 10), "met too rarely to prove anything: {fired:#?}");
+}
+
+async fn live(sim: &Sim, history: &[Happening], fired: &mut Fired) {
+    // There is always one that stays.
+    create(sim, "stays");
+    let mut caches = Strategy::ALL.map(|strategy| Cache::new(sim, strategy));
+    let mut rules = BTreeMap::new();
+    for (n, happening) in history.iter().enumerate() {
+        match happening {
+            Happening::Create(name) => create(sim, &format!("n{name}")),
+            Happening::Annotate(name, value) => {
+                let patch =
+                    serde_json::json!({"metadata": {"annotations": {"v": value.to_string()}}});
+                let key = Key::node(format!("n{name}"));
+                attempt(sim, objects::Command::patch(key, PatchKind::Merge, patch));
+            }
+            Happening::Delete(name) => {
+                attempt(sim, objects::Command::delete(Key::node(format!("n{name}"))));
+            }
+            Happening::Compact(keep) => {
+                sim.apply(Command::CompactCluster { keep: *keep }).unwrap();
+            }
+            Happening::Trouble { action, lists, from, calls } => {
+                let rule = format!("{n}");
+                rules.insert(rule.clone(), kind(action));
+                let when = When { nth: Nth(vec![(*from, from + calls)]), ..When::default() };
+                let op = if *lists { "* nodes" } else { "watch nodes" };
+                sim.fault(Rule { when, ..Rule::new(rule, [action.clone()]).op([op]) }).unwrap();
+            }
+            Happening::Heal => sim.heal(),
+            Happening::Poll(cache, n) => {
+                for _ in 0..*n {
+                    caches[*cache].step(Duration::from_secs(1)).await;
+                }
+            }
+            Happening::Wait(cache, seconds) => {
+                let over = tokio::time::Instant::now() + Duration::from_secs(*seconds);
+                while caches[*cache].step(over - tokio::time::Instant::now()).await {}
+            }
+        }
+    }
+    sim.heal();
+    for cache in &mut caches {
+        cache.settle().await;
+        cache.assert_complete();
+    }
+    let records = sim.ledger().records();
+    for evaluation in records.iter().flat_map(|record| &record.rules).filter(|it| it.fired) {
+        *fired.entry(rules[&evaluation.rule].clone()).or_default() += 1;
+    }
+}
+
+/// The name of a kind of failure, without its numbers but with a status' code.
+fn kind(action: &Action) -> String {
+    let text = format!("{action:?}");
+    match action {
+        Action::Status { code, .. } => format!("status {code}"),
+        _ => text.split([' ', '(']).next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn create(sim: &Sim, name: &str) {
+    let node = serde_json::json!({"metadata": {"name": name}});
+    attempt(sim, objects::Command::create(GroupResource::core("nodes"), "", node));
+}
+
+/// What is there already, or no longer, changes nothing.
+fn attempt(sim: &Sim, command: objects::Command) {
+    let refused = sim.apply(Command::Cluster(command)).err();
+    let is_expected = |fault: &sim::world::Fault| matches!(fault, sim::world::Fault::Cluster(status) if matches!(status.code, 404 | 409));
+    assert!(refused.as_ref().is_none_or(is_expected), "{refused:?}");
+}
