@@ -10,7 +10,10 @@ mod discovery;
 mod duplicates;
 mod encodings;
 mod failure;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod health;
+mod json;
 mod objects;
 mod openapi;
 mod options;
@@ -32,7 +35,7 @@ use jiff::Timestamp;
 use sim_world::objects::Status;
 
 pub use access::Access;
-pub(crate) use request::Request;
+pub(crate) use request::{MAX_BODY_BYTES, Request};
 pub use tokens::{Identity, Tokens};
 
 use crate::faults::Effects;
@@ -84,6 +87,11 @@ impl KubeApi {
     ///
     /// Cancel safe: what a dropped call has changed is changed as a whole.
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
+        if request.route == Route::Malformed {
+            // Refused before anybody asks who it is, by the HTTP of the real server.
+            let text = "400 Bad Request";
+            return answer::text(http::StatusCode::BAD_REQUEST, text).with_fault("BadRequest");
+        }
         let is_pretty = request.is_pretty();
         let reply = match self.admit(&request) {
             Ok(identity) => self.dispatch(call, request, &identity, effects),
@@ -190,8 +198,13 @@ impl KubeApi {
             Route::Resource(target) => self.resource(call, &request, target, effects),
             Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
             Route::NotAllowed => answer::failure(&failure::not_allowed()),
-            Route::Unknown => answer::page_not_found(),
+            Route::Unknown | Route::Malformed => answer::page_not_found(),
         }
+    }
+
+    /// The answer to a body that breaks off or breaks the rules of HTTP.
+    pub(crate) fn unreadable(why: impl Into<String>) -> Reply {
+        answer::failure(&Status::new(500, "", why.into()))
     }
 
     /// The answer that a fault rule asks for, in the words of the real server.

@@ -8,14 +8,15 @@ use sim_world::objects::{PatchKind, ResourceDef, Status};
 
 use super::accept::{self, Asked, Wanted};
 use super::duplicates;
+use super::json;
 use super::protobuf::{self, ProtobufError};
-use super::query::Query;
+use super::query::{self, Query};
 use super::route::{Route, Target, Verb};
 use super::tokens::Identity;
 use crate::Incoming;
 
 /// The real server's limit.
-const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -28,6 +29,7 @@ pub(crate) struct Request {
     pub(super) route: Route,
     pub(super) query: Query,
     pub(super) method: Method,
+    /// The path, its escapes undone.
     pub(super) path: String,
     /// Whom the client certificate names, if there is one.
     pub(super) certificate: Option<Identity>,
@@ -47,15 +49,19 @@ impl Request {
     pub(super) fn read(incoming: &Incoming) -> Self {
         let Incoming { parts, body, peer } = incoming;
         let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let path = query::decode(parts.uri.path(), false);
         let token = header(&parts.headers, AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.trim().split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
         });
         Self {
-            route: Route::find(&parts.method, parts.uri.path(), &query),
+            route: match query::is_well_formed(parts.uri.path()) {
+                true => Route::find(&parts.method, &path, &query),
+                false => Route::Malformed,
+            },
             query,
             method: parts.method.clone(),
-            path: parts.uri.path().to_owned(),
+            path,
             certificate: peer.identity.get().cloned(),
             impersonated: impersonated(&parts.headers),
             token,
@@ -75,7 +81,7 @@ impl Request {
         if self.media_type() == protobuf::MEDIA_TYPE {
             return protobuf::decode(&self.body, api_version, kind).ok();
         }
-        serde_json::from_slice(&self.body).ok()
+        json::read(&self.body).ok()
     }
 
     /// An object from the body; `api_version` and `kind` are those that the path expects.
@@ -92,8 +98,7 @@ impl Request {
         self.check_size()?;
         let has_protobuf = protobuf::knows(api_version, kind);
         match self.media_type() {
-            "" | "application/json" => serde_json::from_slice(&self.body).map_err(|why| {
-                let why = go_syntax_error(&self.body, &why);
+            "" | "application/json" => json::object(&self.body).map_err(|why| {
                 unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
             }),
             "application/yaml" => {
@@ -142,8 +147,12 @@ impl Request {
             _ => return Err(unsupported(PATCH_TYPES)),
         };
         self.check_size()?;
-        let patch = serde_json::from_slice(&self.body)
-            .map_err(|_| Status::bad_request("invalid JSON patch"))?;
+        let patch = json::read(&self.body).map_err(|why| {
+            Status::bad_request(match kind {
+                PatchKind::StrategicMerge => why,
+                _ => format!("error decoding patch: {why}"),
+            })
+        })?;
         Ok((kind, patch))
     }
 
@@ -205,7 +214,11 @@ impl Request {
     }
 
     fn media_type(&self) -> &str {
-        self.content_type.split(';').next().unwrap_or_default().trim()
+        match self.content_type.split(';').next().unwrap_or_default().trim() {
+            // Something is said, and it is nothing.
+            "" if !self.content_type.is_empty() => ";",
+            media_type => media_type,
+        }
     }
 
     fn check_size(&self) -> Result<(), Status> {
@@ -264,25 +277,5 @@ fn shown(body: &[u8]) -> String {
             let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{hex}{dots}")
         }
-    }
-}
-
-/// A syntax error in the words of Go's decoder, as far as they can be told.
-fn go_syntax_error(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".into();
-    }
-    if error.to_string().starts_with("recursion limit") {
-        return "exceeded max depth".into();
-    }
-    // Columns count from 1, and bytes.
-    let line = body.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
-    let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));
-    match byte {
-        Some(byte) => {
-            let found = char::from(*byte);
-            format!("invalid character '{found}' looking for beginning of value")
-        }
-        None => "invalid JSON".into(),
     }
 }

@@ -78,10 +78,10 @@ async fn bodies() {
         seen.push_str(&format!("{name}: {} {reason}: {message}\n", answer.code));
     }
     insta::assert_snapshot!(seen, @r#"
-    no JSON: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character 'o' looking for beginning of value (6e6f6e73656e7365)
+    no JSON: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f6e73656e7365)
     half a document: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: unexpected end of JSON input ({"metadata":)
     a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } ([])
-    too deep: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: exceeded max depth (5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b ...)
+    too deep: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character '[' exceeded max depth (5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b ...)
     too large: 413 RequestEntityTooLarge: Request entity too large: limit is 3145728
     protobuf: 400 BadRequest: the object provided is unrecognized (must be of type Node): empty body (6b387300)
     cbor: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf
@@ -93,7 +93,7 @@ async fn bodies() {
     a bad name: 422 Invalid: Node "A_b" is invalid: metadata.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '
     another name: 400 BadRequest: the name of the object (n2) does not match the name on the URL (n1)
     patch of no type: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
-    patch of no JSON: 400 BadRequest: invalid JSON patch
+    patch of no JSON: 400 BadRequest: error decoding patch: unexpected end of JSON input
     patch to the wrong type: 422 Invalid:  "" is invalid: patch: Invalid value: "map[metadata:map[labels:x]]": cannot restore map from string
     patch that fits nothing: 422 Invalid: the server rejected our request due to an error in our request
     server-side apply: 415 UnsupportedMediaType: this simulated API server does not implement server-side apply (application/apply-patch+yaml)
