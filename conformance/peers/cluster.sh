@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A real etcd and kube-apiserver on free ports of loopback, with their data in a temporary folder.
 #
-#   conformance/peers/cluster.sh            prints "URL TOKEN" and runs until its standard input ends or a signal comes
-#   conformance/peers/cluster.sh COMMAND…   runs COMMAND with KUBE_SERVER and KUBE_TOKEN set, and ends as it does
+#   conformance/peers/cluster.sh            prints "URL TOKEN ETCD" and runs until its standard input ends or a signal comes
+#   conformance/peers/cluster.sh COMMAND…   runs COMMAND with KUBE_SERVER, KUBE_TOKEN and KUBE_ETCD set, and ends as it does
 #
 # The binaries come from KUBEBUILDER_ASSETS if it is set, else from build.sh. Nothing is left behind. Tokens: admin-token
 # (system:masters), and alice-token and bob-token, who may do what everybody may.
@@ -58,7 +58,7 @@ bob-token,bob,3
 TOKENS
 
 start() {
-  local client peer
+  local peer
   client=$(free_port) peer=$(free_port) port=$(free_port)
   rm -rf "$dir/etcd"
   pids=()
@@ -92,9 +92,9 @@ if [ -z "$up" ]; then
 fi
 
 if [ $# -gt 0 ]; then
-  KUBE_SERVER=https://127.0.0.1:$port KUBE_TOKEN=admin-token "$@"
+  KUBE_SERVER=https://127.0.0.1:$port KUBE_TOKEN=admin-token KUBE_ETCD=http://127.0.0.1:$client "$@"
 else
-  printf 'https://127.0.0.1:%s admin-token\n' "$port"
+  printf 'https://127.0.0.1:%s admin-token http://127.0.0.1:%s\n' "$port" "$client"
   # A signal interrupts `wait`, where it would not interrupt a program in the foreground.
   exec 3<&0
   cat <&3 >/dev/null &

@@ -1,7 +1,8 @@
 //! A shared world: one lock, one clock, and a signal when something changed.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::{FairMutex, FairMutexGuard};
 use sim_world::{Applied, Command, Fault, Time, World};
 
 use crate::Clock;
@@ -12,7 +13,7 @@ use crate::signal::{Changes, Signal};
 /// Every access is one short critical section; nothing is held across an await.
 #[derive(Clone, Debug)]
 pub struct WorldHandle {
-    world: Arc<Mutex<World>>,
+    world: Arc<FairMutex<World>>,
     clock: Clock,
     changed: Signal,
 }
@@ -20,7 +21,7 @@ pub struct WorldHandle {
 impl WorldHandle {
     /// Shares `world`, whose time `clock` tells.
     pub fn new(world: World, clock: Clock) -> Self {
-        Self { world: Arc::new(Mutex::new(world)), clock, changed: Signal::default() }
+        Self { world: Arc::new(FairMutex::new(world)), clock, changed: Signal::default() }
     }
 
     /// Now, in world time.
@@ -77,7 +78,8 @@ impl WorldHandle {
         self.changed.changes()
     }
 
-    fn lock(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("no holder of the world's lock panics")
+    /// Fair: whoever does many things in a row, such as a start with a hundred thousand nodes, lets others in between.
+    fn lock(&self) -> FairMutexGuard<'_, World> {
+        self.world.lock()
     }
 }

@@ -255,7 +255,7 @@ fn young() -> Case {
         })
         .and(|| run.keeps(&[6]))
     };
-    Case::new(scenario, judge).canary(Canary::Gone(3), s(200))
+    Case::new(scenario, judge).canary(Canary::Gone(3), s(100))
 }
 
 fn vmotion() -> Case {

@@ -131,7 +131,7 @@ fn hundred_expiries() -> Case {
 }
 
 /// While logins are refused for the cap: gaps grow, and once room was made it
-/// takes two more at most.
+/// takes one more at most.
 fn full_table() -> Case {
     let full = LoginRules { soap_cap: 0, vapi_cap_per_user: 0, ..LoginRules::default() };
     let room = s(600);
@@ -160,8 +160,7 @@ fn full_table() -> Case {
         }
         patient(&refused)
             .and(|| {
-                // The first attempt after room was made may learn only that the session is gone.
-                let bound = room + 2 * longest_gap(&refused);
+                let bound = room + longest_gap(&refused);
                 Verdict::of(accepted.is_some_and(|at| at <= bound), || {
                     format!(
                         "the first login after room was made came at {accepted:?}, not by {bound:?}"

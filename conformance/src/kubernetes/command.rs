@@ -72,6 +72,9 @@ pub struct Server {
     /// The token of an administrator there.
     #[arg(long)]
     token: Option<String>,
+    /// The URL of the server's etcd; sequences with compactions need it.
+    #[arg(long, requires = "server")]
+    etcd: Option<String>,
 }
 
 /// Does it.
@@ -109,17 +112,18 @@ impl Real {
             .enable_all()
             .build()
             .context("the system has no room for a runtime; end other programs")?;
-        let (peer, url, token) = match (&server.server, &server.token) {
-            (Some(url), Some(token)) => (None, url.clone(), token.clone()),
+        let (peer, url, token, etcd) = match (&server.server, &server.token) {
+            (Some(url), Some(token)) => (None, url.clone(), token.clone(), server.etcd.clone()),
             _ => {
                 let peer = Peer::start()?;
                 let (url, token) = (peer.server.clone(), peer.token.clone());
-                (Some(peer), url, token)
+                let etcd = Some(peer.etcd.clone());
+                (Some(peer), url, token, etcd)
             }
         };
         let target = {
             let _inside = runtime.enter();
-            Target::live(&url, &token)?
+            Target::live(&url, &token, etcd.as_deref())?
         };
         let version = runtime.block_on(version(&target))?;
         ensure!(

@@ -15,6 +15,8 @@ pub struct Peer {
     pub server: String,
     /// The token of its administrator.
     pub token: String,
+    /// The URL of its etcd.
+    pub etcd: String,
 }
 
 impl Peer {
@@ -32,12 +34,13 @@ impl Peer {
         if let Some(stdout) = script.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let Some((server, token)) = line.trim().split_once(' ') else {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [server, token, etcd] = words[..] else {
             let _ = script.wait();
             anyhow::bail!("no API server came up; the lines above say why, --server names another");
         };
-        let (server, token) = (server.to_owned(), token.to_owned());
-        Ok(Self { script, server, token })
+        let (server, token, etcd) = (server.to_owned(), token.to_owned(), etcd.to_owned());
+        Ok(Self { script, server, token, etcd })
     }
 }
 

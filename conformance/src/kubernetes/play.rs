@@ -18,8 +18,9 @@ use super::target::{Streamed, Target};
 /// How long an event, or the rest of an answer, may take. In virtual time it costs nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often, and after which pause, a step with `until` asks again.
-const TRIES: u32 = 100;
+/// How often, and after which pause, a step with `until` asks again. A real server looks every 15 seconds whether etcd was
+/// compacted.
+const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Headers that tell clients something. The others are the transport's, differ in every answer (Date, Audit-Id) or
@@ -108,6 +109,10 @@ impl<'a> Player<'a> {
             };
             return Ok(Answer { events: Some(events), ..Answer::default() });
         }
+        if step.compact {
+            self.compact().await?;
+            return Ok(Answer::default());
+        }
         let line = self.fill(step.request.as_deref().unwrap_or_default());
         let (method, path) = line.split_once(' ').context("`do` is a method and a path")?;
         let mut response = self.send(self.request(step, method, path)?).await?;
@@ -155,6 +160,15 @@ impl<'a> Player<'a> {
         }
         self.note_made(status, path, &value);
         Ok(answer)
+    }
+
+    /// Forgets everything up to the present.
+    async fn compact(&self) -> anyhow::Result<()> {
+        let now = whole(self.ask("GET", "/api/v1/namespaces?limit=1", &Value::Null).await?).await;
+        let revision = body(&now, true);
+        let revision = at(&revision, "metadata.resourceVersion").and_then(Value::as_str);
+        let revision = revision.and_then(|it| it.parse().ok()).context("a list has no version")?;
+        self.target.compact(revision).await
     }
 
     fn request(&self, step: &Step, method: &str, path: &str) -> anyhow::Result<Request<Bytes>> {

@@ -49,7 +49,7 @@ fn is_false(it: &bool) -> bool {
     !*it
 }
 
-/// A request, or a look at a watch that an earlier step opened.
+/// A request, a look at a watch that an earlier step opened, or a compaction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Step {
@@ -98,6 +98,9 @@ pub struct Step {
     /// How many events are read.
     #[serde(skip_serializing_if = "is_zero")]
     pub events: usize,
+    /// Makes the server forget all states before the present one, as etcd is told to every few minutes.
+    #[serde(skip_serializing_if = "is_false")]
+    pub compact: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -114,9 +117,10 @@ impl Sequence {
         ensure!(!self.steps.is_empty(), "{}: give it at least one step", self.name);
         for (n, step) in self.steps.iter().enumerate() {
             let at = format!("{}, step {}", self.name, n + 1);
+            let acts = [step.request.is_some(), step.read.is_some(), step.compact];
             ensure!(
-                step.request.is_some() != step.read.is_some(),
-                "{at}: write either `do` (a request) or `read` (a watch)"
+                acts.iter().filter(|it| **it).count() == 1,
+                "{at}: write one of `do` (a request), `read` (a watch) and `compact`"
             );
             ensure!(
                 step.read.is_none() || step.events > 0,

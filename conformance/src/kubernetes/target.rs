@@ -3,10 +3,13 @@
 use std::io;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use serde_json::json;
 use tower::Service as _;
 
 /// An answer whose body may go on for as long as a watch does.
@@ -20,9 +23,19 @@ pub const USERS: &[(&str, &str)] =
 #[derive(Clone)]
 pub enum Target {
     /// Ours, without sockets.
-    Simulated(sim::Service),
-    /// Any, over the network; the second is the token that administrators have there.
-    Live(kube::Client, String),
+    Simulated(sim::Service, sim::WorldHandle),
+    /// Any, over the network.
+    Live(Live),
+}
+
+/// A server behind a URL.
+#[derive(Clone)]
+pub struct Live {
+    client: kube::Client,
+    /// What administrators show there.
+    token: String,
+    /// The URL of its etcd, over plain HTTP.
+    etcd: Option<String>,
 }
 
 impl Target {
@@ -30,7 +43,7 @@ impl Target {
     ///
     /// # Errors
     /// If the URL is none.
-    pub fn live(server: &str, token: &str) -> anyhow::Result<Self> {
+    pub fn live(server: &str, token: &str, etcd: Option<&str>) -> anyhow::Result<Self> {
         let url = server.parse().with_context(|| {
             format!("{server:?} is no URL; give one like https://127.0.0.1:6443")
         })?;
@@ -39,19 +52,20 @@ impl Target {
         // 429, 503 and 504 are answers, and they are compared.
         config.default_retry = false;
         let client = kube::Client::try_from(config).context("no client for this server")?;
-        Ok(Self::Live(client, token.to_owned()))
+        let etcd = etcd.map(str::to_owned);
+        Ok(Self::Live(Live { client, token: token.to_owned(), etcd }))
     }
 
     /// Whether what a sequence makes stays there when it is over.
     pub fn keeps(&self) -> bool {
-        matches!(self, Self::Live(..))
+        matches!(self, Self::Live(_))
     }
 
     /// The bearer token of a user; none for `nobody`, a wrong one for whom it does not know.
     pub fn token(&self, user: &str) -> Option<String> {
         match (self, user) {
             (_, "nobody") => None,
-            (Self::Live(_, token), "admin") => Some(token.clone()),
+            (Self::Live(live), "admin") => Some(live.token.clone()),
             _ => {
                 let known = USERS.iter().find(|(name, _)| *name == user);
                 Some(known.map_or("unknown-token", |(_, token)| token).to_owned())
@@ -65,11 +79,11 @@ impl Target {
     /// If there is no answer at all.
     pub async fn send(&self, request: Request<Bytes>) -> anyhow::Result<Streamed> {
         match self {
-            Self::Simulated(service) => {
+            Self::Simulated(service, _) => {
                 let mut service = service.clone();
                 Ok(service.call(request.map(Full::new)).await?)
             }
-            Self::Live(client, _) => {
+            Self::Live(Live { client, .. }) => {
                 let request = request.map(|body| kube::client::Body::from(body.to_vec()));
                 let answer = client.send(request).await.context(
                     "the server does not answer; is it still running, and is the URL right?",
@@ -77,5 +91,39 @@ impl Target {
                 Ok(answer.map(|body| body.map_err(io::Error::other).boxed_unsync()))
             }
         }
+    }
+
+    /// Makes the server forget all states before `revision`, the present one.
+    ///
+    /// # Errors
+    /// If the server's etcd is not known, or refuses.
+    pub async fn compact(&self, revision: u64) -> anyhow::Result<()> {
+        let live = match self {
+            Self::Simulated(_, world) => {
+                world.apply(sim::world::Command::CompactCluster { keep: 0 })?;
+                return Ok(());
+            }
+            Self::Live(live) => live,
+        };
+        let etcd = live.etcd.as_deref().context(
+            "a sequence compacts the server's etcd; name it with --etcd http://HOST:PORT",
+        )?;
+        let url = etcd.parse().with_context(|| format!("--etcd {etcd:?} is no URL"))?;
+        let etcd = kube::Client::try_from(kube::Config::new(url))?;
+        let revision = revision.to_string();
+        // The key by which API servers tell each other what was compacted; they drop their copies of it too.
+        let told = json!({
+            "key": STANDARD.encode("compact_rev_key"),
+            "value": STANDARD.encode(&revision),
+        });
+        let compaction = json!({"revision": revision, "physical": true});
+        for (path, body) in [("/v3/kv/compaction", compaction), ("/v3/kv/put", told)] {
+            let request = Request::post(path)
+                .header("content-type", "application/json")
+                .body(kube::client::Body::from(serde_json::to_vec(&body)?))?;
+            let answer = etcd.send(request).await.context("etcd does not answer; does it run?")?;
+            anyhow::ensure!(answer.status() == 200, "etcd refuses {path}: {}", answer.status());
+        }
+        Ok(())
     }
 }

@@ -39,9 +39,12 @@ pub fn tally(conclusions: &[Conclusion]) -> (usize, usize, usize) {
 /// # Errors
 /// A folder that cannot be made or written to, by name.
 pub fn prepare(dir: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let probe = dir.join("results.json");
-    std::fs::write(&probe, "").with_context(|| format!("cannot write {}", probe.display()))
+    let why = || format!("--out {}: cannot be written to; choose a folder that can", dir.display());
+    std::fs::create_dir_all(dir).with_context(why)?;
+    // What an earlier run left stays whole until this one is done.
+    let probe = dir.join(".probe");
+    std::fs::write(&probe, "").with_context(why)?;
+    std::fs::remove_file(&probe).with_context(why)
 }
 
 /// Writes every file of a run below `dir`.

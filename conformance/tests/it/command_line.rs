@@ -33,7 +33,10 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["run", "???"], "conformance list"),
         (vec!["run", "NODE-INIT-001", "NODE-INIT-0O2"], "is it NODE-INIT-00"),
         (vec!["run", "--surface", "nodes"], "is it node?"),
-        (vec!["run", "NODE-INIT-001", "--out", "/proc/nope"], "cannot make /proc/nope"),
+        (
+            vec!["run", "NODE-INIT-001", "--out", "/proc/nope"],
+            "--out /proc/nope: cannot be written to; choose a folder",
+        ),
         (vec!["list", "NO-SUCH-CHECK"], "no check is called"),
         (vec!["list", "--surface", "zones"], "is it zone?"),
         (vec!["sweep", "--sample", "0"], "--sample"),

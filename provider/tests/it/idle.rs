@@ -93,3 +93,20 @@ async fn who_starts_in_an_outage_sees_known_nodes_soon_after_it() {
     assert_eq!(crate::scenarios::internal_ip(&cluster.node("node-001").unwrap()), "10.9.9.9");
     second.finish().await;
 }
+
+/// A vCenter that said "not here" and then is in trouble is not asked again for a while; the node's worker rests meanwhile,
+/// and does not ask itself in circles (virtual time would never go on).
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_machine_is_no_busy_loop_while_the_vcenter_is_in_trouble() {
+    let lab = lab_in(Vcenter::new(), 1, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.cluster.join("node-001", &swapped(1));
+    sleep(5 * SECOND).await;
+    lab.vcenter.end_session();
+    lab.vcenter.fault("Login", "NotSupported", 5);
+    sleep(180 * SECOND).await;
+    lab.vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    sleep(330 * SECOND).await;
+    assert!(is_initialized(&lab.cluster.node("node-001").unwrap()));
+    lab.finish().await;
+}

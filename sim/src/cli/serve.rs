@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use sim_world::{Command, Named, Nodes, Topology};
@@ -209,9 +208,6 @@ fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError
     Err(CliError::input(what, "choose a lower port, or leave it out"))
 }
 
-/// Nodes that register before somebody else has a turn; about three milliseconds.
-const BATCH: usize = 32;
-
 /// What is left to do when the world is there.
 struct Plan<'a> {
     listen: ListenOptions,
@@ -225,14 +221,11 @@ struct Plan<'a> {
 async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), CliError> {
     let Plan { listen, kubelets, state, origin, env } = plan;
     let endpoints = sim.listen(listen).await?;
-    for batch in kubelets.chunks(BATCH) {
-        for kubelet in batch {
-            sim.world()
-                .apply(Command::StartKubelet(kubelet.clone()))
-                .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
-        }
-        // Whoever calls meanwhile gets the world: its lock goes to who asks next, not to who waits longest.
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    for kubelet in kubelets {
+        sim.world()
+            .apply(Command::StartKubelet(kubelet))
+            .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+        tokio::task::yield_now().await;
     }
     let scratch = match state {
         Some(_) => None,

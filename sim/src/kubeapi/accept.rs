@@ -114,7 +114,8 @@ pub(super) enum Asked {
     One,
     /// May also be watched.
     List,
-    /// Objects of a custom kind: there is no protobuf of them, and no router in front of them.
+    /// Objects of a custom kind: there is no protobuf of them (the real server says that there is),
+    /// and no router in front of them.
     Custom,
 }
 
@@ -124,10 +125,9 @@ pub(super) enum Asked {
 /// 406 in the words of the real server, or naming what this one cannot write.
 pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
     const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    const CUSTOM_TYPES: &str = "application/json, application/yaml";
-    let (types, others): (_, &[&str]) = match asked {
-        Asked::Custom => (CUSTOM_TYPES, &["application/yaml"]),
-        _ => (TYPES, &["application/yaml", "application/vnd.kubernetes.protobuf"]),
+    let others: &[&str] = match asked {
+        Asked::Custom => &["application/yaml"],
+        _ => &["application/yaml", "application/vnd.kubernetes.protobuf"],
     };
     let clauses = clauses(header);
     if clauses.is_empty() {
@@ -154,7 +154,7 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
         return Err(Status::new(406, "NotAcceptable", message));
     }
     if is_known || asked == Asked::Custom {
-        let message = format!("only the following media types are accepted: {types}");
+        let message = format!("only the following media types are accepted: {TYPES}");
         return Err(Status::new(406, "NotAcceptable", message));
     }
     // Nothing of it is known to the router, which words this differently.
@@ -164,26 +164,41 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
         }
         Asked::One | Asked::Custom => "",
     };
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {types}{streams}");
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {TYPES}{streams}");
     let mut status = Status::new(406, "NotAcceptable", message);
     status.details = Some(Box::default());
     Err(status)
 }
 
 /// The version of aggregated discovery that the client prefers to plain JSON, if it does.
-pub(super) fn aggregated_discovery(header: &str) -> Option<&'static str> {
-    for clause in clauses(header) {
-        if !clause.takes("application/json") {
-            continue;
-        }
+///
+/// # Errors
+/// 406 if the client wants neither.
+pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>, Status> {
+    let clauses = clauses(header);
+    for clause in clauses.iter().filter(|clause| clause.takes("application/json")) {
         match (clause.get("as"), clause.get("g"), clause.get("v")) {
-            ("", ..) => return None,
-            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return Some("v2"),
-            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => return Some("v2beta1"),
+            ("", ..) => return Ok(None),
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return Ok(Some("v2")),
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => {
+                return Ok(Some("v2beta1"));
+            }
             _ => {}
         }
     }
-    None
+    if clauses.is_empty() {
+        return Ok(None);
+    }
+    // Nobody routes here: the refusal is the one for custom kinds.
+    objects(header, Asked::Custom).map(|_| None)
+}
+
+/// Whether a document may be JSON.
+pub(super) fn takes_json(header: &str) -> bool {
+    let clauses = clauses(header);
+    let is_plain =
+        |clause: &Clause<'_>| clause.takes("application/json") && clause.get("as").is_empty();
+    clauses.is_empty() || clauses.iter().any(is_plain)
 }
 
 /// A flag as `strconv.ParseBool` reads it.
@@ -253,7 +268,6 @@ mod tests {
             assert_eq!(text(header), Err((406, want)), "{header}");
         }
         for header in ["text/plain", "application/vnd.kubernetes.protobuf"] {
-            let types = "application/json, application/yaml";
             let want = format!("only the following media types are accepted: {types}");
             assert_eq!(ask(header, Asked::Custom), Err((406, want)), "{header}");
         }

@@ -92,7 +92,11 @@ pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
 }
 
 /// A list. Its items do not say their kind: the list does; those of custom kinds do, too.
-pub(super) fn list(def: &ResourceDef, page: &Page, metadata: Map<String, Value>) -> Reply {
+pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Value>) -> Reply {
+    if def.custom.is_some() {
+        // Of these the real server says whether there is more even if there is not.
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
     let list = List {
         kind: def
             .custom
@@ -124,6 +128,17 @@ pub(super) async fn pretty(reply: Reply) -> Reply {
         .and_then(|document| serde_json::to_vec_pretty(&document))
         .map_or(bytes, Bytes::from);
     Reply { response: http::Response::from_parts(parts, full(indented)), outcome }
+}
+
+/// What every answer has in common: nobody keeps it who is not told to, and whoever asks with HEAD
+/// gets the head.
+pub(super) fn finished(mut reply: Reply, is_head: bool) -> Reply {
+    let headers = reply.response.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert_with(|| HeaderValue::from_static("no-cache, private"));
+    if is_head {
+        *reply.response.body_mut() = full(Bytes::new());
+    }
+    reply
 }
 
 /// `v1`, `coordination.k8s.io/v1`.

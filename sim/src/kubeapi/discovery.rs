@@ -190,8 +190,10 @@ pub(super) fn root(world: &WorldHandle) -> Reply {
 
 /// `/api`.
 pub(super) fn core(world: &WorldHandle, request: &Request) -> Reply {
-    if let Some(version) = request.aggregated_discovery() {
-        return aggregated(world, version, |group| group.is_empty());
+    match request.aggregated_discovery() {
+        Ok(Some(version)) => return aggregated(world, version, |group| group.is_empty()),
+        Ok(None) => {}
+        Err(status) => return answer::failure(&status),
     }
     answer::json(
         StatusCode::OK,
@@ -207,8 +209,10 @@ pub(super) fn core(world: &WorldHandle, request: &Request) -> Reply {
 
 /// `/apis`.
 pub(super) fn groups(world: &WorldHandle, request: &Request) -> Reply {
-    if let Some(version) = request.aggregated_discovery() {
-        return aggregated(world, version, |group| !group.is_empty());
+    match request.aggregated_discovery() {
+        Ok(Some(version)) => return aggregated(world, version, |group| !group.is_empty()),
+        Ok(None) => {}
+        Err(status) => return answer::failure(&status),
     }
     let rows = world.read(|world| rows(&world.cluster));
     let groups: Vec<Value> = groups_of(&rows)
@@ -235,8 +239,8 @@ pub(super) fn group(world: &WorldHandle, name: &str) -> Reply {
     answer::json(StatusCode::OK, &group)
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`.
-pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> Reply {
+/// `/api/v1`, `/apis/<group>/<version>`; none if nothing is served there.
+pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> Option<Reply> {
     let rows = world.read(|world| rows(&world.cluster));
     let resources: Vec<Value> = rows
         .iter()
@@ -244,7 +248,7 @@ pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> 
         .map(|row| Value::Object(row.plain()))
         .collect();
     if resources.is_empty() {
-        return answer::page_not_found();
+        return None;
     }
     let group_version =
         if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
@@ -255,7 +259,7 @@ pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> 
     }
     list.insert("groupVersion".into(), group_version.into());
     list.insert("resources".into(), resources.into());
-    answer::json(StatusCode::OK, &list)
+    Some(answer::json(StatusCode::OK, &list))
 }
 
 fn described(group: &str, versions: &[String]) -> Map<String, Value> {

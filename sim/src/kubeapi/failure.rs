@@ -21,6 +21,26 @@ pub(super) fn not_allowed() -> Status {
     status
 }
 
+/// 404 as the real server's router words it.
+pub(super) fn no_such_resource() -> Status {
+    let mut status =
+        Status::new(404, "NotFound", "the server could not find the requested resource");
+    status.details = Some(Box::default());
+    status
+}
+
+/// 405 as the handler of custom resources words it.
+pub(super) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
+    let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
+    let mut status = Status::new(405, "MethodNotAllowed", message);
+    status.details = Some(Box::new(Details {
+        group: resource.group.clone().into_owned(),
+        kind: resource.resource.clone().into_owned(),
+        ..Details::default()
+    }));
+    status
+}
+
 /// A failure with this code, as the real server would word it for this call.
 pub(super) fn asked_for(
     call: &Call,

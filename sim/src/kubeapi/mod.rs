@@ -3,9 +3,11 @@
 //! [`KubeApi::classify`] says what a request is; [`KubeApi::handle`] answers it from the shared
 //! world. Answers are JSON. What is not there is refused with a `Status` that names it.
 
+mod absent;
 mod accept;
 mod access;
 mod answer;
+mod body;
 mod discovery;
 mod duplicates;
 mod encodings;
@@ -24,6 +26,7 @@ mod request;
 mod reviews;
 mod route;
 mod summary;
+mod syntax;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -31,11 +34,13 @@ mod tokens;
 mod warnings;
 mod watch;
 
+use http::Method;
 use jiff::Timestamp;
 use sim_world::objects::Status;
 
 pub use access::Access;
-pub(crate) use request::{MAX_BODY_BYTES, Request};
+pub(crate) use body::MAX_BODY_BYTES;
+pub(crate) use request::Request;
 pub use tokens::{Identity, Tokens};
 
 use crate::faults::Effects;
@@ -92,12 +97,13 @@ impl KubeApi {
             let text = "400 Bad Request";
             return answer::text(http::StatusCode::BAD_REQUEST, text).with_fault("BadRequest");
         }
-        let is_pretty = request.is_pretty();
+        let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
         let reply = match self.admit(&request) {
             Ok(identity) => self.dispatch(call, request, &identity, effects),
             Err(status) => answer::failure(&status),
         };
-        if is_pretty { answer::pretty(reply).await } else { reply }
+        let reply = if is_pretty { answer::pretty(reply).await } else { reply };
+        answer::finished(reply, is_head)
     }
 
     /// Who asks, if they may.
@@ -189,6 +195,7 @@ impl KubeApi {
             Route::Group(group) => discovery::group(&self.world, group),
             Route::GroupVersion(group, version) => {
                 discovery::group_version(&self.world, group, version)
+                    .unwrap_or_else(|| self.absent(&request))
             }
             Route::OpenApi(path) if path.is_empty() => openapi::index(&self.world),
             Route::OpenApi(path) => openapi::document(&self.world, path, &request),
@@ -196,9 +203,11 @@ impl KubeApi {
                 .review(*review, namespace, &request, identity)
                 .unwrap_or_else(|status| answer::failure(&status)),
             Route::Resource(target) => self.resource(call, &request, target, effects),
+            // The real server does not have it either where the resource has no such part.
+            Route::Absent(_) if self.custom(&request).is_some() => self.absent(&request),
             Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
-            Route::NotAllowed => answer::failure(&failure::not_allowed()),
-            Route::Unknown | Route::Malformed => answer::page_not_found(),
+            Route::NotAllowed => self.not_allowed(&request),
+            Route::Unknown | Route::Malformed => self.absent(&request),
         }
     }
 

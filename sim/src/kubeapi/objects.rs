@@ -1,5 +1,6 @@
 //! Objects: reading, listing and writing them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -27,7 +28,7 @@ impl KubeApi {
     ) -> Reply {
         let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
         let Some(def) = def.filter(|def| is_served(def, target)) else {
-            return answer::page_not_found();
+            return self.misplaced(request, target);
         };
         let def = def.in_version(&target.version);
         if target.verb == Verb::DeleteCollection && def.id == GroupResource::core("namespaces") {
@@ -140,7 +141,7 @@ impl KubeApi {
             Verb::Create => Action::Create { object: request.object(&api_version, kind)? },
             Verb::Update => Action::Update { object: request.object(&api_version, kind)? },
             _ => {
-                let (kind, patch) = request.patch()?;
+                let (kind, patch) = request.patch(def, options.validation)?;
                 Action::Patch { kind, patch }
             }
         };
@@ -186,13 +187,12 @@ impl KubeApi {
         let options = DeleteOptions::read(request)?;
         let mut page =
             self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
-        for object in &mut page.items {
+        for object in &page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
             match self.apply(deletion(key, def, &options)) {
-                Ok((gone, ..)) => *object = gone,
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
             }
         }
         self.show(def, &mut page)?;
@@ -232,7 +232,7 @@ impl KubeApi {
 
 /// Whether this resource is served at this path.
 fn is_served(def: &ResourceDef, target: &Target) -> bool {
-    let is_everywhere = matches!(target.verb, Verb::List | Verb::Watch);
+    let is_everywhere = target.name.is_empty() && matches!(target.verb, Verb::List | Verb::Watch);
     let is_placed = match (def.namespaced, target.namespace.is_empty()) {
         (true, true) => is_everywhere,
         (true, false) | (false, true) => true,
@@ -277,11 +277,33 @@ pub(super) fn selection(
     request: &Request,
     target: &Target,
 ) -> Result<Selection, Status> {
+    let asked = request.query.get("fieldSelector");
+    let fields = match target.verb {
+        Verb::Watch if !target.name.is_empty() => named(asked, &target.name)?.into(),
+        _ => Cow::Borrowed(asked),
+    };
     Ok(Selection {
         labels: LabelSelector::parse(request.query.get("labelSelector"))?,
-        fields: FieldSelector::parse(request.query.get("fieldSelector"), def)?,
+        fields: FieldSelector::parse(&fields, def)?,
         ..Selection::in_namespace(&target.namespace)
     })
+}
+
+/// A field selector that selects only the object of this name.
+///
+/// # Errors
+/// 400 if it asks for another one.
+fn named(selector: &str, name: &str) -> Result<String, Status> {
+    let other = selector.split(',').find_map(|term| {
+        term.strip_prefix("metadata.name==").or(term.strip_prefix("metadata.name="))
+    });
+    if other.is_some_and(|other| other != name) {
+        let message = "fieldSelector metadata.name doesn't match requested name";
+        return Err(Status::bad_request(message));
+    }
+    let escaped = name.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+    let own = format!("metadata.name={escaped}");
+    Ok(if selector.is_empty() { own } else { format!("{selector},{own}") })
 }
 
 fn paging(request: &Request) -> Result<Paging, Status> {

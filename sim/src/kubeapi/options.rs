@@ -116,10 +116,15 @@ fn check_kind(body: &Value) -> Result<(), Status> {
     let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default();
     match (text("apiVersion"), text("kind")) {
         (_, "" | "DeleteOptions") => Ok(()),
-        (version, kind) => Err(Status::bad_request(format!(
-            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
-        ))),
+        ("", kind) => unknown_kind(kind, "meta.k8s.io/v1"),
+        (version, kind) => unknown_kind(kind, version),
     }
+}
+
+fn unknown_kind(kind: &str, version: &str) -> Result<(), Status> {
+    Err(Status::bad_request(format!(
+        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )))
 }
 
 fn check_types(body: &Value) -> Result<(), Status> {

@@ -32,7 +32,11 @@ impl Rendering {
         let layout = match form {
             Form::Table(meta) => {
                 let include = Include::read(&request.query)?;
-                Some(world.read(|world| Layout::of(def, &world.cluster, meta, include)))
+                Some(if request.is_of_scale() {
+                    Layout::of_scales(meta, include)
+                } else {
+                    world.read(|world| Layout::of(def, &world.cluster, meta, include))
+                })
             }
             _ => None,
         };

@@ -1,27 +1,15 @@
-//! A request, taken apart once: route, query, credentials, body.
+//! A request, taken apart once: route, query, credentials. Its body is read by [`super::body`].
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method};
-use serde_json::{Map, Value};
-use sim_world::objects::{PatchKind, ResourceDef, Status};
+use sim_world::objects::{ResourceDef, Status};
 
 use super::accept::{self, Asked, Wanted};
-use super::duplicates;
-use super::json;
-use super::protobuf::{self, ProtobufError};
 use super::query::{self, Query};
 use super::route::{Route, Target, Verb};
 use super::tokens::Identity;
 use crate::Incoming;
-
-/// The real server's limit.
-pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
-
-const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
-const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// Custom resources have no protobuf.
-const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 
 /// A request to the API server.
 #[derive(Clone, Debug)]
@@ -42,7 +30,7 @@ pub(crate) struct Request {
     accept: String,
     user_agent: String,
     content_type: String,
-    body: Bytes,
+    pub(super) body: Bytes,
 }
 
 impl Request {
@@ -73,106 +61,6 @@ impl Request {
         }
     }
 
-    /// The body as JSON if it can be had, for those who only want to know what it is about.
-    pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
-        if self.body.len() > MAX_BODY_BYTES {
-            return None;
-        }
-        if self.media_type() == protobuf::MEDIA_TYPE {
-            return protobuf::decode(&self.body, api_version, kind).ok();
-        }
-        json::read(&self.body).ok()
-    }
-
-    /// An object from the body; `api_version` and `kind` are those that the path expects.
-    ///
-    /// # Errors
-    /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn object(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
-        let unrecognized = |why: String| {
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-                shown(&self.body)
-            ))
-        };
-        self.check_size()?;
-        let has_protobuf = protobuf::knows(api_version, kind);
-        match self.media_type() {
-            "" | "application/json" => json::object(&self.body).map_err(|why| {
-                unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
-            }),
-            "application/yaml" => {
-                let text = std::str::from_utf8(&self.body)
-                    .map_err(|_| unrecognized("yaml: invalid leading UTF-8 octet".into()))?;
-                if text.trim().is_empty() {
-                    return Ok(Value::Object(Map::new()));
-                }
-                serde_saphyr::from_str(text).map_err(|why| {
-                    let why = why.to_string();
-                    let why = why.lines().next().unwrap_or_default();
-                    unrecognized(format!("error converting YAML to JSON: yaml: {why}"))
-                })
-            }
-            protobuf::MEDIA_TYPE if has_protobuf => protobuf::decode(&self.body, api_version, kind)
-                .map_err(|error| match error {
-                    ProtobufError::Envelope(why) => unrecognized(why),
-                    ProtobufError::Object { api_version, kind: given, why } => {
-                        let version = api_version.rsplit('/').next().unwrap_or_default();
-                        Status::bad_request(format!(
-                            "{given} in version {version:?} cannot be handled as a {kind}: {why}"
-                        ))
-                    }
-                }),
-            _ if has_protobuf => Err(unsupported(BODY_TYPES)),
-            _ => Err(unsupported(CUSTOM_BODY_TYPES)),
-        }
-    }
-
-    /// The patch in the body and how to read it.
-    ///
-    /// # Errors
-    /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn patch(&self) -> Result<(PatchKind, Value), Status> {
-        let kind = match self.media_type() {
-            "application/json-patch+json" => PatchKind::Json,
-            "application/merge-patch+json" => PatchKind::Merge,
-            "application/strategic-merge-patch+json" => PatchKind::StrategicMerge,
-            "application/apply-patch+yaml" => {
-                return Err(Status::new(
-                    415,
-                    "UnsupportedMediaType",
-                    "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
-                ));
-            }
-            _ => return Err(unsupported(PATCH_TYPES)),
-        };
-        self.check_size()?;
-        let patch = json::read(&self.body).map_err(|why| {
-            Status::bad_request(match kind {
-                PatchKind::StrategicMerge => why,
-                _ => format!("error decoding patch: {why}"),
-            })
-        })?;
-        Ok((kind, patch))
-    }
-
-    /// Paths of fields that stand twice in a JSON body; of YAML they are not told, and protobuf has
-    /// none.
-    pub(super) fn duplicate_fields(&self) -> Vec<String> {
-        match self.media_type() {
-            "application/yaml" | protobuf::MEDIA_TYPE => Vec::new(),
-            _ => duplicates::find(&self.body),
-        }
-    }
-
-    /// `DeleteOptions` from the body; null if there is none.
-    ///
-    /// # Errors
-    /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn delete_options(&self) -> Result<Value, Status> {
-        if self.body.is_empty() { Ok(Value::Null) } else { self.object("v1", "DeleteOptions") }
-    }
-
     /// Which representation the answer should have.
     ///
     /// # Errors
@@ -194,9 +82,22 @@ impl Request {
         }
     }
 
+    /// Whether the answer is a scale.
+    pub(super) fn is_of_scale(&self) -> bool {
+        matches!(&self.route, Route::Resource(target) if target.is_scale)
+    }
+
     /// The version of aggregated discovery that the client prefers to plain JSON, if it does.
-    pub(super) fn aggregated_discovery(&self) -> Option<&'static str> {
+    ///
+    /// # Errors
+    /// 406 if the client wants neither.
+    pub(super) fn aggregated_discovery(&self) -> Result<Option<&'static str>, Status> {
         accept::aggregated_discovery(&self.accept)
+    }
+
+    /// Whether a document that is no object may be JSON.
+    pub(super) fn accepts_json(&self) -> bool {
+        accept::takes_json(&self.accept)
     }
 
     /// Whether a person reads the answer: asked for, or a browser or a tool for the command line.
@@ -213,20 +114,12 @@ impl Request {
         }
     }
 
-    fn media_type(&self) -> &str {
+    pub(super) fn media_type(&self) -> &str {
         match self.content_type.split(';').next().unwrap_or_default().trim() {
             // Something is said, and it is nothing.
             "" if !self.content_type.is_empty() => ";",
             media_type => media_type,
         }
-    }
-
-    fn check_size(&self) -> Result<(), Status> {
-        if self.body.len() <= MAX_BODY_BYTES {
-            return Ok(());
-        }
-        let message = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
-        Err(Status::new(413, "RequestEntityTooLarge", message))
     }
 
     pub(super) fn n_bytes(&self) -> u64 {
@@ -254,28 +147,4 @@ fn accepts(headers: &HeaderMap) -> String {
     let ranges: Vec<&str> =
         headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     ranges.join(",")
-}
-
-fn unsupported(accepted: &str) -> Status {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: {accepted}"
-    );
-    Status::new(415, "UnsupportedMediaType", message)
-}
-
-/// The beginning of a body, as the real server shows it. Never more than thirty bytes.
-fn shown(body: &[u8]) -> String {
-    const N_SHOWN: usize = 30;
-    let (head, dots) = match body.get(..N_SHOWN) {
-        Some(head) if body.len() > N_SHOWN => (head, " ..."),
-        _ => (body, ""),
-    };
-    match body.first() {
-        None => "<empty>".into(),
-        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(head)),
-        Some(_) => {
-            let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("{hex}{dots}")
-        }
-    }
 }

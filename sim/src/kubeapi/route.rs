@@ -196,8 +196,12 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         let is_post = *method == Method::POST;
         return if is_post { Route::Review(review, namespace) } else { Route::NotAllowed };
     }
+    // Deprecated: the verb stands in the path.
+    let (rest, is_in_path) = match rest {
+        ["watch", rest @ ..] => (rest, true),
+        rest => (rest, false),
+    };
     let (namespace, resource, name, subresource) = match rest {
-        ["watch", ..] => return Route::Absent("the deprecated watch paths".into()),
         // The subresources of a namespace look like resources in it.
         ["namespaces", name, sub @ ("status" | "finalize")] => ("", "namespaces", *name, *sub),
         ["namespaces", namespace, resource] => (*namespace, *resource, "", ""),
@@ -231,9 +235,13 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         _ => return Route::Unknown,
     }
     let (is_status, is_scale) = (subresource == "status", subresource == "scale");
-    let is_watch = query.flag("watch");
+    if is_in_path && !subresource.is_empty() {
+        return Route::Unknown;
+    }
     let verb = match (method, name.is_empty()) {
-        (&Method::GET, true) if is_watch => Verb::Watch,
+        (&Method::GET, _) if is_in_path => Verb::Watch,
+        _ if is_in_path => return Route::NotAllowed,
+        (&Method::GET, true) if query.flag("watch") => Verb::Watch,
         (&Method::GET, true) => Verb::List,
         (&Method::GET, false) => Verb::Get,
         (&Method::POST, true) => Verb::Create,

@@ -4,10 +4,11 @@
 //! gone at once, something is wrong with what we are shown rather than with that many machines. They are held until a
 //! second proof, at least half a minute later, and then released a tenth at a time.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
+use super::guard::{Guard, HOLD};
 use crate::{
     model::{Lookup, Node},
     mutant::{Active, mutant},
@@ -15,11 +16,6 @@ use crate::{
 
 /// A node never matched to a machine is not deleted before this age.
 pub(super) const YOUNG: Duration = Duration::from_secs(60);
-/// The second proof of a held node must be at least this much younger than the first.
-pub(super) const HOLD: Duration = Duration::from_secs(30);
-/// A remembered proof older than this is no answer any more. Nobody acts upon one that is older than a moment: it is
-/// made anew right before the deletion ([`FRESH`]).
-const PROOF_AGE: Duration = Duration::from_secs(60);
 /// How old a proof may be when the node is deleted. A deletion that failed, or that waited for its turn, is tried again
 /// only after a new one: the machine may have been registered again meanwhile.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
@@ -56,28 +52,6 @@ pub(super) enum Step {
     Delete { node: Arc<Node>, proved_at: Instant },
     /// The machine is gone, and so are too many others: say so once.
     Hold { node: Arc<Node>, n_gone: usize, n_nodes: usize },
-}
-
-/// Remembers which nodes are held, by UID, and since when.
-#[derive(Debug, Default)]
-pub(super) struct Guard {
-    held: BTreeMap<String, Instant>,
-}
-
-impl Guard {
-    /// How young a proof must be for this node.
-    pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
-        let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
-        match self.held.get(uid) {
-            Some(since) if now >= *since + HOLD => (*since + HOLD).max(ordinary),
-            _ => ordinary,
-        }
-    }
-
-    /// Nodes held back now.
-    pub(super) fn n_held(&self) -> usize {
-        self.held.len()
-    }
 }
 
 /// Nodes that may go at once.
@@ -124,10 +98,11 @@ pub(super) fn plan(
     let n_nodes = nodes.len();
     let limit = limit(n_nodes);
     let is_mass = gone.len().max(n_missing) > limit && !mutant!(active, NoMassGuard);
-    guard.held.retain(|uid, _| gone.iter().any(|(node, _)| node.uid == *uid));
+    guard.retain(&gone);
     if !is_mass && guard.held.is_empty() {
         let delete = |(node, proved_at)| Step::Delete { node: Arc::clone(node), proved_at };
-        steps.extend(gone.into_iter().map(delete));
+        let gone = gone.into_iter().filter(|(node, _)| guard.may_try(&node.uid, now));
+        steps.extend(gone.map(delete));
         return steps;
     }
     let n_gone = gone.len().max(n_missing);
@@ -138,7 +113,8 @@ pub(super) fn plan(
             steps.push(Step::Hold { node: Arc::clone(node), n_gone, n_nodes });
             continue;
         };
-        if proved_at >= *since + HOLD && n_released < limit {
+        let is_due = proved_at >= *since + HOLD && guard.may_try(&node.uid, now);
+        if is_due && n_released < limit {
             n_released += 1;
             steps.push(Step::Delete { node: Arc::clone(node), proved_at });
         }
@@ -222,6 +198,29 @@ mod tests {
             let steps = plan(&judged, 0, &mut Guard::default(), now, Active::default());
             assert_eq!(names(&steps), want, "{name}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_deletions_are_tried_again_ever_more_seldom() {
+        let period = Duration::from_secs(5);
+        let mut guard = Guard::default();
+        let start = Instant::now();
+        let mut tried = Vec::new();
+        for round in 0..60 {
+            let now = start + round * period;
+            let gone = not_ready(Lookup::Gone { proved_at: now, matched: true }, None);
+            let judged = [Judged { node: node("n", false), judgement: gone }];
+            if !plan(&judged, 0, &mut guard, now, Active::default()).is_empty() {
+                tried.push((now - start).as_secs());
+                guard.refused("n", now, period);
+            }
+        }
+        assert_eq!(tried, [0, 5, 10, 20, 40, 80, 140, 200, 260]);
+        // A machine that comes back and goes once more begins anew.
+        let there = not_ready(Lookup::Found(()), Some(Lookup::Found(false)));
+        let judged = [Judged { node: node("n", false), judgement: there }];
+        plan(&judged, 0, &mut guard, start, Active::default());
+        assert!(guard.may_try("n", start));
     }
 
     #[tokio::test(start_paused = true)]

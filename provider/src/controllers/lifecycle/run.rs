@@ -8,7 +8,8 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{FRESH, Guard, Judged, Judgement, Step, plan};
+use super::guard::Guard;
+use super::plan::{FRESH, Judged, Judgement, Step, plan};
 use crate::{
     cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
     controllers::taints::{is_shutdown, shutdown_taint, taints_json},
@@ -89,7 +90,10 @@ impl LifecycleController {
                     if stop.is_cancelled() {
                         return;
                     }
-                    self.act(step, &mut n_hold_events, &mut jitter).await;
+                    let done = self.act(step, &mut n_hold_events, &mut jitter).await;
+                    if let (Step::Delete { node, .. }, false) = (step, done) {
+                        guard.refused(&node.uid, Instant::now(), self.settings.period);
+                    }
                 }
             }
             let pause = tokio::time::sleep(self.settings.period);
@@ -153,7 +157,8 @@ impl LifecycleController {
         judged
     }
 
-    async fn act(&self, step: &Step, n_hold_events: &mut usize, jitter: &mut Jitter) {
+    /// Whether it went well.
+    async fn act(&self, step: &Step, n_hold_events: &mut usize, jitter: &mut Jitter) -> bool {
         let (node, result) = match step {
             Step::RemoveShutdownTaint(node) => (node, self.set_taint(node, false, jitter).await),
             Step::AddShutdownTaint(node) => (node, self.set_taint(node, true, jitter).await),
@@ -170,7 +175,7 @@ impl LifecycleController {
                     );
                     self.events.record(node, Severity::Warning, "NodeDeletionHeld", message);
                 }
-                return;
+                return true;
             }
         };
         if let Err(err) = result {
@@ -179,7 +184,9 @@ impl LifecycleController {
                 let message = format!("Failed deleting node {}: {err}", node.name);
                 self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             }
+            return false;
         }
+        true
     }
 
     async fn delete(&self, node: &Arc<Node>) -> Result<(), ClusterError> {

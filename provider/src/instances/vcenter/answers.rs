@@ -57,6 +57,8 @@ impl Instances for VcenterInstances {
                 state.start_attempt(&node.name, Instant::now(), effects);
                 let failure = state.nodes.get_mut(&node.name).and_then(|t| t.failure.take());
                 if let Some(failure) = failure {
+                    // Concluded from what is remembered. Who asks learns it here; news of it would make him ask again at once.
+                    effects.changed.remove(&node.name);
                     return Lookup::Unknown(failure);
                 }
             }

@@ -47,6 +47,7 @@ fn example() -> Store {
                 "rules": [
                     {"apiGroups": [""], "resources": ["pods", "*/status"], "verbs": ["get", "list"]},
                     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["c1"], "verbs": ["*"]},
+                    {"apiGroups": ["example.com"], "resources": ["widgets", "widgets/scale"], "verbs": ["get", "update"]},
                 ],
             }),
         ),
@@ -117,6 +118,10 @@ fn roles_and_bindings_decide() {
             "/api/v1/namespaces/face/configmaps?fieldSelector=metadata.name%3Dc1",
             true,
         ),
+        ("custom", &u, "GET", "/apis/example.com/v1/namespaces/face/widgets/w", true),
+        ("their scale", &u, "PUT", "/apis/example.com/v1/namespaces/face/widgets/w/scale", true),
+        ("their status", &u, "PUT", "/apis/example.com/v1/namespaces/face/widgets/w/status", false),
+        ("of another group", &u, "GET", "/apis/example.org/v1/namespaces/face/widgets/w", false),
         ("a service account", &sa, "GET", "/api/v1/namespaces/face/pods/zz", true),
         ("one of the binding's namespace", &near, "GET", "/api/v1/namespaces/face/pods/zz", true),
         ("one of another namespace", &far, "GET", "/api/v1/namespaces/face/pods/zz", false),

@@ -63,6 +63,15 @@ pub(super) fn of(resource: &str, object: &Value, now: Timestamp) -> Vec<Value> {
                 age(),
             ]
         }
+        "scales.autoscaling" => {
+            let n_replicas = |pointer| object.pointer(pointer).and_then(Value::as_i64);
+            vec![
+                name.into(),
+                n_replicas("/spec/replicas").unwrap_or_default().into(),
+                n_replicas("/status/replicas").unwrap_or_default().into(),
+                age(),
+            ]
+        }
         "namespaces" => vec![name.into(), text(object, "/status/phase").into(), age()],
         "serviceaccounts" => vec![name.into(), age()],
         "rolebindings.rbac.authorization.k8s.io"

@@ -87,6 +87,11 @@ impl Layout {
         Self { resource, custom, meta, include }
     }
 
+    /// The layout of scales, whatever they scale.
+    pub(super) fn of_scales(meta: Meta, include: Include) -> Self {
+        Self { resource: "scales.autoscaling".into(), custom: None, meta, include }
+    }
+
     /// The definitions of its columns.
     pub(super) fn columns(&self) -> Value {
         match &self.custom {

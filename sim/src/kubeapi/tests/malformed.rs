@@ -80,7 +80,7 @@ async fn bodies() {
     insta::assert_snapshot!(seen, @r#"
     no JSON: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f6e73656e7365)
     half a document: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: unexpected end of JSON input ({"metadata":)
-    a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } ([])
+    a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5
     too deep: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character '[' exceeded max depth (5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b ...)
     too large: 413 RequestEntityTooLarge: Request entity too large: limit is 3145728
     protobuf: 400 BadRequest: the object provided is unrecognized (must be of type Node): empty body (6b387300)
@@ -92,7 +92,7 @@ async fn bodies() {
     no name: 422 Invalid: Node "" is invalid: metadata.name: Required value: name or generateName is required
     a bad name: 422 Invalid: Node "A_b" is invalid: metadata.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '
     another name: 400 BadRequest: the name of the object (n2) does not match the name on the URL (n1)
-    patch of no type: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
+    patch of no type: 415 UnsupportedMediaType: 415: Unsupported Media Type
     patch of no JSON: 400 BadRequest: error decoding patch: unexpected end of JSON input
     patch to the wrong type: 422 Invalid:  "" is invalid: patch: Invalid value: "map[metadata:map[labels:x]]": cannot restore map from string
     patch that fits nothing: 422 Invalid: the server rejected our request due to an error in our request
@@ -139,14 +139,14 @@ async fn paths_and_parameters() {
     }
     insta::assert_snapshot!(seen, @r#"
     GET /nowhere: 404 "404 page not found\n"
-    GET /api/v1/foos: 404 "404 page not found\n"
-    GET /api/v2/nodes: 404 "404 page not found\n"
-    GET /api/v1/namespaces/default/nodes: 404 "404 page not found\n"
-    GET /api/v1/nodes/n1/foo: 404 "404 page not found\n"
+    GET /api/v1/foos: 404 "NotFound" "the server could not find the requested resource"
+    GET /api/v2/nodes: 404 "NotFound" "the server could not find the requested resource"
+    GET /api/v1/namespaces/default/nodes: 404 "NotFound" "the server could not find the requested resource"
+    GET /api/v1/nodes/n1/foo: 404 "NotFound" "the server could not find the requested resource"
     GET /api/v1/namespaces/default/pods/p/log: 501 "NotImplemented" "this simulated API server does not implement pods/log"
     GET /openapi/v2: 501 "NotImplemented" "this simulated API server does not implement OpenAPI v2"
     POST /api/v1/nodes/n1: 405 "MethodNotAllowed" "the server does not allow this method on the requested resource"
-    HEAD /api/v1/nodes: 405 "MethodNotAllowed" "the server does not allow this method on the requested resource"
+    HEAD /api/v1/nodes: 405 ""
     GET /api/v1/nodes?labelSelector=a%3D%3D%3Db: 400 "BadRequest" "unable to parse requirement: found '=', expected: identifier"
     GET /api/v1/nodes?labelSelector=!!a: 400 "BadRequest" "unable to parse requirement: found '!', expected: identifier"
     GET /api/v1/nodes?fieldSelector=spec.nowhere=1: 400 "BadRequest" "field label not supported: spec.nowhere"

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{JSON, Lab};
+use super::{JSON, Lab, STRATEGIC};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -87,4 +87,109 @@ async fn an_unknown_way_of_validation_is_refused() {
     let refused = lab.send("POST", "/api/v1/nodes?fieldValidation=Bogus", JSON, body).await;
     let want = r#"CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "Bogus": supported values: "", "Ignore", "Strict", "Warn""#;
     assert_eq!((refused.code, refused.message().as_str()), (422, want));
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_kinds_have_a_handler_of_their_own() {
+    let lab = Lab::new();
+    lab.send("POST", DEFINITIONS, JSON, definition()).await;
+    let widgets = "/apis/example.com/v1/widgets";
+    let widget =
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    assert_eq!(lab.send("POST", widgets, JSON, widget).await.code, 201);
+    let list = lab.get(widgets).await;
+    assert_eq!(list.json()["metadata"]["continue"], "");
+    let one = format!("{widgets}/w");
+    for (name, method, path, content_type, code, want) in [
+        ("a part", "GET", format!("{one}/none"), "", 404, r#"widgets.example.com "w" not found"#),
+        (
+            "a part of others",
+            "GET",
+            format!("{one}/log"),
+            "",
+            404,
+            r#"widgets.example.com "w" not found"#,
+        ),
+        (
+            "a method",
+            "DELETE",
+            format!("{one}/status"),
+            "",
+            405,
+            r#"delete is not supported on resources of kind "widgets.example.com""#,
+        ),
+        (
+            "a kind of patch",
+            "PATCH",
+            one.clone(),
+            STRATEGIC,
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        ),
+        (
+            "protobuf",
+            "POST",
+            widgets.to_owned(),
+            "application/vnd.kubernetes.protobuf",
+            415,
+            "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml",
+        ),
+    ] {
+        let answer = lab.send(method, &path, content_type, "{}").await;
+        assert_eq!((answer.code, answer.message().as_str()), (code, want), "{name}");
+    }
+    for page in [
+        "/apis/example.com/v1/namespaces/x/widgets",
+        "/apis/example.com/v2/widgets",
+        "/apis/example.com/v1/gadgets",
+        "/apis/example.com/v9",
+    ] {
+        assert_eq!(lab.get(page).await.text, "404 page not found\n", "{page}");
+    }
+    let unknown = "the server could not find the requested resource";
+    for status in ["/apis/coordination.k8s.io/v9", "/api/v9", "/version/x", "/api/v1/configmaps/x"]
+    {
+        assert_eq!(lab.get(status).await.message(), unknown, "{status}");
+    }
+}
+
+/// Columns and cells are those of the real server (1.36.3).
+#[tokio::test(start_paused = true)]
+async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
+    let lab = Lab::new();
+    let mut definition = definition();
+    let version = &mut definition["spec"]["versions"][0];
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["replicas"] =
+        json!({"type": "integer"});
+    version["subresources"] = json!({
+        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+    });
+    let mut other = version.clone();
+    other["name"] = "v2".into();
+    other["storage"] = false.into();
+    version["additionalPrinterColumns"] =
+        json!([{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]);
+    definition["spec"]["versions"].as_array_mut().unwrap().push(other);
+    lab.send("POST", DEFINITIONS, JSON, definition).await;
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "w"}, "spec": {"size": 3, "replicas": 2},
+    });
+    lab.send("POST", "/apis/example.com/v1/widgets", JSON, widget).await;
+    let mut seen = String::new();
+    for path in ["v1/widgets", "v1/widgets/w", "v2/widgets", "v1/widgets/w/scale"] {
+        let request = http::Request::builder()
+            .uri(format!("/apis/example.com/{path}"))
+            .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let table = lab.ask(request.body(Default::default()).unwrap()).await.json();
+        let columns = table["columnDefinitions"].as_array().unwrap();
+        let names: Vec<&str> = columns.iter().map(|it| it["name"].as_str().unwrap()).collect();
+        seen.push_str(&format!("{path}: {names:?} {}\n", table["rows"][0]["cells"]));
+    }
+    insta::assert_snapshot!(seen, @r#"
+    v1/widgets: ["Name", "Size"] ["w",3]
+    v1/widgets/w: ["Name", "Size"] ["w",3]
+    v2/widgets: ["Name", "Age"] ["w","0s"]
+    v1/widgets/w/scale: ["Name", "Desired", "Available", "Age"] ["w",2,0,"0s"]
+    "#);
 }

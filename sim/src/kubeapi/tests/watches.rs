@@ -297,3 +297,29 @@ async fn tables_come_in_watches_too() {
         ]
     );
 }
+
+/// The oldest way to ask for a watch, which the real server still knows.
+#[tokio::test(start_paused = true)]
+async fn the_verb_may_stand_in_the_path() {
+    let lab = Lab::new();
+    lab.node("a");
+    lab.node("b");
+    let mut all = Lines::of(&lab, "/api/v1/watch/nodes", WatchEffects::default()).await;
+    assert_eq!(all.next().await, "ADDED a 6");
+    assert_eq!(all.next().await, "ADDED b 7");
+    let mut one = Lines::of(&lab, "/api/v1/watch/nodes/b", WatchEffects::default()).await;
+    assert_eq!(one.next().await, "ADDED b 7");
+    label(&lab, "a", "x");
+    label(&lab, "b", "x");
+    assert_eq!(one.next().await, "MODIFIED b 9");
+    let other = lab.get("/api/v1/watch/nodes/b?fieldSelector=metadata.name%3Da").await;
+    assert_eq!(other.message(), "fieldSelector metadata.name doesn't match requested name");
+    for (method, path, code) in [
+        ("POST", "/api/v1/watch/nodes", 405),
+        ("GET", "/api/v1/watch/nodes/a/status", 404),
+        ("GET", "/api/v1/watch/pods/p", 404),
+        ("GET", "/api/v1/watch", 404),
+    ] {
+        assert_eq!(lab.send(method, path, "", "").await.code, code, "{method} {path}");
+    }
+}

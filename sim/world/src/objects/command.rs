@@ -73,7 +73,7 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// What to do about fields that nobody knows.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "FieldValidation::is_usual")]
     pub validation: FieldValidation,
     /// Paths of fields that stood twice in the body, found when it was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,6 +91,13 @@ pub enum FieldValidation {
     Warn,
     /// Refuse the body.
     Strict,
+}
+
+impl FieldValidation {
+    /// Whether it is what commands do that nobody sent over the wire.
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What to do with an object.

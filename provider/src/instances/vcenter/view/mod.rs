@@ -10,6 +10,7 @@ mod members;
 use std::{collections::BTreeSet, time::Duration};
 
 use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, MoRef, Retry};
+use tokio::time::Instant;
 
 use self::{
     deliveries::{deliver, settle},
@@ -25,12 +26,17 @@ const MAX_FAILURES_PER_FILTER: u32 = 2;
 /// an administrator may shorten that, and a login costs more than this call.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
+/// A view that has lived this long is a success: the next loss begins a new series of pauses. One that is lost again
+/// sooner is part of the trouble, however much it delivered.
+const LIVED: Duration = Duration::from_secs(5);
+
 /// Serves the view for ever.
 pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
     let backend = &shared.vcenters[index];
     let jitter = Jitter::new(shared.tuning.seed, &format!("{}/view", backend.client.name()));
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
     let mut optional_paths_refused = BTreeSet::new();
+    let mut was_logged_out = false;
     loop {
         while shared.lock().vcenters[index].desired.is_empty() {
             idle(shared, index).await;
@@ -49,7 +55,12 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         }
         let is_first = backoff.failures() == 0;
         let pause = backoff.fail();
+        let is_logged_out = err.retry() == Retry::AfterLogin;
+        // To learn that the session is gone is to be answered; the login that follows need not wait, unless it was no help.
+        let is_answered = is_logged_out && !was_logged_out;
+        was_logged_out = is_logged_out;
         let pause = match err.retry() {
+            _ if is_answered => Duration::ZERO,
             // What was lost is on our side of the wire; the first attempt to build it again need not wait.
             Retry::AfterLogin | Retry::Never if is_first => Duration::ZERO,
             _ if is_first && is_session_bound_loss(&err) => Duration::ZERO,
@@ -97,6 +108,7 @@ async fn watch(
     let mut truncated = false;
     let mut entered: Option<BTreeSet<MoRef>> = Some(BTreeSet::new());
     let mut failures = 0;
+    let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
         reread.plan();
@@ -124,10 +136,12 @@ async fn watch(
                 }
             }
         };
+        if failures == 0 && built_at.elapsed() >= LIVED {
+            backoff.reset();
+        }
         match result {
             Ok(set) => {
                 failures = 0;
-                backoff.reset();
                 shared.lock().vcenters[index].troubled = false;
                 let is_truncated = set.as_ref().is_some_and(|s| s.truncated);
                 if let Some(set) = set {

@@ -1,0 +1,76 @@
+//! What the lifecycle controller remembers of nodes whose machines are gone: which are held, and whose deletion was
+//! refused. Pure; [`plan`](super::plan) asks it, `run` tells it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::model::Node;
+
+/// The second proof of a held node must be at least this much younger than the first.
+pub(super) const HOLD: Duration = Duration::from_secs(30);
+/// A remembered proof older than this is no answer any more. Nobody acts upon one that is older than a moment: it is
+/// made anew right before the deletion ([`FRESH`]).
+const PROOF_AGE: Duration = Duration::from_secs(60);
+/// Refused deletions of one node that are tried again with the next round; further ones wait longer and longer.
+const PROMPT: u32 = 2;
+/// The longest wait between two deletions of one node. Each costs a proof.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// Remembers nodes by UID: which are held and since when, and whose deletion was refused.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    pub(super) held: BTreeMap<String, Instant>,
+    refused: BTreeMap<String, Refused>,
+}
+
+/// Deletions of one node that were refused.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    times: u32,
+    until: Instant,
+}
+
+impl Guard {
+    /// How young a proof must be for this node.
+    pub(super) fn proof_after(&self, uid: &str, now: Instant) -> Instant {
+        let ordinary = now.checked_sub(PROOF_AGE).unwrap_or(now);
+        match self.held.get(uid) {
+            Some(since) if now >= *since + HOLD => (*since + HOLD).max(ordinary),
+            _ => ordinary,
+        }
+    }
+
+    /// Notes that the API server refused to delete this node. Whoever may not delete at all must not prove absences all
+    /// day: after [`PROMPT`] tries the wait doubles from `period` on.
+    pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration) {
+        let times = self.refused.get(uid).map_or(1, |refused| refused.times.saturating_add(1));
+        let doublings = times.saturating_sub(PROMPT).min(16);
+        let wait = match doublings {
+            0 => Duration::ZERO,
+            _ => period.saturating_mul(1 << doublings).min(MAX_WAIT),
+        };
+        self.refused.insert(uid.to_owned(), Refused { times, until: now + wait });
+    }
+
+    /// Whether its deletion may be tried (again) now.
+    pub(super) fn may_try(&self, uid: &str, now: Instant) -> bool {
+        self.refused.get(uid).is_none_or(|refused| refused.until <= now)
+    }
+
+    /// Forgets those that are gone no longer.
+    pub(super) fn retain(&mut self, gone: &[(&Arc<Node>, Instant)]) {
+        let uids: BTreeSet<&str> = gone.iter().map(|(node, _)| node.uid.as_str()).collect();
+        self.held.retain(|uid, _| uids.contains(uid.as_str()));
+        self.refused.retain(|uid, _| uids.contains(uid.as_str()));
+    }
+
+    /// Nodes held back now.
+    pub(super) fn n_held(&self) -> usize {
+        self.held.len()
+    }
+}

@@ -1,0 +1,114 @@
+//! What there is not: paths that nobody serves, and methods that do not fit.
+//!
+//! After `apiserver: pkg/server/handler.go`: a path below a web service (the core API, a built-in
+//! group) is answered with a `Status`, every other one with a page. Custom resources have no web
+//! service; their handler knows parts and methods, and passes on whatever else it is asked
+//! (`apiextensions-apiserver: pkg/apiserver/customresource_handler.go`).
+
+use sim_world::objects::{GroupResource, ResourceDef, Status};
+
+use super::access::{Attributes, Object};
+use super::route::{Review, Target, Verb};
+use super::{KubeApi, Request, answer, failure};
+use crate::Reply;
+
+impl KubeApi {
+    /// Answers a request for a path that there is not.
+    pub(super) fn absent(&self, request: &Request) -> Reply {
+        match self.custom(request) {
+            Some((def, object)) if !object.subresource.is_empty() => {
+                answer::failure(&Status::not_found(&def.id, &object.name))
+            }
+            _ if self.has_service(&request.path) => answer::failure(&failure::no_such_resource()),
+            _ => answer::page_not_found(),
+        }
+    }
+
+    /// Answers a request for a resource that is not served there.
+    pub(super) fn misplaced(&self, request: &Request, target: &Target) -> Reply {
+        let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
+        // All of them can be read there, and that is all.
+        let is_collection = target.namespace.is_empty()
+            && matches!(target.verb, Verb::Create | Verb::DeleteCollection);
+        match def {
+            Some(def)
+                if def.custom.is_none()
+                    && def.namespaced
+                    && def.serves(&target.version)
+                    && is_collection =>
+            {
+                answer::failure(&failure::not_allowed())
+            }
+            _ => self.absent(request),
+        }
+    }
+
+    /// Answers a request with a method that does not fit its path.
+    pub(super) fn not_allowed(&self, request: &Request) -> Reply {
+        if let Some((def, _)) = self.custom(request) {
+            let verb = Attributes::of(&request.method, &request.path, &request.query).verb;
+            return answer::failure(&failure::not_supported(&def.id, &verb));
+        }
+        if self.knows(request) {
+            return answer::failure(&failure::not_allowed());
+        }
+        self.absent(request)
+    }
+
+    /// Whether the path is about something that there is, whatever is to be done with it.
+    pub(super) fn knows(&self, request: &Request) -> bool {
+        let Some(object) = object(request) else { return self.has_service(&request.path) };
+        let is_review =
+            |it: &Review| it.group() == object.group && it.resource() == object.resource;
+        let id = id(&object);
+        Review::ALL.iter().any(is_review)
+            || self.world.read(|world| {
+                let def = world.cluster.resource(&id);
+                def.is_some_and(|def| def.serves(version(&request.path)))
+            })
+    }
+
+    /// The custom resource that a path is about, if it is served there.
+    pub(super) fn custom(&self, request: &Request) -> Option<(ResourceDef, Object)> {
+        let object = object(request)?;
+        let id = id(&object);
+        let def = self.world.read(|world| world.cluster.resource(&id).cloned())?;
+        let is_served = def.custom.is_some()
+            && def.serves(version(&request.path))
+            && def.namespaced != object.namespace.is_empty();
+        is_served.then_some((def, object))
+    }
+
+    /// Whether a web service of the real server claims this path.
+    fn has_service(&self, path: &str) -> bool {
+        let mut steps = path.strip_prefix('/').unwrap_or(path).split('/');
+        match (steps.next(), steps.next()) {
+            (Some("api" | "version"), _) => true,
+            (Some("apis"), Some(group)) => {
+                Review::ALL.iter().any(|it| it.group() == group)
+                    || self.world.read(|world| {
+                        let mut all = world.cluster.resources();
+                        all.any(|def| def.custom.is_none() && def.id.group == group)
+                    })
+            }
+            _ => false,
+        }
+    }
+}
+
+fn object(request: &Request) -> Option<Object> {
+    Attributes::of(&request.method, &request.path, &request.query).object
+}
+
+fn id(object: &Object) -> GroupResource {
+    GroupResource { group: object.group.clone().into(), resource: object.resource.clone().into() }
+}
+
+/// The version in the path of an object, `/api/<version>`, `/apis/<group>/<version>`.
+fn version(path: &str) -> &str {
+    let mut steps = path.trim_matches('/').split('/');
+    match steps.next() {
+        Some("api") => steps.next().unwrap_or_default(),
+        _ => steps.nth(1).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,261 @@
+//! Bodies: objects, patches and options, read and refused in the words of the real decoder.
+
+use serde_json::{Map, Value};
+use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status};
+
+use super::protobuf::{self, ProtobufError};
+use super::{Request, duplicates, json};
+
+/// The real server's limit.
+pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+
+const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// Custom resources have no protobuf.
+const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
+const CUSTOM_PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
+/// Go's type of whatever says what it is.
+const HEAD: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// Why a body cannot be read.
+enum Unreadable {
+    /// Nobody can tell what it is.
+    Unrecognized(String),
+    Refused(Status),
+}
+
+impl Request {
+    /// The body as JSON if it can be had, for those who only want to know what it is about.
+    pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
+        if self.body.len() > MAX_BODY_BYTES {
+            return None;
+        }
+        if self.media_type() == protobuf::MEDIA_TYPE {
+            return protobuf::decode(&self.body, api_version, kind).ok();
+        }
+        json::read(&self.body).ok()
+    }
+
+    /// An object from the body; `api_version` and `kind` are those that the path expects.
+    ///
+    /// # Errors
+    /// 413, 415, or 400 in the words of the real decoder.
+    pub(super) fn object(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
+        self.decoded(api_version, kind).map_err(|error| match error {
+            Unreadable::Refused(status) => status,
+            Unreadable::Unrecognized(why) => Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+                shown(&self.body)
+            )),
+        })
+    }
+
+    /// `DeleteOptions` from the body; null if there is none.
+    ///
+    /// # Errors
+    /// 413, 415, or 400 in the words of the real decoder.
+    pub(super) fn delete_options(&self) -> Result<Value, Status> {
+        if self.body.is_empty() {
+            return Ok(Value::Null);
+        }
+        self.decoded("v1", "DeleteOptions").map_err(|error| match error {
+            Unreadable::Refused(status) => status,
+            Unreadable::Unrecognized(why) => Status::bad_request(why),
+        })
+    }
+
+    fn decoded(&self, api_version: &str, kind: &str) -> Result<Value, Unreadable> {
+        self.check_size().map_err(Unreadable::Refused)?;
+        let has_protobuf = protobuf::knows(api_version, kind);
+        let object = match self.media_type() {
+            "" | "application/json" => json::read(&self.body).map_err(|why| {
+                Unreadable::Unrecognized(format!(
+                    "couldn't get version/kind; json parse error: {why}"
+                ))
+            })?,
+            "application/yaml" => self.yaml().map_err(Unreadable::Unrecognized)?,
+            protobuf::MEDIA_TYPE if has_protobuf => {
+                let read = protobuf::decode(&self.body, api_version, kind);
+                return read.map_err(|error| unreadable(error, kind));
+            }
+            protobuf::MEDIA_TYPE => {
+                return Err(Unreadable::Refused(unsupported(CUSTOM_BODY_TYPES)));
+            }
+            _ => return Err(Unreadable::Refused(unsupported(BODY_TYPES))),
+        };
+        if object.is_null() && has_protobuf {
+            // To Go's types nothing is an empty object.
+            return Ok(Value::Object(Map::new()));
+        }
+        check_head(&object).map_err(|why| {
+            Unreadable::Unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
+        })?;
+        Ok(object)
+    }
+
+    fn yaml(&self) -> Result<Value, String> {
+        let text = std::str::from_utf8(&self.body)
+            .map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+        if text.trim().is_empty() {
+            return Ok(Value::Object(Map::new()));
+        }
+        serde_saphyr::from_str(text).map_err(|why| {
+            let why = why.to_string();
+            let why = why.lines().next().unwrap_or_default();
+            format!("yaml: {}", why.strip_prefix("error: ").unwrap_or(why))
+        })
+    }
+
+    /// The patch in the body and how to read it.
+    ///
+    /// After `apiserver: pkg/endpoints/handlers/patch.go`: the real server reads a patch twice where
+    /// it looks for unknown fields, and says so when the first time fails.
+    ///
+    /// # Errors
+    /// 413, 415, or 400 in the words of the real decoder.
+    pub(super) fn patch(
+        &self,
+        def: &ResourceDef,
+        validation: FieldValidation,
+    ) -> Result<(PatchKind, Value), Status> {
+        let kind = match self.media_type() {
+            "application/json-patch+json" => PatchKind::Json,
+            "application/merge-patch+json" => PatchKind::Merge,
+            "application/strategic-merge-patch+json" if def.custom.is_none() => {
+                PatchKind::StrategicMerge
+            }
+            "application/apply-patch+yaml" => {
+                return Err(Status::new(
+                    415,
+                    "UnsupportedMediaType",
+                    "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
+                ));
+            }
+            _ if def.custom.is_some() => return Err(unsupported(CUSTOM_PATCH_TYPES)),
+            _ => {
+                let message = "415: Unsupported Media Type";
+                let mut status = Status::new(415, "UnsupportedMediaType", message);
+                status.details = Some(Box::default());
+                return Err(status);
+            }
+        };
+        self.check_size()?;
+        let is_strict = validation != FieldValidation::Ignore;
+        let refused = |why: String| match kind {
+            PatchKind::StrategicMerge => Status::bad_request(why),
+            _ if is_strict => Status::bad_request(format!("error decoding patch: {why}")),
+            PatchKind::Merge => Status::bad_request("Invalid JSON Patch"),
+            PatchKind::Json => Status::bad_request(why),
+        };
+        let patch = json::read(&self.body).map_err(refused)?;
+        let wrong = |found: &Value, wanted: &str| {
+            let found = go_type(found);
+            refused(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
+        };
+        let (list, operation) = match is_strict {
+            true => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+            false => ("jsonpatch.Patch", "jsonpatch.Operation"),
+        };
+        let patch = match (kind, patch) {
+            (PatchKind::Json, Value::Null) => Value::Array(Vec::new()),
+            (PatchKind::Json, Value::Array(operations)) => {
+                let odd = operations.iter().find(|it| !it.is_object() && !it.is_null());
+                if let Some(odd) = odd {
+                    return Err(wrong(odd, operation));
+                }
+                Value::Array(operations)
+            }
+            (PatchKind::Json, other) => return Err(wrong(&other, list)),
+            (PatchKind::StrategicMerge, Value::Null) => Value::Object(Map::new()),
+            (PatchKind::Merge, Value::Null) => {
+                return Err(Status::bad_request("Invalid JSON Patch"));
+            }
+            (_, Value::Object(map)) => Value::Object(map),
+            (_, other) => return Err(wrong(&other, "map[string]interface {}")),
+        };
+        Ok((kind, patch))
+    }
+
+    /// Paths of fields that stand twice in a JSON body; of YAML they are not told, and protobuf has
+    /// none.
+    pub(super) fn duplicate_fields(&self) -> Vec<String> {
+        match self.media_type() {
+            "application/yaml" | protobuf::MEDIA_TYPE => Vec::new(),
+            _ => duplicates::find(&self.body),
+        }
+    }
+
+    fn check_size(&self) -> Result<(), Status> {
+        if self.body.len() <= MAX_BODY_BYTES {
+            return Ok(());
+        }
+        let message = format!("Request entity too large: limit is {MAX_BODY_BYTES}");
+        Err(Status::new(413, "RequestEntityTooLarge", message))
+    }
+}
+
+fn unreadable(error: ProtobufError, kind: &str) -> Unreadable {
+    match error {
+        ProtobufError::Envelope(why) => Unreadable::Unrecognized(why),
+        ProtobufError::Object { api_version, kind: given, why } => {
+            let version = api_version.rsplit('/').next().unwrap_or_default();
+            Unreadable::Refused(Status::bad_request(format!(
+                "{given} in version {version:?} cannot be handled as a {kind}: {why}"
+            )))
+        }
+    }
+}
+
+/// Looks whether a document can say what it is.
+fn check_head(document: &Value) -> Result<(), String> {
+    let Some(map) = document.as_object() else {
+        let found = go_type(document);
+        return Err(format!("json: cannot unmarshal {found} into Go value of type {HEAD}"));
+    };
+    let is_odd = |(name, value): &(&String, &Value)| {
+        matches!(name.as_str(), "apiVersion" | "kind") && !value.is_string() && !value.is_null()
+    };
+    match map.iter().find(is_odd) {
+        None => Ok(()),
+        Some((name, value)) => Err(format!(
+            "json: cannot unmarshal {} into Go struct field .{name} of type string",
+            go_type(value)
+        )),
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn unsupported(accepted: &str) -> Status {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: {accepted}"
+    );
+    Status::new(415, "UnsupportedMediaType", message)
+}
+
+/// The beginning of a body, as the real server shows it. Never more than thirty bytes.
+fn shown(body: &[u8]) -> String {
+    const N_SHOWN: usize = 30;
+    let (head, dots) = match body.get(..N_SHOWN) {
+        Some(head) if body.len() > N_SHOWN => (head, " ..."),
+        _ => (body, ""),
+    };
+    match body.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{dots}", String::from_utf8_lossy(head)),
+        Some(_) => {
+            let hex: String = head.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{hex}{dots}")
+        }
+    }
+}
