@@ -44,6 +44,8 @@ mod control;
 mod document;
 mod driver;
 pub mod faults;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handle;
 mod kubeapi;
 pub mod ledger;

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status};
 
 use super::protobuf::{self, ProtobufError};
-use super::{Request, duplicates, syntax};
+use super::{Request, duplicates, json};
 
 /// The real server's limit.
-const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// Custom resources have no protobuf.
@@ -34,7 +34,7 @@ impl Request {
         if self.media_type() == protobuf::MEDIA_TYPE {
             return protobuf::decode(&self.body, api_version, kind).ok();
         }
-        serde_json::from_slice(&self.body).ok()
+        json::read(&self.body).ok()
     }
 
     /// An object from the body; `api_version` and `kind` are those that the path expects.
@@ -69,7 +69,7 @@ impl Request {
         self.check_size().map_err(Unreadable::Refused)?;
         let has_protobuf = protobuf::knows(api_version, kind);
         let object = match self.media_type() {
-            "" | "application/json" => self.json().map_err(|why| {
+            "" | "application/json" => json::read(&self.body).map_err(|why| {
                 Unreadable::Unrecognized(format!(
                     "couldn't get version/kind; json parse error: {why}"
                 ))
@@ -92,23 +92,6 @@ impl Request {
             Unreadable::Unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
         })?;
         Ok(object)
-    }
-
-    /// The body as JSON. Bytes that are no UTF-8 are replaced, as Go does it.
-    fn json(&self) -> Result<Value, String> {
-        let first = serde_json::from_slice(&self.body);
-        let read = match std::str::from_utf8(&self.body) {
-            Ok(_) => first,
-            Err(_) => first.or_else(|_| serde_json::from_str(&String::from_utf8_lossy(&self.body))),
-        };
-        read.map_err(|why| {
-            let why = why.to_string();
-            match syntax::error(&self.body) {
-                Some(error) => error,
-                None if why.starts_with("recursion limit") => "exceeded max depth".into(),
-                None => why,
-            }
-        })
     }
 
     fn yaml(&self) -> Result<Value, String> {
@@ -165,7 +148,7 @@ impl Request {
             PatchKind::Merge => Status::bad_request("Invalid JSON Patch"),
             PatchKind::Json => Status::bad_request(why),
         };
-        let patch = self.json().map_err(refused)?;
+        let patch = json::read(&self.body).map_err(refused)?;
         let wrong = |found: &Value, wanted: &str| {
             let found = go_type(found);
             refused(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))

@@ -12,7 +12,10 @@ mod discovery;
 mod duplicates;
 mod encodings;
 mod failure;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod health;
+mod json;
 mod objects;
 mod openapi;
 mod options;
@@ -36,6 +39,7 @@ use jiff::Timestamp;
 use sim_world::objects::Status;
 
 pub use access::Access;
+pub(crate) use body::MAX_BODY_BYTES;
 pub(crate) use request::Request;
 pub use tokens::{Identity, Tokens};
 
@@ -88,6 +92,11 @@ impl KubeApi {
     ///
     /// Cancel safe: what a dropped call has changed is changed as a whole.
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
+        if request.route == Route::Malformed {
+            // Refused before anybody asks who it is, by the HTTP of the real server.
+            let text = "400 Bad Request";
+            return answer::text(http::StatusCode::BAD_REQUEST, text).with_fault("BadRequest");
+        }
         let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
         let reply = match self.admit(&request) {
             Ok(identity) => self.dispatch(call, request, &identity, effects),
@@ -198,8 +207,13 @@ impl KubeApi {
             Route::Absent(_) if self.custom(&request).is_some() => self.absent(&request),
             Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
             Route::NotAllowed => self.not_allowed(&request),
-            Route::Unknown => self.absent(&request),
+            Route::Unknown | Route::Malformed => self.absent(&request),
         }
+    }
+
+    /// The answer to a body that breaks off or breaks the rules of HTTP.
+    pub(crate) fn unreadable(why: impl Into<String>) -> Reply {
+        answer::failure(&Status::new(500, "", why.into()))
     }
 
     /// The answer that a fault rule asks for, in the words of the real server.

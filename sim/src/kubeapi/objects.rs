@@ -39,6 +39,11 @@ impl KubeApi {
         {
             return answer::failure(&status);
         }
+        let is_named = matches!(target.verb, Verb::Get | Verb::Patch | Verb::Delete);
+        if let (true, Some(why)) = (is_named, unfit_name(&target.name)) {
+            let message = format!("Name parameter invalid: {:?}: {why}", target.name);
+            return answer::failure(&Status::bad_request(message));
+        }
         let answered = match target.verb {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
@@ -249,6 +254,18 @@ fn door(target: &Target) -> Option<Subresource> {
 
 fn key(def: &ResourceDef, target: &Target) -> Key {
     Key::new(def.id.clone(), target.namespace.as_str(), target.name.as_str())
+}
+
+/// Why a name cannot stand in a path.
+///
+/// After `apimachinery: pkg/api/validation/path/name.go`.
+fn unfit_name(name: &str) -> Option<&'static str> {
+    match name {
+        "." => Some("may not be '.'"),
+        ".." => Some("may not be '..'"),
+        _ if name.contains('%') => Some("may not contain '%'"),
+        _ => None,
+    }
 }
 
 pub(super) fn name_of(object: &Value) -> &str {

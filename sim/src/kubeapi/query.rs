@@ -36,6 +36,12 @@ impl Query {
     }
 }
 
+/// Whether a path is one: it begins with a slash, and every `%` with two hexadecimal digits is an escape.
+pub(super) fn is_well_formed(path: &str) -> bool {
+    let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    (path.starts_with('/') || path == "*") && path.split('%').skip(1).all(is_escape)
+}
+
 /// Undoes percent encoding; what is not UTF-8 becomes replacement characters.
 pub(super) fn decode(text: &str, plus_is_space: bool) -> String {
     let bytes = text.as_bytes();

@@ -6,7 +6,7 @@ use http::{HeaderMap, Method};
 use sim_world::objects::{ResourceDef, Status};
 
 use super::accept::{self, Asked, Wanted};
-use super::query::Query;
+use super::query::{self, Query};
 use super::route::{Route, Target, Verb};
 use super::tokens::Identity;
 use crate::Incoming;
@@ -17,6 +17,7 @@ pub(crate) struct Request {
     pub(super) route: Route,
     pub(super) query: Query,
     pub(super) method: Method,
+    /// The path, its escapes undone.
     pub(super) path: String,
     /// Whom the client certificate names, if there is one.
     pub(super) certificate: Option<Identity>,
@@ -36,15 +37,19 @@ impl Request {
     pub(super) fn read(incoming: &Incoming) -> Self {
         let Incoming { parts, body, peer } = incoming;
         let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let path = query::decode(parts.uri.path(), false);
         let token = header(&parts.headers, AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.trim().split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
         });
         Self {
-            route: Route::find(&parts.method, parts.uri.path(), &query),
+            route: match query::is_well_formed(parts.uri.path()) {
+                true => Route::find(&parts.method, &path, &query),
+                false => Route::Malformed,
+            },
             query,
             method: parts.method.clone(),
-            path: parts.uri.path().to_owned(),
+            path,
             certificate: peer.identity.get().cloned(),
             impersonated: impersonated(&parts.headers),
             token,
@@ -110,7 +115,11 @@ impl Request {
     }
 
     pub(super) fn media_type(&self) -> &str {
-        self.content_type.split(';').next().unwrap_or_default().trim()
+        match self.content_type.split(';').next().unwrap_or_default().trim() {
+            // Something is said, and it is nothing.
+            "" if !self.content_type.is_empty() => ";",
+            media_type => media_type,
+        }
     }
 
     pub(super) fn n_bytes(&self) -> u64 {

@@ -3,7 +3,7 @@
 use http::Method;
 use sim_world::objects::GroupResource;
 
-use super::query::{Query, decode};
+use super::query::Query;
 
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(super) enum Route {
     NotAllowed,
     /// No such path.
     Unknown,
+    /// No path at all, or escapes that are none.
+    Malformed,
 }
 
 /// A question that is answered and not kept.
@@ -143,7 +145,7 @@ impl Verb {
 }
 
 impl Route {
-    /// Finds the route of a request.
+    /// Finds the route of a request; escapes in its path are undone, so that `%2F` separates as `/` does.
     pub(super) fn find(method: &Method, path: &str, query: &Query) -> Self {
         let route = Self::of_path(method, path, query);
         let is_read = matches!(*method, Method::GET | Method::HEAD);
@@ -152,6 +154,7 @@ impl Route {
             | Self::Review(..)
             | Self::Absent(_)
             | Self::Unknown
+            | Self::Malformed
             | Self::Health => route,
             _ if is_read => route,
             _ => Self::NotAllowed,
@@ -159,9 +162,10 @@ impl Route {
     }
 
     fn of_path(method: &Method, path: &str, query: &Query) -> Self {
-        let steps: Vec<String> =
-            path.trim_matches('/').split('/').map(|step| decode(step, false)).collect();
-        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let Some(path) = path.strip_prefix('/').filter(|rest| !rest.starts_with('/')) else {
+            return Self::Unknown;
+        };
+        let steps: Vec<&str> = path.trim_end_matches('/').split('/').collect();
         match steps.as_slice() {
             [""] => Self::Root,
             ["healthz" | "livez" | "readyz", ..] => Self::Health,

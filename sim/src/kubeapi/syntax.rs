@@ -104,7 +104,7 @@ impl Scanner<'_> {
                 self.open.push(byte);
                 self.at += 1;
                 if self.open.len() > MAX_DEPTH {
-                    return Err("exceeded max depth".into());
+                    return Err(invalid(byte, "exceeded max depth"));
                 }
                 return Ok(if byte == b'{' { Next::FirstKey } else { Next::First });
             }
@@ -274,7 +274,8 @@ mod tests {
         }
         let want = "invalid character '\\u009e' looking for beginning of value";
         assert_eq!(error(&[0x9e]).as_deref(), Some(want));
-        assert_eq!(error("[".repeat(10_001).as_bytes()).as_deref(), Some("exceeded max depth"));
+        let want = "invalid character '[' exceeded max depth";
+        assert_eq!(error("[".repeat(10_001).as_bytes()).as_deref(), Some(want));
         assert_eq!(error(br#" {"a": [1, -0.5e+3, "\u00e9", null], "b": {}} "#), None);
     }
 }

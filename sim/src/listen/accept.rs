@@ -43,6 +43,8 @@ pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) behind: Behind,
+    /// How long a client may leave unread what is sent to it.
+    pub(super) patience: Duration,
 }
 
 impl Listener {
@@ -88,7 +90,7 @@ impl Listener {
             tracing::debug!(%error, "a connection was gone before it was served");
             return;
         }
-        let connection = Connection::new(socket, self.tls.clone(), ends);
+        let connection = Connection::new(socket, self.tls.clone(), ends, self.patience);
         match &self.behind {
             Behind::Face(server, alpn) => {
                 let service = server.accepted(peer.to_string(), connection.identity());

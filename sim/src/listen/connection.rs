@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -47,9 +48,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, tls: Option<TlsAcceptor>, ends: Ends) -> Self {
+    pub(super) fn new(
+        stream: TcpStream,
+        tls: Option<TlsAcceptor>,
+        ends: Ends,
+        patience: Duration,
+    ) -> Self {
         let reset = Arc::new(AtomicBool::new(false));
-        let socket = Socket { stream, reset: Arc::clone(&reset) };
+        let socket = Socket { stream, reset: Arc::clone(&reset), patience, stalled: None };
         Self { socket, tls, ends, reset, identity: Arc::default() }
     }
 
@@ -159,6 +165,32 @@ async fn exchange<S, B>(
 struct Socket {
     stream: TcpStream,
     reset: Arc<AtomicBool>,
+    /// How long what is sent may stay unread.
+    patience: Duration,
+    /// When that is over, while it stays unread.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl Socket {
+    /// Watches a write: one that gets nowhere for too long breaks the connection.
+    fn wrote<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        wrote: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if wrote.is_ready() {
+            self.stalled = None;
+            return wrote;
+        }
+        let patience = self.patience;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        if stalled.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // What is unsent is discarded, or it would stay with the system.
+        self.reset.store(true, Ordering::Relaxed);
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
+    }
 }
 
 impl Drop for Socket {
@@ -186,7 +218,8 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.wrote(cx, wrote)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -202,7 +235,8 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.wrote(cx, wrote)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -54,6 +54,7 @@ impl Sim {
             mut certificates,
             ports,
             admin_token,
+            patience,
         } = options;
         let Advertise { vcenter: public_vcenter, cluster: public_cluster, admin: public_admin } =
             advertise;
@@ -97,7 +98,12 @@ impl Sim {
             let clients = authority.as_deref().filter(|_| alpn == Alpn::Http2);
             let tls = certificates.clone().map(|all| acceptor(all, alpn, clients)).transpose()?;
             let scheme = if tls.is_some() { "https" } else { "http" };
-            self.serve(Listener { listener, tls, behind: Behind::Face(server.clone(), alpn) });
+            self.serve(Listener {
+                listener,
+                tls,
+                behind: Behind::Face(server.clone(), alpn),
+                patience,
+            });
             Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })
         };
         let mut vcenters = BTreeMap::new();
@@ -116,7 +122,12 @@ impl Sim {
             None => Some(random_token()?),
         };
         let router = admin::router(self.control().clone(), token.clone());
-        self.serve(Listener { listener: admin, tls: None, behind: Behind::Admin(router) });
+        self.serve(Listener {
+            listener: admin,
+            tls: None,
+            behind: Behind::Admin(router),
+            patience,
+        });
         let url = format!("http://{}", host_of(public_admin.as_deref(), address));
         Ok(Endpoints {
             vcenters,

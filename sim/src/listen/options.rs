@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::tls::{Authority, Leaf};
+
+/// Nobody who is alive reads nothing for so long; what waits for a reader is held meanwhile.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether the faces speak TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +56,8 @@ pub struct ListenOptions {
     pub ports: BTreeMap<String, u16>,
     /// The admin port's bearer token; a new one where one is needed.
     pub admin_token: Option<String>,
+    /// How long a client may leave unread what is sent to it before its connection breaks.
+    pub patience: Duration,
 }
 
 /// Without keys and tokens.
@@ -80,6 +86,7 @@ impl Default for ListenOptions {
             certificates: BTreeMap::new(),
             ports: BTreeMap::new(),
             admin_token: None,
+            patience: PATIENCE,
         }
     }
 }

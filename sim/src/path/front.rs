@@ -1,6 +1,10 @@
 //! What listens: a vCenter with its two front ends, or a cluster.
 
+use std::pin::pin;
+
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
+use http_body_util::BodyExt as _;
 
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::Effects;
@@ -8,6 +12,18 @@ use crate::kubeapi::{self, KubeApi};
 use crate::soap::{self, Refusal, SoapFace};
 use crate::vapi::{self, VapiFace};
 use crate::{Reply, WorldHandle};
+
+/// The largest body that a vCenter reads: a ListView of 100,000 machines fits twice.
+const MAX_BODY: usize = 32 << 20;
+
+/// Why there is no body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is more than anybody means.
+    TooLarge,
+    /// It breaks off, or breaks the rules of HTTP.
+    Broken(String),
+}
 
 /// One server.
 #[derive(Debug)]
@@ -43,6 +59,55 @@ impl Front {
                 matches!(soap::refusal(world, name), Some(Refusal::Connection))
             }
             Self::Cluster(_) => false,
+        }
+    }
+
+    /// Reads a request's body.
+    ///
+    /// The cluster reads no more than it takes to see that it is too much: who is refused for another
+    /// reason, or asks for what needs no body, is answered all the same.
+    pub(super) async fn read<B>(&self, body: B) -> Result<Bytes, Unread>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let limit = match self {
+            Self::VCenter { .. } => MAX_BODY,
+            Self::Cluster(_) => kubeapi::MAX_BODY_BYTES,
+        };
+        let mut body = pin!(body);
+        let mut all = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Unread::Broken(innermost(error.into().as_ref())))?;
+            let Ok(data) = frame.into_data() else { continue };
+            // A body of one piece is not copied.
+            if all.is_empty() && body.is_end_stream() && data.len() <= limit {
+                return Ok(data);
+            }
+            all.extend_from_slice(&data);
+            if all.len() > limit {
+                break;
+            }
+        }
+        match self {
+            Self::VCenter { .. } if all.len() > limit => Err(Unread::TooLarge),
+            _ => Ok(all.freeze()),
+        }
+    }
+
+    /// The answer to a body that cannot be had, in the words of the front end.
+    pub(super) fn unread(&self, unread: &Unread) -> Reply {
+        let plain = |status, text: String| Reply::new(status, "text/plain", text);
+        match (self, unread) {
+            (Self::Cluster(_), Unread::Broken(why)) => KubeApi::unreadable(why),
+            (_, Unread::Broken(why)) => {
+                let text = format!("the body cannot be read: {why}\n");
+                plain(StatusCode::BAD_REQUEST, text).with_fault("BadRequest")
+            }
+            (_, Unread::TooLarge) => {
+                let text = format!("the body is larger than {MAX_BODY} bytes\n");
+                plain(StatusCode::PAYLOAD_TOO_LARGE, text).with_fault("RequestEntityTooLarge")
+            }
         }
     }
 
@@ -130,6 +195,15 @@ impl Front {
             _ => SoapFace::status(status, message),
         }
     }
+}
+
+/// What went wrong at the bottom of it.
+fn innermost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let mut error: &dyn std::error::Error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
 }
 
 fn unknown(server: &str, incoming: &Incoming) -> Call {

@@ -12,20 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt as _;
 use sim_world::Command;
 
 use crate::call::{Call, Incoming, Peer};
 use crate::faults::{Ending, Faults, Verdict};
 use crate::ledger::{Ended, Ledger};
-use crate::reply::full;
 use crate::{Body, Reply, WorldHandle};
 use body::Watched;
-use front::Parsed;
-
-/// The largest request body that is read: a ListView of 100,000 machines fits twice.
-const MAX_BODY: usize = 32 << 20;
+use front::{Parsed, Unread};
 
 /// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,9 +71,9 @@ impl CallPath {
             return Err(Broken::Refused);
         }
         let (parts, body) = request.into_parts();
-        let body = match Limited::new(body, MAX_BODY).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => return Ok(too_large(error.as_ref())),
+        let body = match self.front.read(body).await {
+            Ok(body) => body,
+            Err(unread) => return Ok(self.unread(parts, peer, unread)),
         };
         let incoming = Incoming { parts, body, peer };
         let (call, parsed) = self.front.classify(&incoming);
@@ -90,6 +87,15 @@ impl CallPath {
             Ok(_) if self.front.is_down(&self.world) => Err(Broken::Reset),
             outcome => outcome,
         }
+    }
+
+    /// The answer to a call whose body cannot be had. No rule is asked: nobody knows what it wanted.
+    fn unread(&self, parts: Parts, peer: Peer, unread: Unread) -> http::Response<Body> {
+        let incoming = Incoming { parts, body: Bytes::new(), peer };
+        let (call, _) = self.front.classify(&incoming);
+        self.world.advance();
+        let seq = self.ledger.open(self.world.now(), &call, Vec::new());
+        Open::new(self.clone(), seq).answered(self.front.unread(&unread), None)
     }
 
     async fn carry_out(
@@ -147,17 +153,6 @@ impl CallPath {
             }
         }
     }
-}
-
-fn too_large(error: &(dyn std::error::Error + Send + Sync + 'static)) -> http::Response<Body> {
-    let (status, text) = if error.is::<http_body_util::LengthLimitError>() {
-        (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is larger than {MAX_BODY} bytes\n"))
-    } else {
-        (StatusCode::BAD_REQUEST, format!("the body cannot be read: {error}\n"))
-    };
-    let mut response = http::Response::new(full(text));
-    *response.status_mut() = status;
-    response
 }
 
 /// A record whose call is being served. If it is dropped, the caller has gone away.

@@ -5,6 +5,7 @@ mod cli;
 mod client;
 mod collector;
 mod fixtures;
+mod hostile;
 mod isolation;
 mod listening;
 mod malformed;

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::kubeapi::query::{Query, decode};
+use crate::kubeapi::query::Query;
 
 /// A request, as roles speak of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,14 +35,12 @@ impl Object {
 }
 
 impl Attributes {
-    /// Takes a request apart, whether or not anybody serves it.
+    /// Takes a request apart, whether or not anybody serves it. The path's escapes are undone.
     ///
     /// After `apiserver: pkg/endpoints/request/requestinfo.go`, `NewRequestInfo`. A namespace counts
     /// as being in itself; a list of the one object that a field selector names is about that object.
     pub(in crate::kubeapi) fn of(method: &Method, path: &str, query: &Query) -> Self {
-        let steps: Vec<String> =
-            path.trim_matches('/').split('/').map(|step| decode(step, false)).collect();
-        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let steps: Vec<&str> = path.trim_matches('/').split('/').collect();
         let plain = || Self {
             verb: method.as_str().to_ascii_lowercase(),
             path: path.to_owned(),

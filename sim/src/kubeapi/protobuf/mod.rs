@@ -4,6 +4,8 @@
 //! and an envelope (`runtime.Unknown`) with apiVersion, kind and the object's own bytes. What comes out
 //! is what Go's JSON encoder makes of the same object, so that one path handles both.
 
+#[cfg(any(test, fuzzing))]
+mod encode;
 mod schema;
 mod wire;
 
@@ -14,6 +16,8 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+#[cfg(any(test, fuzzing))]
+pub(super) use encode::encode;
 use schema::{Field, Kind, Message, SCHEMA, Special};
 use wire::{Reader, WireError};
 

@@ -168,6 +168,12 @@ impl Schema {
 }
 
 impl Message {
+    /// Every field with its number.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn fields(&self) -> impl Iterator<Item = (i32, &Field)> {
+        self.fields.iter().map(|(number, field)| (*number, field))
+    }
+
     pub(super) fn field(&self, number: i32) -> Option<&Field> {
         self.fields.get(&number)
     }

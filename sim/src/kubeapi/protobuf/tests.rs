@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{MAGIC, ProtobufError, decode};
+use super::{MAGIC, ProtobufError, decode, encode};
 
 macro_rules! fixtures {
     ($($name:literal),* $(,)?) => {
@@ -105,6 +105,24 @@ fn bad_bytes_get_the_real_decoders_words() {
         let decoded = decode(&hex(bytes), "v1", "ConfigMap").unwrap();
         assert_eq!(decoded["kind"], kind, "{bytes}");
     }
+}
+
+#[test]
+fn what_is_written_reads_as_the_same_object() {
+    for (name, bytes, _) in FIXTURES {
+        let object = decode(bytes, "", "").unwrap();
+        let written = encode(&object).unwrap();
+        assert_eq!(decode(&written, "", ""), Ok(object), "{name}");
+    }
+}
+
+#[test]
+fn a_group_in_place_of_a_field_is_refused() {
+    // Field 1, metadata, as a group.
+    let body = "6b3873000a0f0a0276311209436f6e6669674d617012020b0c";
+    let refused = decode(&hex(body), "v1", "ConfigMap");
+    let Err(ProtobufError::Object { why, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(why, "proto: wrong wireType = 3 for field ObjectMeta");
 }
 
 #[test]

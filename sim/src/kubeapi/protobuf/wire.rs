@@ -41,6 +41,8 @@ pub(super) enum Field<'a> {
     Fixed64(u64),
     Bytes(&'a [u8]),
     Fixed32(u32),
+    /// Nothing of Kubernetes is one; read past.
+    Group,
 }
 
 impl Field<'_> {
@@ -50,6 +52,7 @@ impl Field<'_> {
             Self::Fixed64(_) => 1,
             Self::Bytes(_) => 2,
             Self::Fixed32(_) => 5,
+            Self::Group => 3,
         }
     }
 }
@@ -65,8 +68,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// The next field and its number; `message` is named in errors. Groups are skipped, as nothing
-    /// of Kubernetes is one.
+    /// The next field and its number; `message` is named in errors.
     pub(super) fn next(&mut self, message: &str) -> Result<Option<(i32, Field<'a>)>, WireError> {
         while !self.rest.is_empty() {
             let tag = self.varint()?;
@@ -83,7 +85,7 @@ impl<'a> Reader<'a> {
             }
             if wire_type == 3 {
                 self.skip_group()?;
-                continue;
+                return Ok(Some((number, Field::Group)));
             }
             return Ok(Some((number, self.field(wire_type)?)));
         }

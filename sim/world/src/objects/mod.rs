@@ -33,6 +33,8 @@ pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
 pub use errors::FieldErrors;
 pub use list::{Page, Paging};
 pub use log::{WatchEvent, WatchType};
+#[cfg(fuzzing)]
+pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
 pub use resource::{GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy};
 pub use schema::OPENAPI;

@@ -9,6 +9,17 @@ pub(super) use strategic::typed_merge_patch;
 
 use super::Status;
 
+/// A strategic merge patch for objects of a built-in resource, as the store applies it.
+#[cfg(fuzzing)]
+pub fn strategic_merge_patch_of(
+    def: &super::ResourceDef,
+    document: &serde_json::Value,
+    patch: &serde_json::Value,
+) -> Result<serde_json::Value, Status> {
+    let Some(structure) = def.structure() else { return Err(rejected()) };
+    typed_merge_patch(document, patch, structure)
+}
+
 /// 422 for a patch that is well formed and does not fit.
 fn rejected() -> Status {
     let mut status = Status::new(

@@ -56,11 +56,16 @@ fn merge_by(
     patch: &Value,
     merge_key: &dyn Fn(&str) -> Option<&'static str>,
 ) -> Result<Value, Status> {
-    let Value::Object(patch) = patch else {
-        let found = crate::objects::text::json_type(patch);
-        return Err(Status::bad_request(format!(
-            "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-        )));
+    let patch = match patch {
+        Value::Object(patch) => patch,
+        // Go reads null as an empty map.
+        Value::Null => return Ok(document.clone()),
+        other => {
+            let found = crate::objects::text::json_type(other);
+            return Err(Status::bad_request(format!(
+                "json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )));
+        }
     };
     let document = document.as_object().cloned().unwrap_or_default();
     let merger = Merger { merge_key };

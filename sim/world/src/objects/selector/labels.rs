@@ -1,6 +1,7 @@
 //! Label selectors in their string form, as `labels.Parse` reads them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -62,6 +63,27 @@ impl LabelSelector {
                 }
             }
         })
+    }
+}
+
+/// As `labels.Selector` prints itself; reading it gives the same selector.
+impl fmt::Display for LabelSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, Requirement { key, operator }) in self.0.iter().enumerate() {
+            if n > 0 {
+                f.write_str(",")?;
+            }
+            let list = |values: &BTreeSet<String>| Vec::from_iter(values.clone()).join(",");
+            match operator {
+                Operator::Exists => write!(f, "{key}")?,
+                Operator::DoesNotExist => write!(f, "!{key}")?,
+                Operator::In(values) => write!(f, "{key} in ({})", list(values))?,
+                Operator::NotIn(values) => write!(f, "{key} notin ({})", list(values))?,
+                Operator::GreaterThan(bound) => write!(f, "{key}>{bound}")?,
+                Operator::LessThan(bound) => write!(f, "{key}<{bound}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -158,7 +180,7 @@ impl Parser {
             other => return Err(format!("found {}, expected: identifier", quoted(&other))),
         };
         if let Some(why) = names::qualified_name_problems(&key).into_iter().next() {
-            return Err(format!("key: Invalid value: {}: {why}", quote(&key)));
+            return Err(format!("<nil>: Invalid value: {}: {why}", quote(&key)));
         }
         if absent {
             return Ok(Requirement { key, operator: Operator::DoesNotExist });
@@ -190,7 +212,7 @@ impl Parser {
                 let value = self.exact_value()?;
                 let bound = value.parse().map_err(|_| {
                     format!(
-                        "values[0][{key}]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+                        "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
                         quote(&value)
                     )
                 })?;

@@ -269,7 +269,7 @@ fn bad_label_selectors_are_refused() {
         ("a=b)", "found ')', expected: ',' or 'end of string'"),
         (
             "a>b",
-            "unable to parse requirement: values[0][a]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+            "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
         ),
     ] {
         assert_eq!(LabelSelector::parse(text).unwrap_err().message, want, "{text:?}");

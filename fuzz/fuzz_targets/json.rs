@@ -1,0 +1,5 @@
+//! Bodies of JSON, read as Go reads them.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|body: &[u8]| sim::fuzzing::json(body));

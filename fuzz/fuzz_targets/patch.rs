@@ -1,0 +1,77 @@
+//! Patches: JSON patches apply whole or not at all and stay within bounds, merge patches say the same twice,
+//! strategic ones as far as they have no directives.
+//!
+//! Input: a byte that chooses kind and resource, a line with a document, the rest is the patch.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use sim_world::Ids;
+use sim_world::objects::{
+    GroupResource, ResourceDef, Store, json_patch, merge_patch, strategic_merge_patch_of,
+};
+
+const RESOURCES: [&str; 4] = ["nodes", "services", "pods", "endpoints"];
+
+static STORE: LazyLock<Store> = LazyLock::new(|| Store::new(Ids::new(0)));
+
+fuzz_target!(|input: &[u8]| {
+    let Some((choice, rest)) = input.split_first() else { return };
+    let mut lines = rest.splitn(2, |byte| *byte == b'\n');
+    let mut document = || serde_json::from_slice::<Value>(lines.next()?).ok();
+    let (Some(document), Some(patch)) = (document(), document()) else { return };
+    let resource = RESOURCES[usize::from(choice >> 4) % RESOURCES.len()];
+    let def = STORE.resource(&GroupResource::core(resource)).expect("a built-in resource");
+    match choice % 3 {
+        0 => json(&document, &patch),
+        1 => merge(&document, &patch),
+        _ => strategic(&document, &patch, def),
+    }
+});
+
+fn json(document: &Value, patch: &Value) {
+    let before = document.clone();
+    let patched = json_patch(document, patch);
+    assert_eq!(*document, before, "a patch works on a copy");
+    assert_eq!(json_patch(document, patch), patched, "a patch is a function");
+    let Ok(patched) = patched else { return };
+    assert!(depth(&patched) <= 256.max(depth(document)), "deeper than anybody can read");
+    // Whole or not at all: with an operation that cannot apply at its end, nothing of it does.
+    if let Value::Array(operations) = patch {
+        let mut broken = operations.clone();
+        broken.push(json!({"op": "test", "path": "", "value": {"no such": "document"}}));
+        let is_other = patched != json!({"no such": "document"});
+        assert!(json_patch(document, &broken.into()).is_err() == is_other);
+    }
+}
+
+fn merge(document: &Value, patch: &Value) {
+    let Ok(once) = merge_patch(document, patch) else { return };
+    assert_eq!(merge_patch(&once, patch).as_ref(), Ok(&once), "twice is not once");
+    assert_eq!(merge_patch(&once, &json!({})).as_ref(), Ok(&once), "nothing changes something");
+}
+
+fn strategic(document: &Value, patch: &Value, def: &ResourceDef) {
+    let apply = |document: &Value, patch: &Value| strategic_merge_patch_of(def, document, patch);
+    let Ok(once) = apply(document, patch) else { return };
+    assert!(depth(&once) <= depth(document) + depth(patch) + 1);
+    if document.is_object() {
+        assert_eq!(apply(&once, &json!({})).as_ref(), Ok(&once), "nothing changes something");
+    }
+    // A list that was not there takes elements without their key; the next patch trips over them, as in
+    // the real server.
+    if let (false, Ok(twice)) = (patch.to_string().contains('$'), apply(&once, patch)) {
+        assert_eq!(twice, once, "twice is not once");
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
