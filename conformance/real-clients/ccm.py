@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A stock Go cloud controller manager (conformance/peers/ccm) against `sim serve` and a real kube-apiserver.
 
-  conformance/real-clients/ccm.py [--ccm CCM] [--sim SIM] [--against sim|real]
+  conformance/real-clients/ccm.py [--ccm CCM] [--sim SIM] [--against sim|real] [--content-type TYPE]
 
 One story is played on both, with Protobuf bodies (client-go's default) and with JSON. After each act all nodes and
 services have to be the same, at the end also events and leases, and what the manager wrote: as often, for each verb and
@@ -276,12 +276,13 @@ def main():
     parser.add_argument("--ccm", help="the manager; built if left out")
     parser.add_argument("--sim", help="the sim; target/release/sim if left out")
     parser.add_argument("--against", choices=("sim", "real"), default="sim")
+    parser.add_argument("--content-type", choices=CONTENT_TYPES, help="one of the two alone")
     args = parser.parse_args()
     ccm = args.ccm or servers.built("ccm")
     other = (lambda: servers.Real("other")) if args.against == "real" else (lambda: servers.Sim(binary))
     binary = servers.sim_binary(args.sim) if args.against == "sim" else None
     looked_at = failed = 0
-    for content_type in CONTENT_TYPES:
+    for content_type in [args.content_type] if args.content_type else CONTENT_TYPES:
         print(f"--- {content_type}", flush=True)
         with servers.Real() as real, other() as ours, concurrent.futures.ThreadPoolExecutor() as both:
             runs = [both.submit(play, server, ccm, content_type) for server in (real, ours)]

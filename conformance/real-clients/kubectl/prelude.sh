@@ -1,0 +1,45 @@
+# What the lines of `commands` may use besides bash and kubectl.
+
+eventually() { # COMMAND…: again and again until it succeeds, half a minute at most
+  local end=$((SECONDS + 30))
+  until "$@"; do
+    [ "$SECONDS" -lt "$end" ] || { echo "not within 30 s: $*"; return 1; }
+    sleep 0.03
+  done
+}
+has() { [ "$(wc -l <"$1")" -ge "$2" ]; } # FILE LINES
+told() { grep -q '"Response" verb="GET" url="[^"]*/namespaces/lab/' "$1"; } # FILE: something in the namespace was asked for
+
+# FIRST LAST COMMAND CHANGE…: runs COMMAND; when it has printed FIRST lines, makes the changes, each of them when the last one
+# has been answered; when it has printed LAST lines, ends it. Prints what COMMAND printed.
+watching() {
+  local first=$1 last=$2 command=$3 change pid
+  shift 3
+  : >watch.out
+  # Without a line to wait for, its first answer has to do.
+  [ "$first" -gt 0 ] || command="$command -v=6"
+  bash -c "exec $command" >watch.out 2>watch.err &
+  pid=$!
+  if [ "$first" -gt 0 ]; then eventually has watch.out "$first"; else eventually told watch.err; fi
+  for change; do bash -c "$change" >/dev/null || echo "failed: $change"; done
+  eventually has watch.out "$last"
+  kill -TERM "$pid"
+  wait "$pid"
+  cat watch.out
+  grep -v '^I[0-9]' watch.err >&2
+  return 0
+}
+
+# COMMAND CHANGE: runs COMMAND, which logs at level 6; makes the change when its first question has been answered. Ends as it does.
+meanwhile() {
+  local pid code
+  bash -c "exec $1" >watch.out 2>watch.err &
+  pid=$!
+  eventually told watch.err
+  bash -c "$2" >/dev/null || echo "failed: $2"
+  wait "$pid"
+  code=$?
+  cat watch.out
+  grep -v '^I[0-9]' watch.err >&2
+  return $code
+}
