@@ -41,7 +41,7 @@ NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
     (r'("continue": ?")[^"]+', r"\1<token>"),
     (r"\b10\.(9[6-9]|10\d|11[01])\.\d+\.\d+\b", "<cluster-ip>"),
     (r"\b3[0-2]\d{3}\b", "<node-port>"),
-    (r"(?<=[ (])(\d+d)?(\d+h)?(\d+m)?\d+(s|m|h|d)\b", "<age>"),
+    (r"(?<=[ (])(\d+[dhm])?(\d+[shd]|\d{1,2}m)\b", "<age>"),  # 100m is a tenth of a processor
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as their widest cell, which may be an age
     (r"[ \t]+$", ""),
 )]
