@@ -5,13 +5,15 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use sim_world::objects::{
-    Action, Command, Effect, FieldErrors, FieldSelector, FieldValidation, Key, LabelSelector, Page,
-    Paging, Preconditions, ResourceDef, Selection, Status, Subresource,
+    Action, Command, Effect, FieldErrors, FieldSelector, GroupResource, Key, LabelSelector, Page,
+    Paging, ResourceDef, Selection, Status, Subresource,
 };
 use sim_world::{Fault, Outcome};
 
+use super::options::{self, DeleteOptions, WriteOptions};
+use super::render::Rendering;
 use super::route::{Target, Verb};
-use super::{KubeApi, Request, answer, warnings, watch};
+use super::{KubeApi, Request, answer, failure, timestamp, warnings, watch};
 use crate::faults::Effects;
 use crate::{Call, Reply};
 
@@ -28,13 +30,20 @@ impl KubeApi {
             return answer::page_not_found();
         };
         let def = def.in_version(&target.version);
-        if let Err(status) = request.accepts_json() {
+        if target.verb == Verb::DeleteCollection && def.id == GroupResource::core("namespaces") {
+            return answer::failure(&failure::not_allowed());
+        }
+        if let (false, Err(status)) =
+            (target.verb == Verb::Watch, options::check_timeout(&request.query))
+        {
             return answer::failure(&status);
         }
         let answered = match target.verb {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
-            Verb::Watch => watch::answer(&self.world, &def, request, target, effects),
+            Verb::Watch => {
+                watch::answer(&self.world, &self.encodings, &def, request, target, effects)
+            }
             Verb::Create | Verb::Update | Verb::Patch => self.write(&def, request, target),
             Verb::Delete => self.delete(&def, request, target),
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
@@ -57,6 +66,7 @@ impl KubeApi {
         effects: &Effects,
     ) -> Result<Reply, Status> {
         let missing = || Status::not_found(&target.resource, &target.name);
+        let rendering = Rendering::of(&self.world, def, request)?;
         if effects.empty_result || effects.hides(&target.name) {
             return Err(missing());
         }
@@ -81,7 +91,7 @@ impl KubeApi {
             }
             world.cluster.scale_of(def, &target.version, &shown).map(Arc::new)
         })?;
-        Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
+        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
     }
 
     fn list(
@@ -91,6 +101,7 @@ impl KubeApi {
         target: &Target,
         effects: &Effects,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
         if request.query.has("sendInitialEvents") {
             let mut errors = FieldErrors::default();
@@ -104,12 +115,8 @@ impl KubeApi {
             page = Page { items: Vec::new(), continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
-        if def.custom.is_some() {
-            for item in &mut page.items {
-                *item = self.world.read(|world| world.cluster.shown(def, &target.version, item))?;
-            }
-        }
-        Ok(answer::list(def, &page))
+        self.show(def, &mut page)?;
+        rendering.list(def, &page, timestamp(&self.world))
     }
 
     fn write(
@@ -118,30 +125,33 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let (action, options) = match target.verb {
-            Verb::Create => {
-                (Action::Create { object: request.object(&def.kind)? }, "CreateOptions")
-            }
-            Verb::Update => {
-                (Action::Update { object: request.object(&def.kind)? }, "UpdateOptions")
-            }
+        let rendering = Rendering::of(&self.world, def, request)?;
+        let options = WriteOptions::read(&request.query, target.verb)?;
+        let (api_version, kind) = match target.is_scale {
+            true => ("autoscaling/v1".to_owned(), "Scale"),
+            false => (answer::api_version(def), def.kind.as_ref()),
+        };
+        let action = match target.verb {
+            Verb::Create => Action::Create { object: request.object(&api_version, kind)? },
+            Verb::Update => Action::Update { object: request.object(&api_version, kind)? },
             _ => {
                 let (kind, patch) = request.patch()?;
-                (Action::Patch { kind, patch }, "PatchOptions")
+                Action::Patch { kind, patch }
             }
         };
         let command = Command {
             key: key(def, target),
             action,
             subresource: door(target),
-            dry_run: dry_run(request.query.get("dryRun"), options)?,
+            dry_run: options.dry_run,
             version: target.version.clone(),
-            validation: validation(request.query.get("fieldValidation"), options)?,
+            validation: options.validation,
             duplicates: request.duplicate_fields(),
         };
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(warnings::told(answer::json(code, object.as_ref()).with_objects(1), &warnings))
+        let reply = rendering.one(def, code, &object, timestamp(&self.world))?;
+        Ok(warnings::told(reply, &warnings))
     }
 
     fn delete(
@@ -150,13 +160,13 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let options = request.delete_options()?;
-        let command = deletion(key(def, target), request, &options)?.in_version(&*target.version);
-        let (object, effect, _) = self.apply(command)?;
+        let rendering = Rendering::of(&self.world, def, request)?;
+        let options = DeleteOptions::read(request)?;
+        let (object, effect, _) = self.apply(deletion(key(def, target), def, &options))?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(1));
         }
-        Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
+        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
     }
 
     /// One deletion after the other, as the real server does it; the answer lists what was there.
@@ -166,20 +176,35 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
-        let options = request.delete_options()?;
+        let options = DeleteOptions::read(request)?;
         let mut page =
             self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
         for object in &mut page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
-            match self.apply(deletion(key, request, &options)?) {
+            match self.apply(deletion(key, def, &options)) {
                 Ok((gone, ..)) => *object = gone,
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        Ok(answer::list(def, &page))
+        self.show(def, &mut page)?;
+        rendering.list(def, &page, timestamp(&self.world))
+    }
+
+    /// Turns stored objects into those of the version that was asked for.
+    fn show(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
+        if def.custom.is_none() {
+            return Ok(());
+        }
+        self.world.read(|world| {
+            for item in &mut page.items {
+                *item = world.cluster.shown(def, &def.version, item)?;
+            }
+            Ok(())
+        })
     }
 
     fn apply(&self, command: Command) -> Result<(Arc<Value>, Effect, Vec<String>), Status> {
@@ -258,41 +283,9 @@ fn paging(request: &Request) -> Result<Paging, Status> {
     })
 }
 
-fn deletion(key: Key, request: &Request, options: &Value) -> Result<Command, Status> {
-    let text = |pointer| options.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let preconditions = Preconditions {
-        uid: text("/preconditions/uid"),
-        resource_version: text("/preconditions/resourceVersion"),
-    };
-    let asked = text("/dryRun/0").unwrap_or_else(|| request.query.get("dryRun").to_owned());
-    Ok(Command {
-        dry_run: dry_run(&asked, "DeleteOptions")?,
-        ..Command::delete_if(key, preconditions)
-    })
-}
-
-fn validation(asked: &str, options: &str) -> Result<FieldValidation, Status> {
-    match asked {
-        "" | "Warn" => Ok(FieldValidation::Warn),
-        "Ignore" => Ok(FieldValidation::Ignore),
-        "Strict" => Ok(FieldValidation::Strict),
-        other => {
-            let mut errors = FieldErrors::default();
-            let known = ["", "Ignore", "Strict", "Warn"];
-            errors.not_supported("fieldValidation", other, &known);
-            Err(Status::invalid("meta.k8s.io", options, "", errors))
-        }
-    }
-}
-
-fn dry_run(asked: &str, options: &str) -> Result<bool, Status> {
-    match asked {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => {
-            let mut errors = FieldErrors::default();
-            errors.not_supported("dryRun", other, &["All"]);
-            Err(Status::invalid("meta.k8s.io", options, "", errors))
-        }
+fn deletion(key: Key, def: &ResourceDef, options: &DeleteOptions) -> Command {
+    Command {
+        dry_run: options.dry_run,
+        ..Command::delete_if(key, options.preconditions.clone()).in_version(&*def.version)
     }
 }

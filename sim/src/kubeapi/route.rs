@@ -24,8 +24,8 @@ pub(super) enum Route {
     GroupVersion(String, String),
     /// `/openapi/v3` and what is below it.
     OpenApi(String),
-    /// A question that is answered and not kept.
-    Review(Review),
+    /// A question that is answered and not kept, and its namespace if it has one.
+    Review(Review, String),
     /// Objects.
     Resource(Target),
     /// Something that the real server has and this one has not.
@@ -40,8 +40,64 @@ pub(super) enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
     Token,
+    SelfSubject,
     SubjectAccess,
     SelfSubjectAccess,
+    LocalSubjectAccess,
+    SelfSubjectRules,
+}
+
+impl Review {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Token,
+        Self::SelfSubject,
+        Self::SubjectAccess,
+        Self::SelfSubjectAccess,
+        Self::LocalSubjectAccess,
+        Self::SelfSubjectRules,
+    ];
+
+    pub(super) fn group(self) -> &'static str {
+        match self {
+            Self::Token | Self::SelfSubject => "authentication.k8s.io",
+            _ => "authorization.k8s.io",
+        }
+    }
+
+    pub(super) fn resource(self) -> &'static str {
+        match self {
+            Self::Token => "tokenreviews",
+            Self::SelfSubject => "selfsubjectreviews",
+            Self::SubjectAccess => "subjectaccessreviews",
+            Self::SelfSubjectAccess => "selfsubjectaccessreviews",
+            Self::LocalSubjectAccess => "localsubjectaccessreviews",
+            Self::SelfSubjectRules => "selfsubjectrulesreviews",
+        }
+    }
+
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Token => "TokenReview",
+            Self::SelfSubject => "SelfSubjectReview",
+            Self::SubjectAccess => "SubjectAccessReview",
+            Self::SelfSubjectAccess => "SelfSubjectAccessReview",
+            Self::LocalSubjectAccess => "LocalSubjectAccessReview",
+            Self::SelfSubjectRules => "SelfSubjectRulesReview",
+        }
+    }
+
+    /// The review at this path below its group and version, and its namespace.
+    fn find(group: &str, rest: &[&str]) -> Option<(Self, String)> {
+        let (namespace, resource) = match rest {
+            [resource] => ("", *resource),
+            ["namespaces", namespace, resource] => (*namespace, *resource),
+            _ => return None,
+        };
+        let is_it = |it: &&Self| it.group() == group && it.resource() == resource;
+        let review = *Self::ALL.iter().find(is_it)?;
+        let is_local = review == Self::LocalSubjectAccess;
+        (is_local != namespace.is_empty()).then(|| (review, namespace.to_owned()))
+    }
 }
 
 /// Objects of a resource, or one of them.
@@ -92,7 +148,11 @@ impl Route {
         let route = Self::of_path(method, path, query);
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         match route {
-            Self::Resource(_) | Self::Review(_) | Self::Absent(_) | Self::Unknown => route,
+            Self::Resource(_)
+            | Self::Review(..)
+            | Self::Absent(_)
+            | Self::Unknown
+            | Self::Health => route,
             _ if is_read => route,
             _ => Self::NotAllowed,
         }
@@ -128,16 +188,9 @@ impl Route {
 }
 
 fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &Query) -> Route {
-    if let (true, [resource]) = (version == "v1", rest) {
-        let review = match (group, *resource) {
-            ("authentication.k8s.io", "tokenreviews") => Some(Review::Token),
-            ("authorization.k8s.io", "subjectaccessreviews") => Some(Review::SubjectAccess),
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Review::SelfSubjectAccess),
-            _ => None,
-        };
-        if let Some(review) = review {
-            return if *method == Method::POST { Route::Review(review) } else { Route::NotAllowed };
-        }
+    if let (true, Some((review, namespace))) = (version == "v1", Review::find(group, rest)) {
+        let is_post = *method == Method::POST;
+        return if is_post { Route::Review(review, namespace) } else { Route::NotAllowed };
     }
     let (namespace, resource, name, subresource) = match rest {
         ["watch", ..] => return Route::Absent("the deprecated watch paths".into()),

@@ -74,6 +74,14 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, with_value("Unsupported value", value, &why));
     }
 
+    /// The values are none of those that exist.
+    pub fn none_supported(&mut self, field: impl Into<String>, values: &[&str], known: &[&str]) {
+        let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
+        let why = format!("supported values: {}", known.join(", "));
+        let body = with_value("Unsupported value", &values.into(), &why);
+        self.push("FieldValueNotSupported", field, body);
+    }
+
     /// The value is longer than it may be.
     pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
         let body = format!("Too long: may not be more than {max_bytes} bytes");
