@@ -126,6 +126,10 @@ impl KubeApi {
         target: &Target,
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.world, def, request)?;
+        if target.verb == Verb::Patch {
+            // Which options make sense depends on it.
+            request.patch_kind()?;
+        }
         let options = WriteOptions::read(&request.query, target.verb)?;
         let (api_version, kind) = match target.is_scale {
             true => ("autoscaling/v1".to_owned(), "Scale"),

@@ -123,24 +123,30 @@ impl Request {
         }
     }
 
+    /// How the patch in the body is to be read.
+    ///
+    /// # Errors
+    /// 415.
+    pub(super) fn patch_kind(&self) -> Result<PatchKind, Status> {
+        match self.media_type() {
+            "application/json-patch+json" => Ok(PatchKind::Json),
+            "application/merge-patch+json" => Ok(PatchKind::Merge),
+            "application/strategic-merge-patch+json" => Ok(PatchKind::StrategicMerge),
+            "application/apply-patch+yaml" => Err(Status::new(
+                415,
+                "UnsupportedMediaType",
+                "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
+            )),
+            _ => Err(unsupported(PATCH_TYPES)),
+        }
+    }
+
     /// The patch in the body and how to read it.
     ///
     /// # Errors
     /// 413, 415, or 400 in the words of the real decoder.
     pub(super) fn patch(&self) -> Result<(PatchKind, Value), Status> {
-        let kind = match self.media_type() {
-            "application/json-patch+json" => PatchKind::Json,
-            "application/merge-patch+json" => PatchKind::Merge,
-            "application/strategic-merge-patch+json" => PatchKind::StrategicMerge,
-            "application/apply-patch+yaml" => {
-                return Err(Status::new(
-                    415,
-                    "UnsupportedMediaType",
-                    "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
-                ));
-            }
-            _ => return Err(unsupported(PATCH_TYPES)),
-        };
+        let kind = self.patch_kind()?;
         self.check_size()?;
         let patch = serde_json::from_slice(&self.body)
             .map_err(|_| Status::bad_request("invalid JSON patch"))?;

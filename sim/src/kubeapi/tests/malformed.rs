@@ -68,7 +68,13 @@ async fn bodies() {
             JSON_PATCH,
             r#"[{"op":"remove","path":"/nowhere"}]"#,
         ),
-        ("server-side apply", "PATCH", "/api/v1/nodes/n1", "application/apply-patch+yaml", "{}"),
+        (
+            "server-side apply",
+            "PATCH",
+            "/api/v1/nodes/n1?fieldManager=kubectl&force=false",
+            "application/apply-patch+yaml",
+            "{}",
+        ),
     ];
     let mut seen = String::new();
     for (name, method, path, content_type, body) in rows {
