@@ -125,7 +125,7 @@ class Real(Server):
 
 
 class Sim(Server):
-    """`sim serve` without machines."""
+    """`sim serve` without machines, with RBAC."""
 
     def __init__(self, binary, name="sim"):
         super().__init__(name)
@@ -133,7 +133,7 @@ class Sim(Server):
         log = open(self.dir / "log", "w")
         any_port = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "admin")]
         self.process = subprocess.Popen(
-            [binary, "serve", "--vms=0", f"--env={env}", *any_port], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            [binary, "serve", "--vms=0", "--rbac", f"--env={env}", *any_port], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         wait_until(lambda: "sim serve:\n" + (self.dir / "log").read_text(),
                    lambda: env.exists() or self.process.poll() is not None, 20)
         if self.process.poll() is not None:

@@ -1,12 +1,13 @@
 # What the lines of `commands` may use besides bash and kubectl.
 
-eventually() { # COMMAND…: again and again until it succeeds, half a minute at most
+eventually() { # COMMAND…: again and again until it succeeds, half a minute at most; else it is the end of the line
   local end=$((SECONDS + 30))
   until "$@"; do
-    [ "$SECONDS" -lt "$end" ] || { echo "not within 30 s: $*"; return 1; }
+    [ "$SECONDS" -lt "$end" ] || { echo "not within 30 s: $*"; exit $trouble; }
     sleep 0.03
   done
 }
+trouble=99 # what a line ends with that could not do what it is for
 has() { [ "$(wc -l <"$1")" -ge "$2" ]; } # FILE LINES
 told() { grep -q '"Response" verb="GET" url="[^"]*/namespaces/lab/' "$1"; } # FILE: something in the namespace was asked for
 
@@ -21,7 +22,7 @@ watching() {
   bash -c "exec $command" >watch.out 2>watch.err &
   pid=$!
   if [ "$first" -gt 0 ]; then eventually has watch.out "$first"; else eventually told watch.err; fi
-  for change; do bash -c "$change" >/dev/null || echo "failed: $change"; done
+  for change; do bash -c "$change" >/dev/null || { echo "failed: $change"; exit $trouble; }; done
   eventually has watch.out "$last"
   kill -TERM "$pid"
   wait "$pid"
@@ -36,10 +37,12 @@ meanwhile() {
   bash -c "exec $1" >watch.out 2>watch.err &
   pid=$!
   eventually told watch.err
-  bash -c "$2" >/dev/null || echo "failed: $2"
+  bash -c "$2" >/dev/null || { echo "failed: $2"; exit $trouble; }
   wait "$pid"
   code=$?
   cat watch.out
   grep -v '^I[0-9]' watch.err >&2
   return $code
 }
+
+in_order() { python3 -m json.tool --sort-keys; } # the order of fields in JSON is nobody's business
