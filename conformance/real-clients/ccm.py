@@ -173,12 +173,14 @@ class Story:
         self.until(joined(f"192.0.2.{N_NODES + 1}"), f"{NODES}/node-{N_NODES + 1}", "a node that joins the second leader")
         self.act("takeover")
         self.end()
-        self.seen.append(("events", sorted(map(event, self.server.must("GET", "/api/v1/events")["items"]))))
+        events = {event(it) for it in self.server.must("GET", "/api/v1/events")["items"]}
+        self.seen.append(("events", sorted(events)))
         self.seen.append(("lease", normal(self.server.must("GET", LEASE))))
         self.seen.append(("writes", self.writes()))
 
     def writes(self):
-        """How often which write succeeded. Renewals and events go by the clock: that there are some is what counts."""
+        """How often which write succeeded. Renewals and events go by the clock: that there are some is what counts. So do
+    conflicts of the controllers with each other, which they try again."""
         counts = collections.Counter()
         for agent, verb, resource, status in self.server.writes():
             if not agent.startswith("ccm/") or status == 409:
@@ -242,8 +244,8 @@ def normal(it):
 
 def event(it):
     about = it["involvedObject"]
-    return [about["kind"], about.get("namespace", ""), about["name"].split("_")[0], it["type"], it["reason"],
-            it["message"].split("_")[0], it["source"].get("component", ""), it.get("reportingComponent", "")]
+    return (about["kind"], about.get("namespace", ""), about["name"].split("_")[0], it["type"], it["reason"],
+            it["message"].split("_")[0], it["source"].get("component", ""), it.get("reportingComponent", ""))
 
 
 # ---- two of them
