@@ -5,8 +5,9 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use sim_world::objects::{
-    Action, Command, Effect, FieldErrors, FieldSelector, FieldValidation, Key, LabelSelector, Page,
-    Paging, Preconditions, ResourceDef, Selection, Status, Subresource,
+    Action, Command, Deletion, Effect, FieldErrors, FieldSelector, FieldValidation, Key,
+    LabelSelector, Page, Paging, Preconditions, Propagation, ResourceDef, Selection, Status,
+    Subresource,
 };
 use sim_world::{Fault, Outcome};
 
@@ -168,13 +169,14 @@ impl KubeApi {
     ) -> Result<Reply, Status> {
         let selection = selection(def, request, target)?;
         let options = request.delete_options()?;
-        let mut page =
+        let page =
             self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
-        for object in &mut page.items {
+        // What is answered is what was there.
+        for object in &page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
             match self.apply(deletion(key, request, &options)?) {
-                Ok((gone, ..)) => *object = gone,
+                Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
@@ -264,11 +266,44 @@ fn deletion(key: Key, request: &Request, options: &Value) -> Result<Command, Sta
         uid: text("/preconditions/uid"),
         resource_version: text("/preconditions/resourceVersion"),
     };
+    let how = manner(request, options)?;
     let asked = text("/dryRun/0").unwrap_or_else(|| request.query.get("dryRun").to_owned());
     Ok(Command {
         dry_run: dry_run(&asked, "DeleteOptions")?,
-        ..Command::delete_if(key, preconditions)
+        action: Action::Delete { preconditions, how },
+        ..Command::delete(key)
     })
+}
+
+/// How to delete: from the body, or else from the query.
+fn manner(request: &Request, options: &Value) -> Result<Deletion, Status> {
+    let query = &request.query;
+    let asked = options["propagationPolicy"].as_str().unwrap_or(query.get("propagationPolicy"));
+    let orphans = options["orphanDependents"]
+        .as_bool()
+        .or_else(|| query.has("orphanDependents").then(|| query.flag("orphanDependents")));
+    let mut errors = FieldErrors::default();
+    if orphans.is_some() && !asked.is_empty() {
+        let why = "orphanDependents and deletionPropagation cannot be both set";
+        errors.invalid("propagationPolicy", &asked.into(), why);
+    }
+    let propagation = match (asked, orphans) {
+        ("", None) => None,
+        ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
+        ("Foreground", _) => Some(Propagation::Foreground),
+        ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
+        (other, _) => {
+            let known = ["Foreground", "Background", "Orphan", "nil"];
+            errors.not_supported("propagationPolicy", other, &known);
+            None
+        }
+    };
+    if !errors.is_empty() {
+        return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", errors));
+    }
+    let given = options["gracePeriodSeconds"].as_i64();
+    let grace_seconds = given.or_else(|| query.get("gracePeriodSeconds").parse().ok());
+    Ok(Deletion { propagation, grace_seconds })
 }
 
 fn validation(asked: &str, options: &str) -> Result<FieldValidation, Status> {

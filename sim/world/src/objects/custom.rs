@@ -16,7 +16,7 @@ pub(super) use structural::{Structural, fill, find_unsupported};
 pub(super) use validate::{int32_at, validate};
 
 use super::schema::{Decoded, Words, decode_metadata};
-use super::{FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
+use super::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
 
 /// Turns an object into another version, which is the group and version handed in
 /// (`example.com/v1`); metadata and the version itself need no care.
@@ -125,6 +125,9 @@ impl Custom {
                 names: NameRule::Subdomain,
                 generation: true,
                 unconditional_update: false,
+                checks: &[Check::MetadataChange, Check::Whole],
+                status_checks: &[Check::MetadataChange, Check::Whole],
+                knows_finalizers: false,
                 ..Strategy::PLAIN
             },
             custom: Some(Arc::new(Self {

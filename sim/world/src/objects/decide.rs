@@ -27,6 +27,7 @@ struct Request<'a> {
     validation: FieldValidation,
     duplicates: Vec<String>,
     now: Timestamp,
+    dry_run: bool,
 }
 
 impl Store {
@@ -53,13 +54,14 @@ impl Store {
             validation,
             duplicates,
             now,
+            dry_run,
         };
         let mut decision = match action {
             _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
             Action::Create { object } => self.create(request, object),
             Action::Update { object } => self.update(request, object),
             Action::Patch { kind, patch } => self.patch(request, kind, &patch),
-            Action::Delete { preconditions } => self.delete(&request, &preconditions),
+            Action::Delete { preconditions, how } => self.delete(&request, &preconditions, &how),
         }?;
         if subresource != Some(Subresource::Scale) {
             decision.reply.object = self.shown(def, &version, &decision.reply.object)?;

@@ -71,7 +71,7 @@ pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> 
     Ok(Body { object, warnings })
 }
 
-/// Reads the document that a patch leads to.
+/// Reads the document that a patch leads to; `strange` is what is odd about the patch itself.
 ///
 /// # Errors
 /// 422 in the words of the real decoder.
@@ -80,6 +80,7 @@ pub(super) fn read_patched(
     document: &Value,
     kind: PatchKind,
     patch: &Value,
+    strange: Vec<String>,
 ) -> Result<Body, Status> {
     let invalid = |why: String| {
         let mut errors = FieldErrors::default();
@@ -103,6 +104,7 @@ pub(super) fn read_patched(
     let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
     let twice = |path: &String| format!("{prefix}{}", twice(path));
     let mut complaints: Vec<String> = request.duplicates.iter().map(twice).collect();
+    complaints.extend(strange);
     complaints.extend(unknown);
     let warnings = judge(request.validation, complaints).map_err(invalid)?;
     Ok(Body { object, warnings })
@@ -182,7 +184,7 @@ fn position(complaint: &str, body: &Value) -> Vec<usize> {
 /// # Errors
 /// 400 if it is about another one.
 pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
-    let (name, namespace) = (meta::text(body, "name"), meta::text(body, "namespace"));
+    let name = meta::text(body, "name");
     if name.is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -195,12 +197,6 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
             key.name
         )));
     }
-    if !key.namespace.is_empty() && !namespace.is_empty() && namespace != key.namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-            key.namespace
-        )));
-    }
     Ok(())
 }
 
@@ -208,6 +204,11 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
 pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
     let Some(default) = def.strategy.default else { return };
     default(object);
+    reorder(def, object);
+}
+
+/// Puts every field where Go writes it.
+pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
     if let Some(Ok(read)) = def.structure().map(|root| decode(root, object, Words::Json)) {
         *object = read.object;
     }
