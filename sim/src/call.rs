@@ -1,7 +1,11 @@
 //! A request, classified once: which face, which operation, on what, by whom.
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+
+use crate::Identity;
 
 /// A protocol front end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -87,6 +91,8 @@ pub struct Peer {
     pub connection: u64,
     /// The other side's address, empty in process.
     pub address: String,
+    /// Whom its client certificate names; set once the handshake is done, if there was one.
+    pub identity: Arc<OnceLock<Identity>>,
 }
 
 /// Who made a call.

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
 use crate::path::CallPath;
-use crate::{Body, Peer};
+use crate::{Body, Identity, Peer};
 
 /// Bytes that a pipe holds before the writer waits.
 const PIPE: usize = 256 * 1024;
@@ -42,7 +42,7 @@ impl Server {
     /// needs no credentials.
     pub fn service(&self, client: &str) -> Service {
         let connection = self.next_connection();
-        let peer = Peer { client: client.to_owned(), connection, address: String::new() };
+        let peer = Peer { client: client.to_owned(), connection, ..Peer::default() };
         Service { path: self.path.clone(), peer }
     }
 
@@ -64,9 +64,10 @@ impl Server {
         self.path.front.is_down(&self.path.world)
     }
 
-    /// A service for a connection that came over a socket.
-    pub(crate) fn accepted(&self, address: String) -> Service {
-        let peer = Peer { client: String::new(), connection: self.next_connection(), address };
+    /// A service for a connection that came over a socket; `identity` is known after its handshake.
+    pub(crate) fn accepted(&self, address: String, identity: Arc<OnceLock<Identity>>) -> Service {
+        let connection = self.next_connection();
+        let peer = Peer { client: String::new(), connection, address, identity };
         Service { path: self.path.clone(), peer }
     }
 }

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
-use crate::kubeapi::{Identity, KubeApi, Tokens};
+use crate::kubeapi::{Access, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
 use crate::path::{CallPath, Front};
 use crate::server::Server;
@@ -130,13 +130,14 @@ impl Builder {
                 (name, server)
             })
             .collect();
-        let api = KubeApi::new(CLUSTER, world.clone(), tokens.clone());
+        let access = Access::default();
+        let api = KubeApi::new(CLUSTER, world.clone(), tokens.clone()).with_access(access.clone());
         let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api)));
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(crate::driver::run(world.clone(), stop.clone()));
         let control = Control { world, ledger, faults };
-        Sim { control, vcenters, cluster, tokens, admin_token, stop, tasks }
+        Sim { control, vcenters, cluster, tokens, access, admin_token, stop, tasks }
     }
 }
 
@@ -146,6 +147,7 @@ pub struct Sim {
     vcenters: BTreeMap<String, Server>,
     cluster: Server,
     tokens: Tokens,
+    access: Access,
     admin_token: String,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -190,6 +192,11 @@ impl Sim {
     /// Bearer tokens that the cluster accepts.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
+    }
+
+    /// Who may do what in the cluster: everybody who is authenticated, until RBAC is asked for.
+    pub fn access(&self) -> &Access {
+        &self.access
     }
 
     /// The bearer token of the cluster's administrator.

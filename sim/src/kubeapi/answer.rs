@@ -1,12 +1,16 @@
 //! Answers: objects, lists and failures as bytes.
 
-use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
 use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Map, Value, json};
 use sim_world::objects::{Page, ResourceDef, Status};
 
 use crate::Reply;
+use crate::reply::full;
 
 pub(super) const JSON: &str = "application/json";
 
@@ -26,19 +30,26 @@ pub(super) fn typed(status: StatusCode, content_type: &str, document: &impl Seri
 }
 
 /// Plain text.
-pub(super) fn text(status: StatusCode, text: &'static str) -> Reply {
+pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
     Reply::new(status, "text/plain; charset=utf-8", text)
 }
 
 /// What the real server answers for a path that nobody serves: no `Status`.
 pub(super) fn page_not_found() -> Reply {
-    text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound")
+    let mut reply = text(StatusCode::NOT_FOUND, "404 page not found\n");
+    let headers = reply.response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    reply.with_fault("NotFound")
 }
 
 /// A failure.
 pub(super) fn failure(status: &Status) -> Reply {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json(code, &status.to_value());
+    if status.code == 403 {
+        let nosniff = HeaderValue::from_static("nosniff");
+        reply.response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    }
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {
         reply.response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -69,9 +80,9 @@ pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     )
 }
 
-/// A list. Its items do not say their kind: the list does; those of custom kinds do, too.
-pub(super) fn list(def: &ResourceDef, page: &Page) -> Reply {
-    let Page { items, revision, continue_token, remaining } = page;
+/// Where a list stands.
+pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
+    let Page { items: _, revision, continue_token, remaining } = page;
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".into(), revision.to_string().into());
     if let Some(token) = continue_token {
@@ -79,6 +90,15 @@ pub(super) fn list(def: &ResourceDef, page: &Page) -> Reply {
     }
     if let Some(remaining) = remaining {
         metadata.insert("remainingItemCount".into(), (*remaining).into());
+    }
+    metadata
+}
+
+/// A list. Its items do not say their kind: the list does; those of custom kinds do, too.
+pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Value>) -> Reply {
+    if def.custom.is_some() {
+        // Lists of custom kinds have it even where there is nothing to continue.
+        metadata.entry("continue").or_insert_with(|| String::new().into());
     }
     let list = List {
         kind: def
@@ -88,9 +108,29 @@ pub(super) fn list(def: &ResourceDef, page: &Page) -> Reply {
         items_say_kind: def.custom.is_some(),
         api_version: api_version(def),
         metadata,
-        items: items.iter().map(AsRef::as_ref).collect(),
+        items: page.items.iter().map(AsRef::as_ref).collect(),
     };
-    json(StatusCode::OK, &list).with_objects(items.len())
+    json(StatusCode::OK, &list)
+}
+
+/// The same answer as people like to read it: indented, without a line feed at the end.
+///
+/// A stream stays as it is.
+pub(super) async fn pretty(reply: Reply) -> Reply {
+    let Reply { response, outcome } = reply;
+    let is_json = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|it| it.as_bytes().starts_with(JSON.as_bytes()));
+    if !is_json || response.body().size_hint().exact().is_none() {
+        return Reply { response, outcome };
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.map(|it| it.to_bytes()).unwrap_or_default();
+    let indented = serde_json::from_slice::<Value>(&bytes)
+        .and_then(|document| serde_json::to_vec_pretty(&document))
+        .map_or(bytes, Bytes::from);
+    Reply { response: http::Response::from_parts(parts, full(indented)), outcome }
 }
 
 /// `v1`, `coordination.k8s.io/v1`.

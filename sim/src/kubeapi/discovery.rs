@@ -1,26 +1,161 @@
-//! What there is: versions, groups, resources.
+//! What there is: versions, groups, resources. Plain and aggregated documents come from one registry.
 
-use std::collections::BTreeSet;
-
-use http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
-use sim_world::objects::{ResourceDef, compare_versions};
+use sha2::{Digest as _, Sha256};
+use sim_world::objects::{ResourceDef, Store, compare_versions};
 
+use super::route::Review;
 use super::{Request, answer};
 use crate::{Reply, WorldHandle};
 
-/// Resources that are answered and not kept: group, name, kind.
-pub(super) const REVIEWS: [(&str, &str, &str); 3] = [
-    ("authentication.k8s.io", "tokenreviews", "TokenReview"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+/// The order in which the real server tells its own groups; others follow by name.
+const GROUPS: [&str; 20] = [
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
 ];
 
 const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
+/// Custom resources have the same in another order.
+const CUSTOM_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// What can be done with a part of an object.
+const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// `/version`. Pretty, as the real one; commit and date are those of a build that has none.
+const SCALE: &str = "scale";
+
+/// One resource, or a part of one, as both kinds of documents tell it.
+struct Row {
+    group: String,
+    version: String,
+    name: String,
+    /// `status`, `scale`; empty for the resource itself.
+    subresource: &'static str,
+    singular: String,
+    namespaced: bool,
+    kind: String,
+    verbs: Vec<&'static str>,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    is_custom: bool,
+    /// The version in which its objects are kept, if they are kept.
+    stored: Option<String>,
+}
+
+/// Every row, resources by name, their parts after them.
+fn rows(store: &Store) -> Vec<Row> {
+    let mut rows: Vec<Row> = store
+        .resources()
+        .flat_map(|def| def.versions().into_iter().flat_map(|version| rows_of(def, version)))
+        .collect();
+    rows.extend(Review::ALL.iter().map(|review| Row {
+        group: review.group().into(),
+        version: "v1".into(),
+        name: review.resource().into(),
+        subresource: "",
+        singular: review.kind().to_ascii_lowercase(),
+        namespaced: *review == Review::LocalSubjectAccess,
+        kind: review.kind().into(),
+        verbs: vec!["create"],
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        is_custom: false,
+        stored: None,
+    }));
+    rows.sort_by(|a, b| a.name.cmp(&b.name));
+    rows
+}
+
+fn rows_of(def: &ResourceDef, version: &str) -> Vec<Row> {
+    let is_custom = def.custom.is_some();
+    let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    let row = |subresource, verbs: &[&'static str]| Row {
+        group: def.id.group.clone().into_owned(),
+        version: version.to_owned(),
+        name: def.id.resource.clone().into_owned(),
+        subresource,
+        singular: def.singular.clone().into_owned(),
+        namespaced: def.namespaced,
+        kind: def.kind.clone().into_owned(),
+        verbs: verbs.to_vec(),
+        short_names: owned(def.all_short_names()),
+        categories: owned(def.all_categories()),
+        is_custom,
+        stored: Some(def.version.clone().into_owned()),
+    };
+    let mut whole = row("", if is_custom { &CUSTOM_VERBS } else { &VERBS });
+    if def.id.group.is_empty() && def.id.resource == "namespaces" {
+        // Nobody deletes all namespaces at once.
+        whole.verbs.retain(|verb| *verb != "deletecollection");
+    }
+    let mut rows = vec![whole];
+    if def.has_status(version) {
+        rows.push(row("status", &PART_VERBS));
+    }
+    if def.scale(version).is_some() {
+        rows.push(row(SCALE, &PART_VERBS));
+    }
+    rows
+}
+
+/// Groups and their versions, best first.
+fn groups_of(rows: &[Row]) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for row in rows {
+        let at = match groups.iter().position(|(group, _)| *group == row.group) {
+            Some(at) => at,
+            None => {
+                groups.push((row.group.clone(), Vec::new()));
+                groups.len() - 1
+            }
+        };
+        if let Some((_, versions)) = groups.get_mut(at)
+            && !versions.contains(&row.version)
+        {
+            versions.push(row.version.clone());
+        }
+    }
+    let place = |group: &str| GROUPS.iter().position(|it| *it == group).unwrap_or(GROUPS.len());
+    groups.sort_by(|(a, _), (b, _)| (place(a), a).cmp(&(place(b), b)));
+    for (_, versions) in &mut groups {
+        versions.sort_by(|a, b| compare_versions(a, b));
+    }
+    groups
+}
+
+/// Every group and version, the core one first, then by name.
+pub(super) fn group_versions(world: &WorldHandle) -> Vec<(String, String)> {
+    let rows = world.read(|world| rows(&world.cluster));
+    let mut groups = groups_of(&rows);
+    groups.sort();
+    let each = |(group, versions): (String, Vec<String>)| {
+        versions.into_iter().map(move |version| (group.clone(), version))
+    };
+    groups.into_iter().flat_map(each).collect()
+}
+
+/// `/version`. Commit and date are those of a build that has none.
 pub(super) fn version() -> Reply {
     let info = json!({
         "major": "1",
@@ -43,12 +178,11 @@ pub(super) fn version() -> Reply {
 
 /// `/`.
 pub(super) fn root(world: &WorldHandle) -> Reply {
+    let rows = world.read(|world| rows(&world.cluster));
     let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
-    for group in group_names(world) {
+    for (group, versions) in groups_of(&rows).into_iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
-        for version in versions_of(world, &group) {
-            paths.push(format!("/apis/{group}/{version}"));
-        }
+        paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
     paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
     answer::json(StatusCode::OK, &json!({"paths": paths}))
@@ -57,7 +191,7 @@ pub(super) fn root(world: &WorldHandle) -> Reply {
 /// `/api`.
 pub(super) fn core(world: &WorldHandle, request: &Request) -> Reply {
     if let Some(version) = request.aggregated_discovery() {
-        return aggregated(world, version, &[String::new()]);
+        return aggregated(world, version, |group| group.is_empty());
     }
     answer::json(
         StatusCode::OK,
@@ -73,43 +207,42 @@ pub(super) fn core(world: &WorldHandle, request: &Request) -> Reply {
 
 /// `/apis`.
 pub(super) fn groups(world: &WorldHandle, request: &Request) -> Reply {
-    let names: Vec<String> = group_names(world).into_iter().collect();
     if let Some(version) = request.aggregated_discovery() {
-        return aggregated(world, version, &names);
+        return aggregated(world, version, |group| !group.is_empty());
     }
-    let groups: Vec<Value> =
-        names.iter().map(|name| Value::Object(described(world, name))).collect();
+    let rows = world.read(|world| rows(&world.cluster));
+    let groups: Vec<Value> = groups_of(&rows)
+        .into_iter()
+        .filter(|(group, _)| !group.is_empty())
+        .map(|(group, versions)| Value::Object(described(&group, &versions)))
+        .collect();
     let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
     answer::json(StatusCode::OK, &list)
 }
 
 /// `/apis/<group>`.
 pub(super) fn group(world: &WorldHandle, name: &str) -> Reply {
-    if !group_names(world).contains(name) {
+    let rows = world.read(|world| rows(&world.cluster));
+    let Some((_, versions)) =
+        groups_of(&rows).into_iter().find(|(group, _)| group == name && !name.is_empty())
+    else {
         return answer::page_not_found();
-    }
+    };
     let mut group = Map::new();
     group.insert("kind".into(), "APIGroup".into());
     group.insert("apiVersion".into(), "v1".into());
-    group.extend(described(world, name));
+    group.extend(described(name, &versions));
     answer::json(StatusCode::OK, &group)
 }
 
 /// `/api/v1`, `/apis/<group>/<version>`.
 pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> Reply {
-    let mut resources = world.read(|world| {
-        let is_ours = |def: &&ResourceDef| def.id.group == group && def.serves(version);
-        let ours = world.cluster.resources().filter(is_ours);
-        ours.flat_map(|def| plain(def, version)).collect::<Vec<_>>()
-    });
-    if version == "v1" {
-        for (_, name, kind) in REVIEWS.iter().filter(|(theirs, ..)| *theirs == group) {
-            resources.push(json!({
-                "name": name, "singularName": kind.to_ascii_lowercase(), "namespaced": false,
-                "kind": kind, "verbs": ["create"],
-            }));
-        }
-    }
+    let rows = world.read(|world| rows(&world.cluster));
+    let resources: Vec<Value> = rows
+        .iter()
+        .filter(|row| row.group == group && row.version == version)
+        .map(|row| Value::Object(row.plain()))
+        .collect();
     if resources.is_empty() {
         return answer::page_not_found();
     }
@@ -125,120 +258,124 @@ pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> 
     answer::json(StatusCode::OK, &list)
 }
 
-/// The names of all groups but the core one.
-pub(super) fn group_names(world: &WorldHandle) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = world.read(|world| {
-        world.cluster.resources().map(|def| def.id.group.clone().into_owned()).collect()
-    });
-    names.extend(REVIEWS.iter().map(|(group, ..)| (*group).to_owned()));
-    names.remove("");
-    names
-}
-
-/// The served versions of a group, preferred ones first.
-pub(super) fn versions_of(world: &WorldHandle, group: &str) -> Vec<String> {
-    let mut versions: Vec<String> = world.read(|world| {
-        let ours = world.cluster.resources().filter(|def| def.id.group == group);
-        ours.flat_map(|def| def.versions().into_iter().map(str::to_owned).collect::<Vec<_>>())
-            .collect()
-    });
-    if REVIEWS.iter().any(|(theirs, ..)| *theirs == group) {
-        versions.push("v1".into());
-    }
-    versions.sort_by(|a, b| compare_versions(a, b));
-    versions.dedup();
-    versions
-}
-
-fn described(world: &WorldHandle, group: &str) -> Map<String, Value> {
-    let version =
-        |name: &String| json!({"groupVersion": format!("{group}/{name}"), "version": name});
-    let versions: Vec<Value> = versions_of(world, group).iter().map(version).collect();
+fn described(group: &str, versions: &[String]) -> Map<String, Value> {
+    let version = |version: &String| json!({"groupVersion": format!("{group}/{version}"), "version": version});
     let mut map = Map::new();
     map.insert("name".into(), group.into());
-    map.insert("preferredVersion".into(), versions.first().cloned().unwrap_or_default());
-    map.insert("versions".into(), versions.into());
-    // The real server has the preferred one last.
-    if let Some(preferred) = map.shift_remove("preferredVersion") {
-        map.insert("preferredVersion".into(), preferred);
-    }
+    map.insert("versions".into(), versions.iter().map(version).collect());
+    map.insert("preferredVersion".into(), versions.first().map(version).unwrap_or_default());
     map
 }
 
-/// What can be done with objects; custom kinds say it in another order.
-fn verbs(def: &ResourceDef) -> [&'static str; 8] {
-    const CUSTOM: [&str; 8] =
-        ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-    if def.custom.is_some() { CUSTOM } else { VERBS }
+impl Row {
+    /// An entry of `APIResourceList`.
+    fn plain(&self) -> Map<String, Value> {
+        let mut entry = Map::new();
+        let (name, singular) = match self.subresource {
+            "" => (self.name.clone(), self.singular.as_str()),
+            subresource => (format!("{}/{subresource}", self.name), ""),
+        };
+        entry.insert("name".into(), name.into());
+        entry.insert("singularName".into(), singular.into());
+        entry.insert("namespaced".into(), self.namespaced.into());
+        if self.subresource == SCALE {
+            entry.insert("group".into(), "autoscaling".into());
+            entry.insert("version".into(), "v1".into());
+            entry.insert("kind".into(), "Scale".into());
+        } else {
+            entry.insert("kind".into(), self.kind.as_str().into());
+        }
+        entry.insert("verbs".into(), json!(self.verbs));
+        if self.subresource.is_empty() {
+            self.add_names(&mut entry);
+            if let Some(stored) = &self.stored {
+                entry.insert("storageVersionHash".into(), self.storage_hash(stored).into());
+            }
+        }
+        entry
+    }
+
+    fn add_names(&self, entry: &mut Map<String, Value>) {
+        if !self.short_names.is_empty() {
+            entry.insert("shortNames".into(), json!(self.short_names));
+        }
+        if !self.categories.is_empty() {
+            entry.insert("categories".into(), json!(self.categories));
+        }
+    }
+
+    /// After `apiserver: pkg/endpoints/discovery/storageversionhash.go`.
+    fn storage_hash(&self, version: &str) -> String {
+        let Self { group, kind, .. } = self;
+        let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
+        STANDARD.encode(digest.get(..8).unwrap_or_default())
+    }
+
+    /// What the answer is; built-in resources leave out that it is of their own group.
+    fn response_kind(&self) -> Value {
+        let (group, version, kind) = match (self.subresource, self.is_custom) {
+            (SCALE, _) => ("autoscaling", "v1", "Scale"),
+            (_, true) => (self.group.as_str(), self.version.as_str(), self.kind.as_str()),
+            (_, false) => ("", "", self.kind.as_str()),
+        };
+        json!({"group": group, "version": version, "kind": kind})
+    }
+
+    /// An entry of aggregated discovery, with its parts.
+    fn rich(&self, rows: &[Row]) -> Value {
+        let mut entry = Map::new();
+        let scope = if self.namespaced { "Namespaced" } else { "Cluster" };
+        entry.insert("resource".into(), self.name.as_str().into());
+        entry.insert("responseKind".into(), self.response_kind());
+        entry.insert("scope".into(), scope.into());
+        entry.insert("singularResource".into(), self.singular.as_str().into());
+        entry.insert("verbs".into(), json!(self.verbs));
+        self.add_names(&mut entry);
+        let is_part = |it: &&Row| {
+            !it.subresource.is_empty()
+                && (&it.group, &it.version, &it.name) == (&self.group, &self.version, &self.name)
+        };
+        let parts: Vec<Value> = rows
+            .iter()
+            .filter(is_part)
+            .map(|it| {
+                json!({
+                    "subresource": it.subresource,
+                    "responseKind": it.response_kind(),
+                    "verbs": it.verbs,
+                })
+            })
+            .collect();
+        if !parts.is_empty() {
+            entry.insert("subresources".into(), parts.into());
+        }
+        entry.into()
+    }
 }
 
-fn plain(def: &ResourceDef, version: &str) -> Vec<Value> {
-    let mut resource = json!({
-        "name": def.id.resource,
-        "singularName": def.singular,
-        "namespaced": def.namespaced,
-        "kind": def.kind,
-        "verbs": verbs(def),
-    });
-    name_aliases(def, &mut resource);
-    let mut resources = vec![resource];
-    if def.has_status(version) {
-        resources.push(json!({
-            "name": format!("{}/status", def.id.resource),
-            "singularName": "",
-            "namespaced": def.namespaced,
-            "kind": def.kind,
-            "verbs": STATUS_VERBS,
-        }));
-    }
-    if def.scale(version).is_some() {
-        resources.push(json!({
-            "name": format!("{}/scale", def.id.resource),
-            "singularName": "",
-            "namespaced": def.namespaced,
-            "group": "autoscaling",
-            "version": "v1",
-            "kind": "Scale",
-            "verbs": STATUS_VERBS,
-        }));
-    }
-    resources
-}
-
-fn name_aliases(def: &ResourceDef, resource: &mut Value) {
-    let (short_names, categories) = (def.all_short_names(), def.all_categories());
-    if !short_names.is_empty() {
-        resource["shortNames"] = json!(short_names);
-    }
-    if !categories.is_empty() {
-        resource["categories"] = json!(categories);
-    }
-}
-
-fn aggregated(world: &WorldHandle, version: &str, groups: &[String]) -> Reply {
-    let items: Vec<Value> = groups
+fn aggregated(world: &WorldHandle, version: &str, is_wanted: impl Fn(&str) -> bool) -> Reply {
+    let rows = world.read(|world| rows(&world.cluster));
+    let resources = |group: &str, version: &str| -> Vec<Value> {
+        rows.iter()
+            .filter(|it| it.group == group && it.version == version && it.subresource.is_empty())
+            .map(|it| it.rich(&rows))
+            .collect()
+    };
+    let items: Vec<Value> = groups_of(&rows)
         .iter()
-        .map(|group| {
-            let of = |version: &String| {
-                let mut resources: Vec<Value> = world.read(|world| {
-                    let is_ours =
-                        |def: &&ResourceDef| def.id.group == group.as_str() && def.serves(version);
-                    let ours = world.cluster.resources().filter(is_ours);
-                    ours.map(|def| rich(def, version)).collect()
-                });
-                for (_, name, kind) in REVIEWS.iter().filter(|(theirs, ..)| theirs == group) {
-                    resources.push(json!({
-                        "resource": name,
-                        "responseKind": {"group": group, "version": "v1", "kind": kind},
-                        "scope": "Cluster",
-                        "singularResource": kind.to_ascii_lowercase(),
-                        "verbs": ["create"],
-                    }));
-                }
-                json!({"version": version, "resources": resources, "freshness": "Current"})
-            };
-            let versions: Vec<Value> = versions_of(world, group).iter().map(of).collect();
+        .filter(|(group, _)| is_wanted(group))
+        .map(|(group, versions)| {
             let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|version| {
+                    json!({
+                        "version": version,
+                        "resources": resources(group, version),
+                        "freshness": "Current",
+                    })
+                })
+                .collect();
             json!({"metadata": metadata, "versions": versions})
         })
         .collect();
@@ -250,29 +387,15 @@ fn aggregated(world: &WorldHandle, version: &str, groups: &[String]) -> Reply {
     });
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-    answer::typed(StatusCode::OK, &content_type, &list)
-}
-
-fn rich(def: &ResourceDef, version: &str) -> Value {
-    let kind = json!({"group": def.id.group, "version": version, "kind": def.kind});
-    let mut resource = json!({
-        "resource": def.id.resource,
-        "responseKind": kind,
-        "scope": if def.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": def.singular,
-        "verbs": verbs(def),
-    });
-    name_aliases(def, &mut resource);
-    let mut doors = Vec::new();
-    if def.has_status(version) {
-        doors.push(json!({"subresource": "status", "responseKind": kind, "verbs": STATUS_VERBS}));
+    let mut reply = answer::typed(StatusCode::OK, &content_type, &list);
+    // Clients keep the document for as long as its digest is the same.
+    let digest: String =
+        Sha256::digest(list.to_string()).iter().map(|it| format!("{it:02X}")).collect();
+    let headers = reply.response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{digest}\"")) {
+        headers.insert(header::ETAG, tag);
     }
-    if def.scale(version).is_some() {
-        let kind = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
-        doors.push(json!({"subresource": "scale", "responseKind": kind, "verbs": STATUS_VERBS}));
-    }
-    if !doors.is_empty() {
-        resource["subresources"] = doors.into();
-    }
-    resource
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    reply
 }

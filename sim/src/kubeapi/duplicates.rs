@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+/// More of them than anybody reads; the real decoder stops there as well.
+const MAX_FOUND: usize = 100;
+
 /// The paths of such fields, in the order in which they come a second time, each once.
 ///
 /// A body that is no JSON has none.
@@ -48,7 +51,8 @@ impl<'de> Visitor<'de> for Value<'_> {
                 self.0.path.push('.');
             }
             self.0.path.push_str(&name);
-            if !seen.insert(name) && !self.0.found.contains(&self.0.path) {
+            let is_again = !seen.insert(name) && self.0.found.len() < MAX_FOUND;
+            if is_again && !self.0.found.contains(&self.0.path) {
                 self.0.found.push(self.0.path.clone());
             }
             map.next_value_seed(Value(self.0))?;
@@ -116,5 +120,7 @@ mod tests {
         ] {
             assert_eq!(find(body.as_bytes()), want, "{body}");
         }
+        let many: String = (0..500).map(|n| format!(r#""{n}":0,"{n}":1,"#)).collect();
+        assert_eq!(find(format!(r#"{{{many}"end":0}}"#).as_bytes()).len(), 100);
     }
 }

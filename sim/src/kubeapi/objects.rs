@@ -5,14 +5,15 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use sim_world::objects::{
-    Action, Command, Deletion, Effect, FieldErrors, FieldSelector, FieldValidation, Key,
-    LabelSelector, Page, Paging, Preconditions, Propagation, ResourceDef, Selection, Status,
-    Subresource,
+    Action, Command, Effect, FieldErrors, FieldSelector, GroupResource, Key, LabelSelector, Page,
+    Paging, ResourceDef, Selection, Status, Subresource,
 };
 use sim_world::{Fault, Outcome};
 
+use super::options::{self, DeleteOptions, WriteOptions};
+use super::render::Rendering;
 use super::route::{Target, Verb};
-use super::{KubeApi, Request, answer, warnings, watch};
+use super::{KubeApi, Request, answer, failure, timestamp, warnings, watch};
 use crate::faults::Effects;
 use crate::{Call, Reply};
 
@@ -26,16 +27,23 @@ impl KubeApi {
     ) -> Reply {
         let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
         let Some(def) = def.filter(|def| is_served(def, target)) else {
-            return answer::page_not_found();
+            return self.nowhere(target);
         };
         let def = def.in_version(&target.version);
-        if let Err(status) = request.accepts_json() {
+        if target.verb == Verb::DeleteCollection && def.id == GroupResource::core("namespaces") {
+            return answer::failure(&failure::not_allowed());
+        }
+        if let (false, Err(status)) =
+            (target.verb == Verb::Watch, options::check_timeout(&request.query))
+        {
             return answer::failure(&status);
         }
         let answered = match target.verb {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
-            Verb::Watch => watch::answer(&self.world, &def, request, target, effects),
+            Verb::Watch => {
+                watch::answer(&self.world, &self.encodings, &def, request, target, effects)
+            }
             Verb::Create | Verb::Update | Verb::Patch => self.write(&def, request, target),
             Verb::Delete => self.delete(&def, request, target),
             Verb::DeleteCollection => self.delete_collection(&def, request, target),
@@ -50,6 +58,34 @@ impl KubeApi {
         }
     }
 
+    /// What the real server answers where it has no such thing: its router knows the groups that
+    /// are built in, whatever the resource; of custom ones it knows just those that are there.
+    pub(super) fn nowhere(&self, target: &Target) -> Reply {
+        let Target { resource, namespace, name, .. } = target;
+        let (def, is_built_in) = self.world.read(|world| {
+            let store = &world.cluster;
+            let same_group = |def: &ResourceDef| def.id.group == resource.group;
+            let is_built_in = store.resources().any(|def| same_group(def) && def.custom.is_none());
+            (store.resource(resource).cloned(), is_built_in)
+        });
+        match def {
+            Some(def) if def.custom.is_none() => {
+                let is_everywhere = def.namespaced && namespace.is_empty() && name.is_empty();
+                if is_everywhere && def.version == target.version {
+                    return answer::failure(&failure::not_allowed());
+                }
+            }
+            Some(def) if def.serves(&target.version) && !name.is_empty() => {
+                return answer::failure(&Status::not_found(&def.id, name));
+            }
+            _ => {}
+        }
+        if is_built_in {
+            return answer::failure(&failure::no_such_resource());
+        }
+        answer::page_not_found()
+    }
+
     fn get(
         &self,
         def: &ResourceDef,
@@ -58,6 +94,7 @@ impl KubeApi {
         effects: &Effects,
     ) -> Result<Reply, Status> {
         let missing = || Status::not_found(&target.resource, &target.name);
+        let rendering = Rendering::of(&self.world, def, request)?;
         if effects.empty_result || effects.hides(&target.name) {
             return Err(missing());
         }
@@ -82,7 +119,7 @@ impl KubeApi {
             }
             world.cluster.scale_of(def, &target.version, &shown).map(Arc::new)
         })?;
-        Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
+        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
     }
 
     fn list(
@@ -92,6 +129,7 @@ impl KubeApi {
         target: &Target,
         effects: &Effects,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
         if request.query.has("sendInitialEvents") {
             let mut errors = FieldErrors::default();
@@ -105,12 +143,8 @@ impl KubeApi {
             page = Page { items: Vec::new(), continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
-        if def.custom.is_some() {
-            for item in &mut page.items {
-                *item = self.world.read(|world| world.cluster.shown(def, &target.version, item))?;
-            }
-        }
-        Ok(answer::list(def, &page))
+        self.show(def, &mut page)?;
+        rendering.list(def, &page, timestamp(&self.world))
     }
 
     fn write(
@@ -119,30 +153,33 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let (action, options) = match target.verb {
-            Verb::Create => {
-                (Action::Create { object: request.object(&def.kind)? }, "CreateOptions")
-            }
-            Verb::Update => {
-                (Action::Update { object: request.object(&def.kind)? }, "UpdateOptions")
-            }
+        let rendering = Rendering::of(&self.world, def, request)?;
+        let options = WriteOptions::read(&request.query, target.verb)?;
+        let (api_version, kind) = match target.is_scale {
+            true => ("autoscaling/v1".to_owned(), "Scale"),
+            false => (answer::api_version(def), def.kind.as_ref()),
+        };
+        let action = match target.verb {
+            Verb::Create => Action::Create { object: request.object(&api_version, kind)? },
+            Verb::Update => Action::Update { object: request.object(&api_version, kind)? },
             _ => {
                 let (kind, patch) = request.patch()?;
-                (Action::Patch { kind, patch }, "PatchOptions")
+                Action::Patch { kind, patch }
             }
         };
         let command = Command {
             key: key(def, target),
             action,
             subresource: door(target),
-            dry_run: dry_run(request.query.get("dryRun"), options)?,
+            dry_run: options.dry_run,
             version: target.version.clone(),
-            validation: validation(request.query.get("fieldValidation"), options)?,
+            validation: options.validation,
             duplicates: request.duplicate_fields(),
         };
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(warnings::told(answer::json(code, object.as_ref()).with_objects(1), &warnings))
+        let reply = rendering.one(def, code, &object, timestamp(&self.world))?;
+        Ok(warnings::told(reply, &warnings))
     }
 
     fn delete(
@@ -151,13 +188,13 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let options = request.delete_options()?;
-        let command = deletion(key(def, target), request, &options)?.in_version(&*target.version);
-        let (object, effect, _) = self.apply(command)?;
+        let rendering = Rendering::of(&self.world, def, request)?;
+        let options = DeleteOptions::read(request)?;
+        let (object, effect, _) = self.apply(deletion(key(def, target), def, &options))?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(1));
         }
-        Ok(answer::json(StatusCode::OK, object.as_ref()).with_objects(1))
+        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
     }
 
     /// One deletion after the other, as the real server does it; the answer lists what was there.
@@ -167,21 +204,36 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
+        let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
-        let options = request.delete_options()?;
-        let page =
+        let options = DeleteOptions::read(request)?;
+        let mut page =
             self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
         // What is answered is what was there.
         for object in &page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
-            match self.apply(deletion(key, request, &options)?) {
+            match self.apply(deletion(key, def, &options)) {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        Ok(answer::list(def, &page))
+        self.show(def, &mut page)?;
+        rendering.list(def, &page, timestamp(&self.world))
+    }
+
+    /// Turns stored objects into those of the version that was asked for.
+    fn show(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
+        if def.custom.is_none() {
+            return Ok(());
+        }
+        self.world.read(|world| {
+            for item in &mut page.items {
+                *item = world.cluster.shown(def, &def.version, item)?;
+            }
+            Ok(())
+        })
     }
 
     fn apply(&self, command: Command) -> Result<(Arc<Value>, Effect, Vec<String>), Status> {
@@ -220,6 +272,7 @@ fn door(target: &Target) -> Option<Subresource> {
     match target {
         Target { is_status: true, .. } => Some(Subresource::Status),
         Target { is_scale: true, .. } => Some(Subresource::Scale),
+        Target { is_finalize: true, .. } => Some(Subresource::Finalize),
         _ => None,
     }
 }
@@ -260,74 +313,11 @@ fn paging(request: &Request) -> Result<Paging, Status> {
     })
 }
 
-fn deletion(key: Key, request: &Request, options: &Value) -> Result<Command, Status> {
-    let text = |pointer| options.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let preconditions = Preconditions {
-        uid: text("/preconditions/uid"),
-        resource_version: text("/preconditions/resourceVersion"),
-    };
-    let how = manner(request, options)?;
-    let asked = text("/dryRun/0").unwrap_or_else(|| request.query.get("dryRun").to_owned());
-    Ok(Command {
-        dry_run: dry_run(&asked, "DeleteOptions")?,
+fn deletion(key: Key, def: &ResourceDef, options: &DeleteOptions) -> Command {
+    let DeleteOptions { preconditions, how, dry_run } = options.clone();
+    Command {
         action: Action::Delete { preconditions, how },
-        ..Command::delete(key)
-    })
-}
-
-/// How to delete: from the body, or else from the query.
-fn manner(request: &Request, options: &Value) -> Result<Deletion, Status> {
-    let query = &request.query;
-    let asked = options["propagationPolicy"].as_str().unwrap_or(query.get("propagationPolicy"));
-    let orphans = options["orphanDependents"]
-        .as_bool()
-        .or_else(|| query.has("orphanDependents").then(|| query.flag("orphanDependents")));
-    let mut errors = FieldErrors::default();
-    if orphans.is_some() && !asked.is_empty() {
-        let why = "orphanDependents and deletionPropagation cannot be both set";
-        errors.invalid("propagationPolicy", &asked.into(), why);
-    }
-    let propagation = match (asked, orphans) {
-        ("", None) => None,
-        ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
-        ("Foreground", _) => Some(Propagation::Foreground),
-        ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
-        (other, _) => {
-            let known = ["Foreground", "Background", "Orphan", "nil"];
-            errors.not_supported("propagationPolicy", other, &known);
-            None
-        }
-    };
-    if !errors.is_empty() {
-        return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", errors));
-    }
-    let given = options["gracePeriodSeconds"].as_i64();
-    let grace_seconds = given.or_else(|| query.get("gracePeriodSeconds").parse().ok());
-    Ok(Deletion { propagation, grace_seconds })
-}
-
-fn validation(asked: &str, options: &str) -> Result<FieldValidation, Status> {
-    match asked {
-        "" | "Warn" => Ok(FieldValidation::Warn),
-        "Ignore" => Ok(FieldValidation::Ignore),
-        "Strict" => Ok(FieldValidation::Strict),
-        other => {
-            let mut errors = FieldErrors::default();
-            let known = ["", "Ignore", "Strict", "Warn"];
-            errors.not_supported("fieldValidation", other, &known);
-            Err(Status::invalid("meta.k8s.io", options, "", errors))
-        }
-    }
-}
-
-fn dry_run(asked: &str, options: &str) -> Result<bool, Status> {
-    match asked {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => {
-            let mut errors = FieldErrors::default();
-            errors.not_supported("dryRun", other, &["All"]);
-            Err(Status::invalid("meta.k8s.io", options, "", errors))
-        }
+        dry_run,
+        ..Command::delete(key).in_version(&*def.version)
     }
 }

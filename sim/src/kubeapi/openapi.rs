@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 use sim_world::objects::{OPENAPI, ResourceDef};
 
-use super::discovery::REVIEWS;
 use super::query::Query;
+use super::route::Review;
 use super::{Request, answer, discovery};
 use crate::{Reply, WorldHandle};
 
@@ -32,7 +32,7 @@ const REFERENCE: &str = "#/components/schemas/";
 /// `/openapi/v3`: the documents that there are.
 pub(super) fn index(world: &WorldHandle) -> Reply {
     let mut paths = Map::new();
-    for (group, version) in group_versions(world) {
+    for (group, version) in discovery::group_versions(world) {
         let path = path_of(&group, &version);
         let hash = Document::collect(world, &group, &version).hash();
         let url = format!("/openapi/v3/{path}?hash={hash}");
@@ -45,13 +45,14 @@ pub(super) fn index(world: &WorldHandle) -> Reply {
 ///
 /// A request with the hash of another state of the document is sent to the present one.
 pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Reply {
-    let Some((group, version)) =
-        group_versions(world).into_iter().find(|(group, version)| path_of(group, version) == path)
+    let Some((group, version)) = discovery::group_versions(world)
+        .into_iter()
+        .find(|(group, version)| path_of(group, version) == path)
     else {
         return Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "")
             .with_fault("NotFound");
     };
-    if let Err(status) = request.accepts_json() {
+    if let Err(status) = request.wanted() {
         return answer::failure(&status);
     }
     let document = Document::collect(world, &group, &version);
@@ -74,16 +75,6 @@ pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Re
         }
     }
     reply
-}
-
-fn group_versions(world: &WorldHandle) -> Vec<(String, String)> {
-    let mut all: Vec<(String, String)> = vec![(String::new(), "v1".into())];
-    for group in discovery::group_names(world) {
-        for version in discovery::versions_of(world, &group) {
-            all.push((group.clone(), version));
-        }
-    }
-    all
 }
 
 fn path_of(group: &str, version: &str) -> String {
@@ -117,11 +108,11 @@ impl Document {
             let kinds = world.cluster.resources().filter(is_ours).map(|def| Kind::of(def, version));
             kinds.collect()
         });
-        for (_, resource, kind) in REVIEWS.iter().filter(|(theirs, ..)| *theirs == group) {
+        for review in Review::ALL.iter().filter(|it| it.group() == group) {
             kinds.push(Kind {
-                resource: (*resource).into(),
-                kind: (*kind).into(),
-                namespaced: false,
+                resource: review.resource().into(),
+                kind: review.kind().into(),
+                namespaced: *review == Review::LocalSubjectAccess,
                 is_review: true,
                 status: false,
                 scale: false,
@@ -270,18 +261,18 @@ impl Document {
         let mut paths = Map::new();
         for kind in &self.kinds {
             let Kind { resource, namespaced, is_review, .. } = kind;
+            let all = match *namespaced {
+                true => format!("/{root}/namespaces/{{namespace}}/{resource}"),
+                false => format!("/{root}/{resource}"),
+            };
             if *is_review {
-                let post = self.operation(kind, "post", "");
-                paths.insert(format!("/{root}/{resource}"), json!({"post": post}));
+                paths.insert(all, json!({"post": self.operation(kind, "post", "")}));
                 continue;
             }
-            let all = if *namespaced {
+            if *namespaced {
                 let list = self.operation(kind, "list", "");
                 paths.insert(format!("/{root}/{resource}"), json!({"get": list}));
-                format!("/{root}/namespaces/{{namespace}}/{resource}")
-            } else {
-                format!("/{root}/{resource}")
-            };
+            }
             paths.insert(
                 all.clone(),
                 json!({

@@ -19,6 +19,11 @@ impl Query {
         self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
     }
 
+    /// Every value of a parameter.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
     /// Whether the parameter is there at all.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(given, _)| given == name)

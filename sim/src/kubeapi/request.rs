@@ -1,32 +1,44 @@
 //! A request, taken apart once: route, query, credentials, body.
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use serde_json::Value;
-use sim_world::objects::{PatchKind, Status};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, Method};
+use serde_json::{Map, Value};
+use sim_world::objects::{PatchKind, ResourceDef, Status, json_problem};
 
+use super::accept::{self, Asked, Wanted};
 use super::duplicates;
+use super::failure;
+use super::protobuf::{self, ProtobufError};
 use super::query::Query;
-use super::route::Route;
+use super::route::{Route, Target, Verb};
+use super::tokens::Identity;
 use crate::Incoming;
 
 /// The real server's limit.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
-const BODY_TYPES: &str = "application/json, application/yaml";
+const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// Custom resources have no protobuf.
+const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 
 /// A request to the API server.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(super) route: Route,
     pub(super) query: Query,
+    pub(super) method: Method,
+    pub(super) path: String,
+    /// Whom the client certificate names, if there is one.
+    pub(super) certificate: Option<Identity>,
+    /// As whom the request shall count, if as somebody else.
+    pub(super) impersonated: Option<Identity>,
     /// The bearer token, if there is one.
     pub(super) token: Option<String>,
     /// The driver's label of an in-process connection.
     pub(super) client: String,
     accept: String,
+    user_agent: String,
     content_type: String,
     body: Bytes,
 }
@@ -42,27 +54,35 @@ impl Request {
         Self {
             route: Route::find(&parts.method, parts.uri.path(), &query),
             query,
+            method: parts.method.clone(),
+            path: parts.uri.path().to_owned(),
+            certificate: peer.identity.get().cloned(),
+            impersonated: impersonated(&parts.headers),
             token,
             client: peer.client.clone(),
             accept: accepts(&parts.headers),
+            user_agent: header(&parts.headers, USER_AGENT).unwrap_or_default(),
             content_type: header(&parts.headers, CONTENT_TYPE).unwrap_or_default(),
             body: body.clone(),
         }
     }
 
-    /// The body as JSON if it is JSON, for those who only want to know what it is about.
-    pub(super) fn glimpse(&self) -> Option<Value> {
+    /// The body as JSON if it can be had, for those who only want to know what it is about.
+    pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
         if self.body.len() > MAX_BODY_BYTES {
             return None;
+        }
+        if self.media_type() == protobuf::MEDIA_TYPE {
+            return protobuf::decode(&self.body, api_version, kind).ok();
         }
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// An object from the body.
+    /// An object from the body; `api_version` and `kind` are those that the path expects.
     ///
     /// # Errors
     /// 413, 415, or 400 in the words of the real decoder.
-    pub(super) fn object(&self, kind: &str) -> Result<Value, Status> {
+    pub(super) fn object(&self, api_version: &str, kind: &str) -> Result<Value, Status> {
         let unrecognized = |why: String| {
             Status::bad_request(format!(
                 "the object provided is unrecognized (must be of type {kind}): {why} ({})",
@@ -70,18 +90,35 @@ impl Request {
             ))
         };
         self.check_size()?;
+        let has_protobuf = protobuf::knows(api_version, kind);
         match self.media_type() {
-            "" | "application/json" => serde_json::from_slice(&self.body).map_err(|why| {
-                let why = go_syntax_error(&self.body, &why);
+            "" | "application/json" => self.json().and_then(head_checked).map_err(|why| {
                 unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
             }),
             "application/yaml" => {
                 let text = std::str::from_utf8(&self.body)
                     .map_err(|_| unrecognized("yaml: invalid leading UTF-8 octet".into()))?;
-                serde_saphyr::from_str(text)
-                    .map_err(|_| unrecognized("error converting YAML to JSON".into()))
+                if text.trim().is_empty() {
+                    return Ok(Value::Object(Map::new()));
+                }
+                serde_saphyr::from_str(text).map_err(|why| {
+                    let why = why.to_string();
+                    let why = why.lines().next().unwrap_or_default();
+                    unrecognized(format!("error converting YAML to JSON: yaml: {why}"))
+                })
             }
-            _ => Err(unsupported(BODY_TYPES)),
+            protobuf::MEDIA_TYPE if has_protobuf => protobuf::decode(&self.body, api_version, kind)
+                .map_err(|error| match error {
+                    ProtobufError::Envelope(why) => unrecognized(why),
+                    ProtobufError::Object { api_version, kind: given, why } => {
+                        let version = api_version.rsplit('/').next().unwrap_or_default();
+                        Status::bad_request(format!(
+                            "{given} in version {version:?} cannot be handled as a {kind}: {why}"
+                        ))
+                    }
+                }),
+            _ if has_protobuf => Err(unsupported(BODY_TYPES)),
+            _ => Err(unsupported(CUSTOM_BODY_TYPES)),
         }
     }
 
@@ -101,18 +138,39 @@ impl Request {
                     "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
                 ));
             }
-            _ => return Err(unsupported(PATCH_TYPES)),
+            _ => return Err(failure::unsupported_media_type()),
         };
         self.check_size()?;
-        let patch = serde_json::from_slice(&self.body)
-            .map_err(|_| Status::bad_request("invalid JSON patch"))?;
+        let patch = self.json().map_err(|why| {
+            let is_read_first = self.query.get("fieldValidation") != "Ignore";
+            Status::bad_request(match kind {
+                _ if is_read_first => format!("error decoding patch: {why}"),
+                PatchKind::Merge => "Invalid JSON Patch".into(),
+                _ => why,
+            })
+        })?;
         Ok((kind, patch))
     }
 
-    /// Paths of fields that stand twice in a JSON body; of YAML they are not told.
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// What Go's decoder says.
+    fn json(&self) -> Result<Value, String> {
+        serde_json::from_slice(&self.body).map_err(|why| {
+            // What Go can read and this parser cannot is too deep.
+            json_problem(&self.body).unwrap_or_else(|| {
+                let is_deep = why.to_string().starts_with("recursion limit");
+                if is_deep { "exceeded max depth".into() } else { why.to_string() }
+            })
+        })
+    }
+
+    /// Paths of fields that stand twice in a JSON body; of YAML they are not told, and protobuf has
+    /// none.
     pub(super) fn duplicate_fields(&self) -> Vec<String> {
         match self.media_type() {
-            "application/yaml" => Vec::new(),
+            "application/yaml" | protobuf::MEDIA_TYPE => Vec::new(),
             _ => duplicates::find(&self.body),
         }
     }
@@ -122,44 +180,47 @@ impl Request {
     /// # Errors
     /// 413, 415, or 400 in the words of the real decoder.
     pub(super) fn delete_options(&self) -> Result<Value, Status> {
-        if self.body.is_empty() { Ok(Value::Null) } else { self.object("DeleteOptions") }
+        if self.body.is_empty() { Ok(Value::Null) } else { self.object("v1", "DeleteOptions") }
     }
 
-    /// Whether the answer may be JSON.
+    /// Which representation the answer should have.
     ///
     /// # Errors
     /// 406 that says what could be had.
-    pub(super) fn accepts_json(&self) -> Result<(), Status> {
-        let mut converted = None;
-        for range in self.accept.split(',').map(str::trim) {
-            let (media_type, parameters) = range.split_once(';').unwrap_or((range, ""));
-            if !matches!(media_type.trim(), "" | "application/json" | "application/*" | "*/*") {
-                continue;
-            }
-            match parameters.split(';').find_map(|it| it.trim().strip_prefix("as=")) {
-                None => return Ok(()),
-                Some(target) => converted = Some(target.to_owned()),
-            }
+    pub(super) fn wanted(&self) -> Result<Wanted, Status> {
+        let is_list = |target: &Target| matches!(target.verb, Verb::List | Verb::Watch);
+        let is_list = matches!(&self.route, Route::Resource(target) if is_list(target));
+        accept::objects(&self.accept, if is_list { Asked::List } else { Asked::One })
+    }
+
+    /// The same for objects of this kind.
+    ///
+    /// # Errors
+    /// 406 that says what could be had.
+    pub(super) fn wanted_of(&self, def: &ResourceDef) -> Result<Wanted, Status> {
+        match def.custom {
+            None => self.wanted(),
+            Some(_) => accept::objects(&self.accept, Asked::Custom),
         }
-        let message = match converted {
-            Some(target) => format!(
-                "this simulated API server does not implement {target}; only the following media types are accepted: application/json"
-            ),
-            None => "only the following media types are accepted: application/json".into(),
-        };
-        Err(Status::new(406, "NotAcceptable", message))
     }
 
     /// The version of aggregated discovery that the client prefers to plain JSON, if it does.
     pub(super) fn aggregated_discovery(&self) -> Option<&'static str> {
-        let wants = |range: &str| {
-            let has = |parameter: &str| range.split(';').any(|it| it.trim() == parameter);
-            if !has("as=APIGroupDiscoveryList") || !has("g=apidiscovery.k8s.io") {
-                return None;
+        accept::aggregated_discovery(&self.accept)
+    }
+
+    /// Whether a person reads the answer: asked for, or a browser or a tool for the command line.
+    ///
+    /// After `apiserver: pkg/endpoints/handlers/negotiation`, `isPrettyPrint`.
+    pub(super) fn is_pretty(&self) -> bool {
+        match self.query.get("pretty") {
+            "" => {
+                let tools = ["curl", "Wget", "Mozilla/5.0"];
+                tools.iter().any(|tool| self.user_agent.starts_with(tool))
+                    || self.wanted().is_ok_and(|wanted| wanted.pretty)
             }
-            ["v2", "v2beta1"].into_iter().find(|version| has(&format!("v={version}")))
-        };
-        self.accept.split(',').find_map(wants)
+            pretty => accept::is_true(pretty),
+        }
     }
 
     fn media_type(&self) -> &str {
@@ -181,6 +242,18 @@ impl Request {
 
 fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// As whom the request shall count.
+fn impersonated(headers: &HeaderMap) -> Option<Identity> {
+    let all = |name: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let user = all("impersonate-user").into_iter().next();
+    let groups = all("impersonate-group");
+    let is_asked = user.is_some() || !groups.is_empty();
+    is_asked.then(|| Identity { user: user.unwrap_or_default(), groups })
 }
 
 fn accepts(headers: &HeaderMap) -> String {
@@ -213,22 +286,34 @@ fn shown(body: &[u8]) -> String {
     }
 }
 
-/// A syntax error in the words of Go's decoder, as far as they can be told.
-fn go_syntax_error(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".into();
-    }
-    if error.to_string().starts_with("recursion limit") {
-        return "exceeded max depth".into();
-    }
-    // Columns count from 1, and bytes.
-    let line = body.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
-    let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));
-    match byte {
-        Some(byte) => {
-            let found = char::from(*byte);
-            format!("invalid character '{found}' looking for beginning of value")
+/// A body whose kind can be told: an object whose head is text.
+///
+/// # Errors
+/// What Go says about another one.
+fn head_checked(body: Value) -> Result<Value, String> {
+    const HEAD: &str = r#"value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let name = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    match &body {
+        // Nothing leaves everything as it is.
+        Value::Null => return Ok(Value::Object(Map::new())),
+        Value::Object(map) => {
+            for field in ["apiVersion", "kind"] {
+                if let Some(other) = map.get(field).filter(|it| !it.is_string() && !it.is_null()) {
+                    let found = name(other);
+                    return Err(format!(
+                        "json: cannot unmarshal {found} into Go struct field .{field} of type string"
+                    ));
+                }
+            }
         }
-        None => "invalid JSON".into(),
+        other => return Err(format!("json: cannot unmarshal {} into Go {HEAD}", name(other))),
     }
+    Ok(body)
 }

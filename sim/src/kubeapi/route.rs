@@ -24,14 +24,16 @@ pub(super) enum Route {
     GroupVersion(String, String),
     /// `/openapi/v3` and what is below it.
     OpenApi(String),
-    /// A question that is answered and not kept.
-    Review(Review),
+    /// A question that is answered and not kept, and its namespace if it has one.
+    Review(Review, String),
     /// Objects.
     Resource(Target),
     /// Something that the real server has and this one has not.
     Absent(String),
     /// The path exists, not for this method.
     NotAllowed,
+    /// Something below an object that its kind does not have.
+    NoSuchDoor(Target),
     /// No such path.
     Unknown,
 }
@@ -40,8 +42,64 @@ pub(super) enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
     Token,
+    SelfSubject,
     SubjectAccess,
     SelfSubjectAccess,
+    LocalSubjectAccess,
+    SelfSubjectRules,
+}
+
+impl Review {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Token,
+        Self::SelfSubject,
+        Self::SubjectAccess,
+        Self::SelfSubjectAccess,
+        Self::LocalSubjectAccess,
+        Self::SelfSubjectRules,
+    ];
+
+    pub(super) fn group(self) -> &'static str {
+        match self {
+            Self::Token | Self::SelfSubject => "authentication.k8s.io",
+            _ => "authorization.k8s.io",
+        }
+    }
+
+    pub(super) fn resource(self) -> &'static str {
+        match self {
+            Self::Token => "tokenreviews",
+            Self::SelfSubject => "selfsubjectreviews",
+            Self::SubjectAccess => "subjectaccessreviews",
+            Self::SelfSubjectAccess => "selfsubjectaccessreviews",
+            Self::LocalSubjectAccess => "localsubjectaccessreviews",
+            Self::SelfSubjectRules => "selfsubjectrulesreviews",
+        }
+    }
+
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Token => "TokenReview",
+            Self::SelfSubject => "SelfSubjectReview",
+            Self::SubjectAccess => "SubjectAccessReview",
+            Self::SelfSubjectAccess => "SelfSubjectAccessReview",
+            Self::LocalSubjectAccess => "LocalSubjectAccessReview",
+            Self::SelfSubjectRules => "SelfSubjectRulesReview",
+        }
+    }
+
+    /// The review at this path below its group and version, and its namespace.
+    fn find(group: &str, rest: &[&str]) -> Option<(Self, String)> {
+        let (namespace, resource) = match rest {
+            [resource] => ("", *resource),
+            ["namespaces", namespace, resource] => (*namespace, *resource),
+            _ => return None,
+        };
+        let is_it = |it: &&Self| it.group() == group && it.resource() == resource;
+        let review = *Self::ALL.iter().find(is_it)?;
+        let is_local = review == Self::LocalSubjectAccess;
+        (is_local != namespace.is_empty()).then(|| (review, namespace.to_owned()))
+    }
 }
 
 /// Objects of a resource, or one of them.
@@ -54,6 +112,7 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) is_status: bool,
     pub(super) is_scale: bool,
+    pub(super) is_finalize: bool,
     pub(super) verb: Verb,
 }
 
@@ -92,7 +151,12 @@ impl Route {
         let route = Self::of_path(method, path, query);
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         match route {
-            Self::Resource(_) | Self::Review(_) | Self::Absent(_) | Self::Unknown => route,
+            Self::Resource(_)
+            | Self::Review(..)
+            | Self::Absent(_)
+            | Self::NoSuchDoor(_)
+            | Self::Unknown
+            | Self::Health => route,
             _ if is_read => route,
             _ => Self::NotAllowed,
         }
@@ -128,19 +192,13 @@ impl Route {
 }
 
 fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &Query) -> Route {
-    if let (true, [resource]) = (version == "v1", rest) {
-        let review = match (group, *resource) {
-            ("authentication.k8s.io", "tokenreviews") => Some(Review::Token),
-            ("authorization.k8s.io", "subjectaccessreviews") => Some(Review::SubjectAccess),
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => Some(Review::SelfSubjectAccess),
-            _ => None,
-        };
-        if let Some(review) = review {
-            return if *method == Method::POST { Route::Review(review) } else { Route::NotAllowed };
-        }
+    if let (true, Some((review, namespace))) = (version == "v1", Review::find(group, rest)) {
+        let is_post = *method == Method::POST;
+        return if is_post { Route::Review(review, namespace) } else { Route::NotAllowed };
     }
+    let is_old_watch = rest.first() == Some(&"watch") && *method == Method::GET;
+    let rest = if is_old_watch { &rest[1..] } else { rest };
     let (namespace, resource, name, subresource) = match rest {
-        ["watch", ..] => return Route::Absent("the deprecated watch paths".into()),
         // The subresources of a namespace look like resources in it.
         ["namespaces", name, sub @ ("status" | "finalize")] => ("", "namespaces", *name, *sub),
         ["namespaces", namespace, resource] => (*namespace, *resource, "", ""),
@@ -155,8 +213,13 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
     if resource.is_empty() || (rest.len() > 1 && rest.iter().any(|step| step.is_empty())) {
         return Route::Unknown;
     }
-    match subresource {
-        "" | "status" | "scale" => {}
+    if is_old_watch && !name.is_empty() {
+        return Route::Absent("the deprecated watch paths of single objects".into());
+    }
+    let is_finalize = (resource, subresource) == ("namespaces", "finalize");
+    let is_door = match subresource {
+        "" | "status" | "scale" => true,
+        "finalize" if is_finalize && *method == Method::PUT => true,
         "log"
         | "exec"
         | "attach"
@@ -171,10 +234,10 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         | "approval" => {
             return Route::Absent(format!("{resource}/{subresource}"));
         }
-        _ => return Route::Unknown,
-    }
+        _ => false,
+    };
     let (is_status, is_scale) = (subresource == "status", subresource == "scale");
-    let is_watch = query.flag("watch");
+    let is_watch = query.flag("watch") || is_old_watch;
     let verb = match (method, name.is_empty()) {
         (&Method::GET, true) if is_watch => Verb::Watch,
         (&Method::GET, true) => Verb::List,
@@ -186,7 +249,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         (&Method::DELETE, true) => Verb::DeleteCollection,
         _ => return Route::NotAllowed,
     };
-    Route::Resource(Target {
+    let target = Target {
         resource: GroupResource {
             group: group.to_owned().into(),
             resource: resource.to_owned().into(),
@@ -196,6 +259,8 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         name: name.into(),
         is_status,
         is_scale,
+        is_finalize,
         verb,
-    })
+    };
+    if is_door { Route::Resource(target) } else { Route::NoSuchDoor(target) }
 }

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 use sim_world::objects::GroupResource;
 
 use super::request::Request;
-use super::route::{Review, Route, Target, Verb};
+use super::route::{Route, Target, Verb};
 use super::tokens::fingerprint;
 use crate::{Call, Caller, Class, Face, Incoming, RequestNote};
 
 /// As much of a body as a transcript shows, in characters.
 const MAX_DETAIL: usize = 200;
 
-/// Classifies a request; `kind` knows the kinds of registered resources.
+/// Classifies a request; `kind` knows apiVersion and kind of registered resources.
 pub(super) fn call(
     server: &str,
     incoming: &Incoming,
     request: &Request,
     user: Option<String>,
-    kind: impl Fn(&GroupResource) -> Option<String>,
+    kind: impl Fn(&GroupResource) -> Option<(String, String)>,
 ) -> Call {
     let parts = &incoming.parts;
     let agent = parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
@@ -27,11 +27,7 @@ pub(super) fn call(
     let method = parts.method.as_str().to_ascii_lowercase();
     let (operation, class) = match &request.route {
         Route::Resource(target) => (named(target), class(target.verb)),
-        Route::Review(Review::Token) => ("create tokenreviews".into(), Class::Read),
-        Route::Review(Review::SubjectAccess) => ("create subjectaccessreviews".into(), Class::Read),
-        Route::Review(Review::SelfSubjectAccess) => {
-            ("create selfsubjectaccessreviews".into(), Class::Read)
-        }
+        Route::Review(review, _) => (format!("create {}", review.resource()), Class::Read),
         Route::Health
         | Route::Version
         | Route::Root
@@ -41,16 +37,25 @@ pub(super) fn call(
         | Route::GroupVersion(..)
         | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
         Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
-        Route::NotAllowed | Route::Unknown => ("unknown".into(), class_of(&parts.method)),
+        Route::NotAllowed | Route::NoSuchDoor(_) | Route::Unknown => {
+            ("unknown".into(), class_of(&parts.method))
+        }
     };
-    let body = matches!(&request.route, Route::Resource(_)).then(|| request.glimpse()).flatten();
-    let target = match &request.route {
-        Route::Resource(target) => about(target, body.as_ref(), &kind),
-        _ => crate::Target::default(),
+    let (target, body) = match &request.route {
+        Route::Resource(target) => {
+            let known = kind(&target.resource);
+            let (api_version, kind) = known.clone().unwrap_or_default();
+            let body = match target.verb {
+                Verb::Delete | Verb::DeleteCollection => request.glimpse("v1", "DeleteOptions"),
+                _ => request.glimpse(&api_version, &kind),
+            };
+            (about(target, body.as_ref(), known.map(|_| kind)), body)
+        }
+        _ => (crate::Target::default(), None),
     };
     let detail = match &request.route {
         Route::Resource(target) => clipped(&detail(target, request, body.as_ref())),
-        Route::NotAllowed | Route::Unknown => {
+        Route::NotAllowed | Route::NoSuchDoor(_) | Route::Unknown => {
             clipped(&format!("{} {}", parts.method, parts.uri.path()))
         }
         _ => String::new(),
@@ -68,10 +73,11 @@ pub(super) fn call(
 }
 
 fn named(target: &Target) -> String {
-    let Target { resource, is_status, is_scale, verb, .. } = target;
-    let subresource = match (is_status, is_scale) {
-        (true, _) => "/status",
-        (_, true) => "/scale",
+    let Target { resource, verb, .. } = target;
+    let subresource = match target {
+        Target { is_status: true, .. } => "/status",
+        Target { is_scale: true, .. } => "/scale",
+        Target { is_finalize: true, .. } => "/finalize",
         _ => "",
     };
     format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))
@@ -91,16 +97,12 @@ fn class_of(method: &http::Method) -> Class {
     if method.is_safe() { Class::Read } else { Class::Write }
 }
 
-fn about(
-    target: &Target,
-    body: Option<&Value>,
-    kind: &impl Fn(&GroupResource) -> Option<String>,
-) -> crate::Target {
-    let Target { resource, namespace, name, .. } = target;
+fn about(target: &Target, body: Option<&Value>, kind: Option<String>) -> crate::Target {
+    let Target { namespace, name, .. } = target;
     let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let given = || body?.pointer("/metadata/name")?.as_str().map(str::to_owned);
     crate::Target {
-        kind: kind(resource),
+        kind,
         name: some(name).or_else(given),
         namespace: some(namespace),
         ..crate::Target::default()

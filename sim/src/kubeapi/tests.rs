@@ -2,6 +2,7 @@
 
 mod answers;
 mod malformed;
+mod permissions;
 mod schemas;
 mod watches;
 

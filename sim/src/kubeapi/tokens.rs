@@ -6,6 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 use sim_world::Time;
 
+/// Who asks without saying so.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// Everybody who is known.
+const AUTHENTICATED: &str = "system:authenticated";
+
 /// A user as authentication knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -24,8 +30,16 @@ impl Identity {
         }
     }
 
+    /// The same with the group of everybody who is known.
+    pub(super) fn authenticated(mut self) -> Self {
+        if self.user != ANONYMOUS && !self.groups.iter().any(|group| group == AUTHENTICATED) {
+            self.groups.push(AUTHENTICATED.to_owned());
+        }
+        self
+    }
+
     pub(super) fn anonymous() -> Self {
-        Self { user: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()] }
+        Self { user: ANONYMOUS.into(), groups: vec!["system:unauthenticated".into()] }
     }
 }
 

@@ -10,13 +10,17 @@ use futures::stream;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use sim_world::objects::{FieldErrors, Paging, ResourceDef, Selection, Status};
+use sim_world::objects::{FieldErrors, Paging, ResourceDef, Selection, Status, WatchType};
 use tokio::time::Instant;
 
+use super::accept::Form;
+use super::encodings::{self, Edition, Encodings};
 use super::objects::{name_of, selection};
+use super::render::Rendering;
 use super::route::Target;
-use super::{Request, answer};
+use super::{Request, answer, timestamp};
 use crate::faults::Effects;
 use crate::signal::Changes;
 use crate::{Body, Outcome, Reply, WorldHandle};
@@ -33,11 +37,16 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Starts a watch.
 pub(super) fn answer(
     world: &WorldHandle,
+    encodings: &Encodings,
     def: &ResourceDef,
     request: &Request,
     target: &Target,
     effects: &Effects,
 ) -> Result<Reply, Status> {
+    let rendering = Rendering::of(world, def, request)?;
+    if matches!(rendering.form, Form::PartialList(_)) {
+        return Err(rendering.unfit(def, ""));
+    }
     let query = &request.query;
     let selection = selection(def, request, target)?;
     check_options(request)?;
@@ -51,9 +60,9 @@ pub(super) fn answer(
     let asked = match query.get("resourceVersion") {
         "" => 0,
         text => text.parse::<u64>().map_err(|_| {
-            Status::bad_request(format!(
-                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            ))
+            // The real server answers this one without a reason.
+            let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+            Status::new(500, "", why)
         })?,
     };
     let bookmarks = query.flag("allowWatchBookmarks");
@@ -62,6 +71,9 @@ pub(super) fn answer(
     let mut watch = Watch {
         changes: world.changes(),
         world: world.clone(),
+        encodings: encodings.clone(),
+        rendering,
+        has_columns: false,
         def: def.clone(),
         selection,
         effects: effects.clone(),
@@ -148,12 +160,17 @@ fn streamed(watch: Watch) -> Response<Body> {
 struct Watch {
     world: WorldHandle,
     changes: Changes,
+    encodings: Encodings,
+    rendering: Rendering,
+    /// Whether a table has told its columns; later ones do not repeat them.
+    has_columns: bool,
     def: ResourceDef,
     selection: Selection,
     effects: Effects,
     /// Everything up to this revision is told or pending.
     cursor: u64,
-    pending: VecDeque<Bytes>,
+    /// Objects and not bytes: a slow reader holds references, and no copies.
+    pending: VecDeque<Pending>,
     /// Events told, bookmarks and errors apart.
     n_told: u64,
     bookmarks: bool,
@@ -168,8 +185,8 @@ impl Watch {
     /// Cancel safe: nothing is taken out before it is answered.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if let Some(line) = self.pending.pop_front() {
-                return Some(line);
+            if let Some(pending) = self.pending.pop_front() {
+                return Some(self.write(pending));
             }
             if self.is_over {
                 return None;
@@ -258,12 +275,20 @@ impl Watch {
             return;
         }
         self.n_told += 1;
-        let def = &self.def;
-        match self.world.read(|world| world.cluster.shown(def, &def.version, object)) {
-            Ok(shown) => self.line(kind, &shown),
+        match self.shown(object) {
+            Ok(object) => self.pending.push_back(Pending { kind, object }),
             Err(status) => return self.fail(&status),
         }
         self.is_over = self.effects.watch.close_after.is_some_and(|limit| self.n_told >= limit);
+    }
+
+    /// The object in the version that is watched; built-in kinds have one.
+    fn shown(&self, object: &Arc<Value>) -> Result<Arc<Value>, Status> {
+        let def = &self.def;
+        match def.custom {
+            None => Ok(object.clone()),
+            Some(_) => self.world.read(|world| world.cluster.shown(def, &def.version, object)),
+        }
     }
 
     fn bookmark(&mut self, annotations: Option<Value>) {
@@ -279,19 +304,62 @@ impl Watch {
             "apiVersion": answer::api_version(&self.def),
             "metadata": metadata,
         });
-        self.line("BOOKMARK", &object);
+        self.pending.push_back(Pending { kind: BOOKMARK, object: Arc::new(object) });
     }
 
     fn fail(&mut self, status: &Status) {
-        self.line("ERROR", &status.to_value());
+        let object = Arc::new(status.to_value());
+        self.pending.push_back(Pending { kind: ERROR, object });
         self.is_over = true;
     }
 
-    fn line(&mut self, kind: &str, object: &Value) {
-        let mut line = format!("{{\"type\":\"{kind}\",\"object\":").into_bytes();
-        // Objects are JSON values: writing them into memory cannot fail.
-        let _ = serde_json::to_writer(&mut line, object);
+    /// One line of the answer. What many watches tell is serialised once for all of them.
+    fn write(&mut self, pending: Pending) -> Bytes {
+        let Pending { kind, object } = pending;
+        let bytes = match kind {
+            ERROR => encodings::json(&object),
+            _ if !self.rendering.is_timeless() => {
+                let with_columns = !std::mem::replace(&mut self.has_columns, true);
+                let now = timestamp(&self.world);
+                encodings::json(&self.rendering.value(&object, with_columns, now))
+            }
+            BOOKMARK => {
+                encodings::json(&self.rendering.value(&object, false, Timestamp::UNIX_EPOCH))
+            }
+            _ => {
+                let revision = object["metadata"]["resourceVersion"].as_str();
+                let edition = Edition {
+                    revision: revision.and_then(|it| it.parse().ok()).unwrap_or_default(),
+                    uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+                    is_gone: kind == WatchType::Deleted.as_str(),
+                    version: self.def.version.clone(),
+                    form: self.rendering.form,
+                };
+                self.encodings.bytes(edition, || match self.rendering.form {
+                    Form::Whole => encodings::json(&object),
+                    _ => encodings::json(&self.rendering.value(
+                        &object,
+                        false,
+                        Timestamp::UNIX_EPOCH,
+                    )),
+                })
+            }
+        };
+        let mut line = Vec::with_capacity(bytes.len() + 40);
+        line.extend_from_slice(b"{\"type\":\"");
+        line.extend_from_slice(kind.as_bytes());
+        line.extend_from_slice(b"\",\"object\":");
+        line.extend_from_slice(&bytes);
         line.extend_from_slice(b"}\n");
-        self.pending.push_back(line.into());
+        line.into()
     }
 }
+
+/// Something to be told.
+struct Pending {
+    kind: &'static str,
+    object: Arc<Value>,
+}
+
+const BOOKMARK: &str = "BOOKMARK";
+const ERROR: &str = "ERROR";

@@ -91,7 +91,7 @@ impl Listener {
         let connection = Connection::new(socket, self.tls.clone(), ends);
         match &self.behind {
             Behind::Face(server, alpn) => {
-                let service = server.accepted(peer.to_string());
+                let service = server.accepted(peer.to_string(), connection.identity());
                 let fault = connection.fault();
                 let service =
                     hyper::service::service_fn(move |request: http::Request<Incoming>| {

@@ -5,8 +5,8 @@
 
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use crate::Identity;
 use crate::server::http;
-use crate::tls::Alpn;
+use crate::tls::{self, Alpn};
 
 /// How long a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -42,13 +43,19 @@ pub(super) struct Connection {
     tls: Option<TlsAcceptor>,
     ends: Ends,
     reset: Arc<AtomicBool>,
+    identity: Arc<OnceLock<Identity>>,
 }
 
 impl Connection {
     pub(super) fn new(stream: TcpStream, tls: Option<TlsAcceptor>, ends: Ends) -> Self {
         let reset = Arc::new(AtomicBool::new(false));
         let socket = Socket { stream, reset: Arc::clone(&reset) };
-        Self { socket, tls, ends, reset }
+        Self { socket, tls, ends, reset, identity: Arc::default() }
+    }
+
+    /// Where it will stand whom the client's certificate names.
+    pub(super) fn identity(&self) -> Arc<OnceLock<Identity>> {
+        Arc::clone(&self.identity)
     }
 
     /// Breaks this connection when cancelled.
@@ -70,8 +77,8 @@ impl Connection {
             + Send
             + 'static,
     {
-        let Self { socket, tls, ends, reset } = self;
-        let Some(tls) = tls else {
+        let Self { socket, tls, ends, reset, identity } = self;
+        let Some(acceptor) = tls else {
             return exchange(socket, service, alpn, ends, &reset).await;
         };
         let shaken = tokio::select! {
@@ -82,10 +89,18 @@ impl Connection {
                 return;
             }
             () = ends.stop.cancelled() => return,
-            shaken = tokio::time::timeout(HANDSHAKE, tls.accept(socket)) => shaken,
+            shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)) => shaken,
         };
         match shaken {
-            Ok(Ok(stream)) => exchange(stream, service, alpn, ends, &reset).await,
+            Ok(Ok(stream)) => {
+                let (_, session) = stream.get_ref();
+                let shown = session.peer_certificates().and_then(<[_]>::first);
+                if let Some(named) = shown.and_then(|shown| tls::identity(shown)) {
+                    // Nobody else sets it.
+                    let _ = identity.set(named);
+                }
+                exchange(stream, service, alpn, ends, &reset).await;
+            }
             Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
             Err(_) => tracing::debug!("a handshake took too long"),
         }

@@ -93,7 +93,9 @@ impl Sim {
                     Some(Arc::new(Certificates::new(authority, name, hosts, world, kept)?))
                 }
             };
-            let tls = certificates.clone().map(|all| acceptor(all, alpn)).transpose()?;
+            // Clients of a cluster may come with certificates; those of a vCenter never do.
+            let clients = authority.as_deref().filter(|_| alpn == Alpn::Http2);
+            let tls = certificates.clone().map(|all| acceptor(all, alpn, clients)).transpose()?;
             let scheme = if tls.is_some() { "https" } else { "http" };
             self.serve(Listener { listener, tls, behind: Behind::Face(server.clone(), alpn) });
             Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })

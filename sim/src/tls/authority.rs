@@ -23,6 +23,9 @@ pub enum TlsError {
     /// A PEM file does not hold what it should.
     #[error("not a PEM file of a certificate")]
     Pem(#[from] rustls::pki_types::pem::Error),
+    /// No client could be told by it.
+    #[error("cannot check the certificates of clients")]
+    Clients(#[from] rustls::server::VerifierBuilderError),
     /// rustls does not take it.
     #[error("cannot serve with a certificate")]
     Rustls(#[from] rustls::Error),
@@ -80,6 +83,30 @@ impl Authority {
 
     pub(super) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
+    }
+
+    /// A certificate with which `user` comes to the cluster: common name and organization.
+    ///
+    /// One group at most: rcgen writes every attribute of a name once. Certificates with more are
+    /// accepted.
+    ///
+    /// # Errors
+    /// When a name cannot stand in a certificate.
+    pub fn issue_client(&self, user: &str, group: Option<&str>) -> Result<Leaf, TlsError> {
+        let mut params = CertificateParams::new(Vec::<String>::new())?;
+        set_validity(&mut params);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        if let Some(group) = group {
+            params.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        params.distinguished_name.push(DnType::CommonName, user);
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Leaf::new(certificate.pem(), key.serialize_pem(), self)
     }
 
     /// A certificate for the server `name`, good for these host names and addresses.

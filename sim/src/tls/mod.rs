@@ -3,9 +3,11 @@
 
 mod authority;
 mod certificates;
+mod client;
 mod server;
 
 pub use authority::{Authority, TlsError};
 pub(crate) use certificates::Certificates;
 pub use certificates::{Leaf, Thumbprints};
+pub(crate) use client::identity;
 pub(crate) use server::{Alpn, acceptor};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::server::NoServerSessionStorage;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-use super::{Certificates, TlsError};
+use super::{Authority, Certificates, TlsError};
 
 /// Which versions of HTTP a server offers in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +19,29 @@ pub(crate) enum Alpn {
 }
 
 /// Shakes hands with the certificates of one server.
+///
+/// Clients may show a certificate of `clients`, and need not. One of another authority ends the
+/// handshake, where the real server answers 401.
 pub(crate) fn acceptor(
     certificates: Arc<Certificates>,
     alpn: Alpn,
+    clients: Option<&Authority>,
 ) -> Result<TlsAcceptor, TlsError> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(certificates);
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.certificate().clone())?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .allow_unauthenticated()
+                .build()?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut config = builder.with_cert_resolver(certificates);
     // A resumed session shows no certificate; after a swap every client has to see the new one.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

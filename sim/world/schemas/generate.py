@@ -28,8 +28,8 @@ SERVED = [
     ("discovery.k8s.io", "v1", "EndpointSlice"),
     ("rbac.authorization.k8s.io", "v1", "ClusterRole ClusterRoleBinding Role RoleBinding"),
     ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
-    ("authentication.k8s.io", "v1", "TokenReview"),
-    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview SubjectAccessReview"),
+    ("authentication.k8s.io", "v1", "TokenReview SelfSubjectReview"),
+    ("authorization.k8s.io", "v1", "SelfSubjectAccessReview SubjectAccessReview LocalSubjectAccessReview SelfSubjectRulesReview"),
 ]
 
 # Go packages: module, directory, name in OpenAPI.

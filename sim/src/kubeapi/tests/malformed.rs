@@ -83,8 +83,8 @@ async fn bodies() {
     a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } ([])
     too deep: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: exceeded max depth (5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b ...)
     too large: 413 RequestEntityTooLarge: Request entity too large: limit is 3145728
-    protobuf: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml
-    cbor: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml
+    protobuf: 400 BadRequest: the object provided is unrecognized (must be of type Node): empty body (6b387300)
+    cbor: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf
     another kind: 400 BadRequest: Pod in version "v1" cannot be handled as a Node: converting (v1.Pod) to (v1.Node): unknown conversion
     another version: 400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)
     labels of numbers: 400 BadRequest: Node in version "v1" cannot be handled as a Node: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string
@@ -182,10 +182,12 @@ async fn what_cannot_be_had_is_named() {
     }
     insta::assert_snapshot!(seen, @r"
     application/json;as=Table;v=v1;g=meta.k8s.io,application/json: 200 
-    application/json;as=Table;v=v1;g=meta.k8s.io: 406 this simulated API server does not implement Table; only the following media types are accepted: application/json
+    application/json;as=Table;v=v1;g=meta.k8s.io: 200 
     application/vnd.kubernetes.protobuf, */*: 200 
-    application/vnd.kubernetes.protobuf: 406 only the following media types are accepted: application/json
-    text/html: 406 only the following media types are accepted: application/json
+    application/vnd.kubernetes.protobuf: 406 this simulated API server does not implement answers in application/vnd.kubernetes.protobuf; only the following media types are accepted: application/json
+    text/html: 406 406: Not Acceptable
+
+    Available representations: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch
     ");
 }
 

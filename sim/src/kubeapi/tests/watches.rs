@@ -153,3 +153,118 @@ async fn faults_bend_a_watch() {
     assert_eq!(lines.next().await, "ADDED a 6");
     assert_eq!(lines.next().await, "end");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_written_once_for_all_who_watch() {
+    const N_NODES: u64 = 200;
+    const N_WATCHERS: usize = 50;
+    let lab = Lab::new();
+    for n in 0..N_NODES {
+        lab.node(&format!("n{n:03}"));
+    }
+    let mut watchers = Vec::new();
+    for _ in 0..N_WATCHERS {
+        watchers.push(Lines::of(&lab, "/api/v1/nodes?watch=1", WatchEffects::default()).await);
+    }
+    for watcher in &mut watchers {
+        for _ in 0..N_NODES {
+            assert!(watcher.next().await.starts_with("ADDED n"));
+        }
+    }
+    assert_eq!(lab.api.encodings.n_written(), N_NODES);
+    label(&lab, "n007", "x");
+    for watcher in &mut watchers {
+        assert!(watcher.next().await.starts_with("MODIFIED n007"));
+    }
+    assert_eq!(lab.api.encodings.n_written(), N_NODES + 1);
+    // Another form is another encoding, and once again one for all.
+    let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    for _ in 0..3 {
+        let request =
+            http::Request::builder().uri("/api/v1/nodes?watch=1").header("accept", accept);
+        let (_, reply) =
+            lab.reply(request.body(Default::default()).unwrap(), &Effects::default()).await;
+        let mut lines = Lines(reply.response.into_body());
+        for _ in 0..N_NODES {
+            assert!(lines.next().await.starts_with("ADDED n"));
+        }
+    }
+    assert_eq!(lab.api.encodings.n_written(), 2 * N_NODES + 1);
+    delete(&lab, "n007");
+    for watcher in &mut watchers {
+        assert!(watcher.next().await.starts_with("DELETED n007"));
+    }
+    assert_eq!(lab.api.encodings.n_written(), 2 * N_NODES + 2);
+}
+
+/// The roles that every cluster begins with all have the first revision.
+#[tokio::test(start_paused = true)]
+async fn objects_of_one_revision_are_not_taken_for_each_other() {
+    let lab = Lab::new();
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let list = lab.get(path).await.json();
+    let roles = list["items"].as_array().unwrap();
+    assert!(roles.len() > 50);
+    let mut lines = Lines::of(&lab, &format!("{path}?watch=1"), WatchEffects::default()).await;
+    for role in roles {
+        let name = role["metadata"]["name"].as_str().unwrap();
+        assert_eq!(lines.next().await, format!("ADDED {name} 1"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_see_an_object_leave_see_its_last_state() {
+    let lab = Lab::new();
+    lab.node("a");
+    let mut all = Lines::of(&lab, "/api/v1/nodes?watch=1", WatchEffects::default()).await;
+    let path = "/api/v1/nodes?watch=1&labelSelector=name%3Da";
+    let mut some = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert_eq!((all.next().await, some.next().await), ("ADDED a 6".into(), "ADDED a 6".into()));
+    label(&lab, "a", "b");
+    // Same object, same version, and not the same content.
+    let frame = all.0.frame().await.unwrap().unwrap().into_data().unwrap();
+    let told: Value = serde_json::from_slice(&frame).unwrap();
+    assert_eq!(
+        (&told["type"], &told["object"]["metadata"]["labels"]["name"]),
+        (&"MODIFIED".into(), &"b".into())
+    );
+    let frame = some.0.frame().await.unwrap().unwrap().into_data().unwrap();
+    let told: Value = serde_json::from_slice(&frame).unwrap();
+    assert_eq!(
+        (&told["type"], &told["object"]["metadata"]["labels"]["name"]),
+        (&"DELETED".into(), &"a".into())
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn tables_come_in_watches_too() {
+    let lab = Lab::new();
+    lab.node("a");
+    lab.node("b");
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let path = "/api/v1/nodes?watch=1&includeObject=None&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let request = http::Request::builder().uri(path).header("accept", accept);
+    let (_, reply) =
+        lab.reply(request.body(Default::default()).unwrap(), &Effects::default()).await;
+    let mut body = reply.response.into_body();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let event: Value = serde_json::from_slice(&frame).unwrap();
+        let table = &event["object"];
+        assert_eq!(
+            (&table["kind"], &table["apiVersion"]),
+            (&"Table".into(), &"meta.k8s.io/v1".into())
+        );
+        let n_columns = table["columnDefinitions"].as_array().map(Vec::len);
+        seen.push((event["type"].clone(), n_columns, table["rows"][0]["cells"][0].clone()));
+    }
+    assert_eq!(
+        seen,
+        [
+            ("ADDED".into(), Some(10), "a".into()),
+            ("ADDED".into(), None, "b".into()),
+            ("BOOKMARK".into(), None, "".into()),
+        ]
+    );
+}

@@ -166,6 +166,8 @@ pub enum PatchKind {
 pub enum Subresource {
     /// `/status`.
     Status,
+    /// `/finalize` of a namespace: who still has to say that it may go.
+    Finalize,
     /// `/scale`: how many replicas there shall be, of whatever kind.
     Scale,
 }

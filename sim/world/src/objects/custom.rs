@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(super) use structural::{Structural, fill, find_unsupported};
-pub(super) use validate::{int32_at, validate};
+pub(super) use validate::{int32_at, validate, validate_status};
 
 use super::schema::{Decoded, Words, decode_metadata};
 use super::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
@@ -126,7 +126,7 @@ impl Custom {
                 generation: true,
                 unconditional_update: false,
                 checks: &[Check::MetadataChange, Check::Whole],
-                status_checks: &[Check::MetadataChange, Check::Whole],
+                status_checks: &[Check::MetadataChange, Check::Status],
                 knows_finalizers: false,
                 ..Strategy::PLAIN
             },
@@ -169,6 +169,11 @@ impl CustomVersion {
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.spec_replicas, errors);
         }
+    }
+
+    /// Checks what the schema asks for of a status.
+    pub(super) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
+        validate_status(&self.schema, object, errors);
     }
 
     /// Fills in defaults that the schema has got since an object was stored.

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, Reply, ResourceDef, Status,
-    Store, Subresource, meta,
+    Action, Command, Decision, Effect, Event, FieldValidation, GroupResource, Key, Op, Reply,
+    ResourceDef, Status, Store, Subresource, meta,
 };
 
 /// One command on its way: what it is about and when.
@@ -44,6 +44,10 @@ impl Store {
             return Err(no_such_resource());
         }
         if subresource == Some(Subresource::Status) && !def.has_status(&version) {
+            return Err(no_such_resource());
+        }
+        let is_namespace = def.id == GroupResource::core("namespaces");
+        if subresource == Some(Subresource::Finalize) && !is_namespace {
             return Err(no_such_resource());
         }
         let request = Request {

@@ -74,6 +74,14 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, with_value("Unsupported value", value, &why));
     }
 
+    /// The values are none of those that exist.
+    pub fn none_supported(&mut self, field: impl Into<String>, values: &[&str], known: &[&str]) {
+        let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
+        let why = format!("supported values: {}", known.join(", "));
+        let body = with_value("Unsupported value", &values.into(), &why);
+        self.push("FieldValueNotSupported", field, body);
+    }
+
     /// The value is longer than it may be.
     pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
         let body = format!("Too long: may not be more than {max_bytes} bytes");
@@ -84,6 +92,17 @@ impl FieldErrors {
     pub fn too_many(&mut self, field: impl Into<String>, n_found: usize, n_max: usize) {
         let body = format!("Too many: {n_found}: must have at most {n_max} items");
         self.push("FieldValueTooMany", field, body);
+    }
+
+    /// Takes over what was found below `field`.
+    pub(super) fn add_below(&mut self, field: &str, found: Self) {
+        for mut error in found.0 {
+            error.field = match error.field.as_str() {
+                "<nil>" => field.to_owned(),
+                below => format!("{field}.{below}"),
+            };
+            self.0.push(error);
+        }
     }
 
     /// As the causes of a `Status`.

@@ -82,13 +82,20 @@ impl Store {
             body::reorder(def, &mut object);
         }
         match subresource {
-            Some(Subresource::Status) => keep_all_but_status(existing, &mut object),
+            Some(Subresource::Status) => {
+                keep_all_but(existing, &mut object, &["metadata", "status"]);
+            }
+            Some(Subresource::Finalize) => {
+                keep_all_but(existing, &mut object, &["metadata", "spec"])
+            }
             Some(Subresource::Scale) => {}
             None if def.has_status(version) => fields::copy(existing, &mut object, "status"),
             None => {}
         }
         keep_system_fields(existing, &mut object);
-        (def.strategy.carry_over)(existing, &mut object);
+        if *subresource != Some(Subresource::Finalize) {
+            (def.strategy.carry_over)(existing, &mut object);
+        }
         body::arrange(def, version, &mut object);
         check(&request, &object, existing)?;
         let Request { def, key, version, .. } = request;
@@ -179,7 +186,12 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
             Check::MetadataChange => meta::validate_update(object, existing, &mut errors),
             Check::Whole => body::validate(def, version, object, &mut errors),
             Check::Change => (strategy.validate_update)(object, existing, &mut errors),
-            Check::Status => (strategy.validate_status)(object, existing, &mut errors),
+            Check::Status => {
+                if let Some(custom) = def.custom.as_ref().and_then(|it| it.version(version)) {
+                    custom.check_status(object, &mut errors);
+                }
+                (strategy.validate_status)(object, existing, &mut errors);
+            }
         }
     }
     if errors.is_empty() {
@@ -205,17 +217,17 @@ fn no_number(given: &str) -> Status {
     Status::new(500, "", format!("strconv.ParseUint: parsing {shown}: invalid syntax"))
 }
 
-/// A write to the status changes the status and metadata, nothing else.
-fn keep_all_but_status(existing: &Value, object: &mut Value) {
+/// A write through a door of its own changes these parts, nothing else.
+fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     let given = fields::as_map(object);
     let mut kept = existing.as_object().cloned().unwrap_or_default();
-    for field in ["metadata", "status"] {
-        match given.get(field) {
+    for field in parts {
+        match given.get(*field) {
             Some(value) => {
-                kept.insert(field.into(), value.clone());
+                kept.insert((*field).into(), value.clone());
             }
             None => {
-                kept.shift_remove(field);
+                kept.shift_remove(*field);
             }
         }
     }

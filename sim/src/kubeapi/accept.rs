@@ -1,0 +1,263 @@
+//! Which representation of an answer a client wants, from its `Accept` header.
+//!
+//! Follows `apiserver: pkg/endpoints/handlers/negotiation`: clauses by weight, then by specificity,
+//! then in their order; the first that can be served wins, a conversion that cannot be served is
+//! passed over. Answers are JSON whatever else is acceptable: protobuf and YAML are only read.
+
+use sim_world::objects::Status;
+
+/// What the client gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// What is made of objects.
+    pub(super) form: Form,
+    /// Whether people read it.
+    pub(super) pretty: bool,
+}
+
+/// What is made of objects before they go out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// Objects as they are.
+    #[default]
+    Whole,
+    /// Rows and columns, as `kubectl get` prints them.
+    Table(Meta),
+    /// Metadata of one object.
+    Partial(Meta),
+    /// Metadata of every object of a list.
+    PartialList(Meta),
+}
+
+/// A version of `meta.k8s.io`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Meta {
+    V1,
+    V1Beta1,
+}
+
+impl Meta {
+    /// As objects name it.
+    pub(super) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// One clause of the header.
+struct Clause<'a> {
+    media_type: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    weight: f32,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let parameters: Vec<(&str, &str)> = parts
+            .filter_map(|part| part.split_once('='))
+            .map(|(k, v)| (k.trim(), v.trim()))
+            .collect();
+        let weight = parameters.iter().find(|(name, _)| *name == "q");
+        let weight = weight.and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
+        Self { media_type, parameters, weight }
+    }
+
+    fn get(&self, name: &str) -> &'a str {
+        self.parameters.iter().find(|(given, _)| *given == name).map_or("", |(_, value)| value)
+    }
+
+    /// Whether this clause lets `media_type` through.
+    fn takes(&self, media_type: &str) -> bool {
+        let (wide, _) = media_type.split_once('/').unwrap_or((media_type, ""));
+        self.media_type == media_type
+            || self.media_type == "*/*"
+            || self.media_type.strip_suffix("/*") == Some(wide)
+    }
+
+    /// Exact types come before wildcards.
+    fn n_wildcards(&self) -> usize {
+        self.media_type.matches('*').count()
+    }
+
+    /// What it converts to; `None` if there is no such conversion.
+    fn form(&self) -> Option<Form> {
+        let meta = || match (self.get("g"), self.get("v")) {
+            ("meta.k8s.io", "v1") => Some(Meta::V1),
+            ("meta.k8s.io", "v1beta1") => Some(Meta::V1Beta1),
+            _ => None,
+        };
+        match self.get("as") {
+            "" => Some(Form::Whole),
+            "Table" => meta().map(Form::Table),
+            "PartialObjectMetadata" => meta().map(Form::Partial),
+            "PartialObjectMetadataList" => meta().map(Form::PartialList),
+            _ => None,
+        }
+    }
+}
+
+fn clauses(header: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> =
+        header.split(',').map(str::trim).filter(|it| !it.is_empty()).map(Clause::parse).collect();
+    clauses
+        .sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.n_wildcards().cmp(&b.n_wildcards())));
+    clauses
+}
+
+/// What is asked for, as far as it decides about representations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    One,
+    /// May also be watched.
+    List,
+    /// Objects of a custom kind: there is no protobuf of them, and no router in front of them.
+    Custom,
+}
+
+/// Chooses a representation of objects.
+///
+/// # Errors
+/// 406 in the words of the real server, or naming what this one cannot write.
+pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
+    const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    const CUSTOM_TYPES: &str = "application/json, application/yaml";
+    let (types, others): (_, &[&str]) = match asked {
+        Asked::Custom => (CUSTOM_TYPES, &["application/yaml"]),
+        _ => (TYPES, &["application/yaml", "application/vnd.kubernetes.protobuf"]),
+    };
+    let clauses = clauses(header);
+    if clauses.is_empty() {
+        return Ok(Wanted::default());
+    }
+    let mut unwritten = None;
+    let mut is_known = false;
+    for clause in &clauses {
+        if clause.takes("application/json") {
+            is_known = true;
+            if let Some(form) = clause.form() {
+                return Ok(Wanted { form, pretty: is_true(clause.get("pretty")) });
+            }
+        }
+        for other in others.iter().filter(|other| clause.takes(other)) {
+            is_known = true;
+            unwritten = unwritten.or(clause.form().map(|_| other));
+        }
+    }
+    if let Some(unwritten) = unwritten {
+        let message = format!(
+            "this simulated API server does not implement answers in {unwritten}; only the following media types are accepted: application/json"
+        );
+        return Err(Status::new(406, "NotAcceptable", message));
+    }
+    if is_known || asked == Asked::Custom {
+        let message = format!("only the following media types are accepted: {types}");
+        return Err(Status::new(406, "NotAcceptable", message));
+    }
+    // Nothing of it is known to the router, which words this differently.
+    let streams = match asked {
+        Asked::List => {
+            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        }
+        Asked::One | Asked::Custom => "",
+    };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {types}{streams}");
+    let mut status = Status::new(406, "NotAcceptable", message);
+    status.details = Some(Box::default());
+    Err(status)
+}
+
+/// The version of aggregated discovery that the client prefers to plain JSON, if it does.
+pub(super) fn aggregated_discovery(header: &str) -> Option<&'static str> {
+    for clause in clauses(header) {
+        if !clause.takes("application/json") {
+            continue;
+        }
+        match (clause.get("as"), clause.get("g"), clause.get("v")) {
+            ("", ..) => return None,
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return Some("v2"),
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => return Some("v2beta1"),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// A flag as `strconv.ParseBool` reads it.
+pub(super) fn is_true(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_servable_clause_wins() {
+        let whole = Wanted::default();
+        let table = Wanted { form: Form::Table(Meta::V1), ..whole };
+        for (name, header, want) in [
+            ("nothing", "", whole),
+            ("anything", "*/*", whole),
+            ("what client-go sends", "application/vnd.kubernetes.protobuf,application/json", whole),
+            ("what the CCM sends", "application/vnd.kubernetes.protobuf, */*", whole),
+            (
+                "what kubectl get sends",
+                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                table,
+            ),
+            (
+                "a version that there is not",
+                "application/json;as=Table;v=v2;g=meta.k8s.io,application/json",
+                whole,
+            ),
+            (
+                "another group",
+                "application/json;as=Table;v=v1;g=foo,application/json;as=Table;v=v1;g=meta.k8s.io",
+                table,
+            ),
+            (
+                "weights",
+                "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io;q=0.5",
+                table,
+            ),
+            ("pretty", "application/json;pretty=1", Wanted { pretty: true, ..whole }),
+            (
+                "the metadata client",
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+                Wanted { form: Form::PartialList(Meta::V1), ..whole },
+            ),
+        ] {
+            assert_eq!(objects(header, Asked::One), Ok(want), "{name}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_worded_as_the_real_server_does() {
+        let ask =
+            |header, asked| objects(header, asked).map_err(|status| (status.code, status.message));
+        let text = |header| ask(header, Asked::One);
+        let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        for header in ["text/plain", "application/cbor", "garbage"] {
+            let want = format!("406: Not Acceptable\n\nAvailable representations: {types}");
+            assert_eq!(text(header), Err((406, want)), "{header}");
+        }
+        for header in [
+            "application/json;as=Foo;v=v1;g=meta.k8s.io",
+            "application/json;as=Table;v=v2;g=meta.k8s.io",
+        ] {
+            let want = format!("only the following media types are accepted: {types}");
+            assert_eq!(text(header), Err((406, want)), "{header}");
+        }
+        for header in ["text/plain", "application/vnd.kubernetes.protobuf"] {
+            let types = "application/json, application/yaml";
+            let want = format!("only the following media types are accepted: {types}");
+            assert_eq!(ask(header, Asked::Custom), Err((406, want)), "{header}");
+        }
+        let (_, refused) = text("application/yaml").unwrap_err();
+        assert!(refused.contains("does not implement answers in application/yaml"), "{refused}");
+    }
+}

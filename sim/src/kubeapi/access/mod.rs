@@ -1,0 +1,106 @@
+//! Who may do what: the attributes of a request, and who decides about them.
+//!
+//! A sim begins with everybody who is authenticated allowed everything; [`Access::require_rbac`]
+//! turns to roles and bindings, while it runs if need be.
+
+mod attributes;
+mod rbac;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+use sim_world::objects::{GroupResource, Status, Store};
+
+pub(super) use attributes::{Attributes, Object};
+
+use super::tokens::Identity;
+
+/// Whose members may do everything, whatever roles say.
+const MASTERS: &str = "system:masters";
+
+/// The switch between "whoever is known may do everything" and RBAC. Clones are the same switch.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    rbac: Arc<AtomicBool>,
+}
+
+/// A decision, and what it rests on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) is_allowed: bool,
+    pub(super) reason: String,
+}
+
+impl Access {
+    /// From now on roles and bindings decide, and requests without credentials are anonymous.
+    pub fn require_rbac(&self) {
+        self.rbac.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on whoever is authenticated may do everything.
+    pub fn allow_all(&self) {
+        self.rbac.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether roles and bindings decide.
+    pub fn is_rbac(&self) -> bool {
+        self.rbac.load(Ordering::Relaxed)
+    }
+
+    /// Decides about a request.
+    pub(super) fn decide(&self, who: &Identity, what: &Attributes, store: &Store) -> Verdict {
+        let is_known = !who.user.is_empty() && who.user != "system:anonymous";
+        if who.groups.iter().any(|group| group == MASTERS) || (!self.is_rbac() && is_known) {
+            return Verdict { is_allowed: true, reason: String::new() };
+        }
+        if !self.is_rbac() {
+            return Verdict::default();
+        }
+        rbac::decide(who, what, store)
+    }
+
+    /// The rules that hold for somebody in a namespace, as `SelfSubjectRulesReview` tells them.
+    pub(super) fn rules(&self, who: &Identity, namespace: &str, store: &Store) -> Value {
+        // Roles say the same of the masters.
+        let is_master = who.groups.iter().any(|group| group == MASTERS);
+        rbac::rules(who, namespace, store, !self.is_rbac() && !is_master)
+    }
+}
+
+/// 403 in the words of the real server.
+///
+/// After `apiserver: pkg/endpoints/handlers/responsewriters/errors.go`, `Forbidden`.
+pub(super) fn forbidden(who: &Identity, what: &Attributes, reason: &str) -> Status {
+    let user = &who.user;
+    let verb = &what.verb;
+    let (message, resource, name) = match &what.object {
+        None => {
+            let message = format!("User {user:?} cannot {verb} path {:?}", what.path);
+            (message, GroupResource::core(""), "")
+        }
+        Some(object) => {
+            let Object { group, resource, namespace, name, .. } = object;
+            let scope = match namespace.as_str() {
+                "" => "at the cluster scope".to_owned(),
+                namespace => format!("in the namespace {namespace:?}"),
+            };
+            let message = format!(
+                "User {user:?} cannot {verb} resource {:?} in API group {group:?} {scope}",
+                object.with_subresource()
+            );
+            let resource =
+                GroupResource { group: group.clone().into(), resource: resource.clone().into() };
+            (message, resource, name.as_str())
+        }
+    };
+    let message = if reason.is_empty() { message } else { format!("{message}: {reason}") };
+    if what.object.is_some() {
+        return Status::forbidden(&resource, name, &message);
+    }
+    let mut status = Status::new(403, "Forbidden", format!("forbidden: {message}"));
+    status.details = Some(Box::default());
+    status
+}

@@ -1,0 +1,196 @@
+//! Which fields messages have: the data file `schema.json`, read once.
+//!
+//! `generate.py` beside it makes the file from `generated.proto` and the Go types of Kubernetes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// Everything that is known.
+pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+    let raw: Raw = serde_json::from_str(include_str!("schema.json")).unwrap_or_default();
+    Schema::new(raw)
+});
+
+#[derive(Deserialize, Default)]
+struct Raw {
+    kinds: BTreeMap<String, String>,
+    messages: BTreeMap<String, BTreeMap<i32, String>>,
+}
+
+/// Messages and the kinds that are messages.
+#[derive(Debug)]
+pub(super) struct Schema {
+    /// Messages by `apiVersion/kind`.
+    kinds: HashMap<String, usize>,
+    messages: Vec<Message>,
+}
+
+/// One message.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// Its name without package, as errors have it.
+    pub(super) name: String,
+    pub(super) special: Option<Special>,
+    fields: HashMap<i32, Field>,
+}
+
+/// One field.
+#[derive(Debug)]
+pub(super) struct Field {
+    /// Its name in JSON.
+    pub(super) name: String,
+    /// Its name in Go.
+    pub(super) go_name: String,
+    pub(super) kind: Kind,
+    pub(super) is_repeated: bool,
+    pub(super) is_map: bool,
+    /// An empty value says something.
+    pub(super) is_pointer: bool,
+    /// Left out when empty.
+    pub(super) is_optional: bool,
+    /// Its fields stand in the message around it.
+    pub(super) is_inline: bool,
+}
+
+/// The type of a field, of its elements, or of the values of its map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    String,
+    Bytes,
+    Bool,
+    Int32,
+    Int64,
+    Double,
+    /// A message, by its place in the schema.
+    Message(usize),
+}
+
+/// Messages that are something else in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Special {
+    Quantity,
+    IntOrString,
+    Time,
+    MicroTime,
+    Duration,
+    /// Its one field holds JSON.
+    Raw,
+    /// A list, without a name around it.
+    Items,
+    /// A schema, or a truth value, a list of schemas, a list of texts in its place.
+    SchemaOr,
+}
+
+impl Special {
+    fn of(message: &str) -> Option<Self> {
+        match message {
+            "resource.Quantity" => Some(Self::Quantity),
+            "intstr.IntOrString" => Some(Self::IntOrString),
+            "meta.v1.Time" => Some(Self::Time),
+            "meta.v1.MicroTime" => Some(Self::MicroTime),
+            "meta.v1.Duration" => Some(Self::Duration),
+            "meta.v1.FieldsV1" | "runtime.RawExtension" | "apiextensions.v1.JSON" => {
+                Some(Self::Raw)
+            }
+            "authentication.v1.ExtraValue" | "authorization.v1.ExtraValue" => Some(Self::Items),
+            "apiextensions.v1.JSONSchemaPropsOrArray"
+            | "apiextensions.v1.JSONSchemaPropsOrBool"
+            | "apiextensions.v1.JSONSchemaPropsOrStringArray" => Some(Self::SchemaOr),
+            _ => None,
+        }
+    }
+}
+
+impl Schema {
+    fn new(raw: Raw) -> Self {
+        let Raw { kinds, messages } = raw;
+        let places: HashMap<&str, usize> =
+            messages.keys().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+        let field = |text: &String| {
+            let mut words = text.split_whitespace();
+            let name = words.next().unwrap_or_default().to_owned();
+            let kind = words.next().unwrap_or_default();
+            let flags = words.next().unwrap_or_default();
+            let mut letters = name.chars();
+            let capital = letters.next().map(|first| first.to_ascii_uppercase());
+            let go_name = match words.next() {
+                Some(go_name) => go_name.to_owned(),
+                None => capital.into_iter().chain(letters).collect(),
+            };
+            let inner = kind.strip_prefix("map:").unwrap_or(kind);
+            let of = match inner {
+                "string" => Kind::String,
+                "bytes" => Kind::Bytes,
+                "bool" => Kind::Bool,
+                "int32" => Kind::Int32,
+                "int64" => Kind::Int64,
+                "double" => Kind::Double,
+                message => Kind::Message(places.get(message).copied().unwrap_or(usize::MAX)),
+            };
+            Field {
+                name,
+                go_name,
+                kind: of,
+                is_map: kind != inner,
+                is_repeated: flags.contains('r'),
+                is_pointer: flags.contains('p'),
+                is_optional: flags.contains('o'),
+                is_inline: flags.contains('i'),
+            }
+        };
+        let kinds = kinds
+            .iter()
+            .filter_map(|(kind, message)| Some((kind.clone(), *places.get(message.as_str())?)))
+            .collect();
+        let messages = messages
+            .iter()
+            .map(|(name, fields)| Message {
+                name: name.rsplit('.').next().unwrap_or(name).to_owned(),
+                special: Special::of(name),
+                fields: fields.iter().map(|(number, text)| (*number, field(text))).collect(),
+            })
+            .collect();
+        Self { kinds, messages }
+    }
+
+    /// The message of a kind.
+    pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
+        // Options are of every group.
+        let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
+        self.messages.get(*self.kinds.get(&format!("{api_version}/{kind}"))?)
+    }
+
+    pub(super) fn message(&self, at: usize) -> Option<&Message> {
+        self.messages.get(at)
+    }
+}
+
+impl Message {
+    pub(super) fn field(&self, number: i32) -> Option<&Field> {
+        self.fields.get(&number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_is_there() {
+        assert!(SCHEMA.kinds.len() >= 25, "{} kinds", SCHEMA.kinds.len());
+        for message in &SCHEMA.messages {
+            for field in message.fields.values() {
+                if let Kind::Message(at) = field.kind {
+                    assert!(SCHEMA.message(at).is_some(), "{}.{}", message.name, field.name);
+                }
+            }
+        }
+        for (api_version, kind) in
+            [("v1", "Node"), ("coordination.k8s.io/v1", "Lease"), ("apps/v1", "DeleteOptions")]
+        {
+            assert!(SCHEMA.kind(api_version, kind).is_some(), "{api_version} {kind}");
+        }
+    }
+}

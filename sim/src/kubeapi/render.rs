@@ -1,0 +1,136 @@
+//! Objects on their way out: as they are, as a table, or as metadata only.
+
+use http::StatusCode;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use sim_world::objects::{Page, ResourceDef, Status};
+
+use super::accept::Form;
+use super::table::{Include, Layout, partial};
+use super::{Request, answer};
+use crate::{Reply, WorldHandle};
+
+/// How one request wants its objects.
+#[derive(Clone, Debug)]
+pub(super) struct Rendering {
+    pub(super) form: Form,
+    /// For tables only.
+    layout: Option<Layout>,
+}
+
+impl Rendering {
+    /// What this request wants of this resource.
+    ///
+    /// # Errors
+    /// 406 for what cannot be had, 400 for parameters that make no sense.
+    pub(super) fn of(
+        world: &WorldHandle,
+        def: &ResourceDef,
+        request: &Request,
+    ) -> Result<Self, Status> {
+        let form = request.wanted_of(def)?.form;
+        let layout = match form {
+            Form::Table(meta) => {
+                let include = Include::read(&request.query)?;
+                Some(world.read(|world| Layout::of(def, &world.cluster, meta, include)))
+            }
+            _ => None,
+        };
+        Ok(Self { form, layout })
+    }
+
+    /// An answer with one object.
+    ///
+    /// # Errors
+    /// 406 if a list was asked for.
+    pub(super) fn one(
+        &self,
+        def: &ResourceDef,
+        code: StatusCode,
+        object: &Value,
+        now: Timestamp,
+    ) -> Result<Reply, Status> {
+        let reply = match self.form {
+            Form::PartialList(_) => return Err(self.unfit(def, "")),
+            Form::Whole => answer::json(code, object),
+            _ => answer::json(code, &self.value(object, true, now)),
+        };
+        Ok(reply.with_objects(1))
+    }
+
+    /// An answer with a list.
+    ///
+    /// # Errors
+    /// 406 if one object was asked for.
+    pub(super) fn list(
+        &self,
+        def: &ResourceDef,
+        page: &Page,
+        now: Timestamp,
+    ) -> Result<Reply, Status> {
+        let metadata = answer::list_metadata(page);
+        let objects = page.items.iter().map(AsRef::as_ref);
+        let reply = match (self.form, &self.layout) {
+            (Form::Partial(_), _) => return Err(self.unfit(def, "List")),
+            (Form::Table(_), Some(layout)) => answer::json(
+                StatusCode::OK,
+                &layout.table(metadata, layout.columns(), objects, now),
+            ),
+            (Form::PartialList(meta), _) => {
+                let list = json!({
+                    "kind": "PartialObjectMetadataList",
+                    "apiVersion": meta.api_version(),
+                    "metadata": metadata,
+                    "items": objects.map(|it| partial(it, meta)).collect::<Vec<_>>(),
+                });
+                answer::json(StatusCode::OK, &list)
+            }
+            _ => answer::list(def, page, metadata),
+        };
+        Ok(reply.with_objects(page.items.len()))
+    }
+
+    /// One object of a watch, or of an answer; only the first table of a watch has columns.
+    pub(super) fn value(&self, object: &Value, with_columns: bool, now: Timestamp) -> Value {
+        match (self.form, &self.layout) {
+            (Form::Table(_), Some(layout)) => {
+                let version = object["metadata"]["resourceVersion"].clone();
+                let mut metadata = Map::new();
+                if !version.is_null() {
+                    metadata.insert("resourceVersion".into(), version);
+                }
+                let columns = if with_columns { layout.columns() } else { Value::Null };
+                layout.table(metadata, columns, std::iter::once(object), now)
+            }
+            (Form::Partial(meta), _) => partial(object, meta),
+            _ => object.clone(),
+        }
+    }
+
+    /// Whether every client of this form gets the same bytes: tables tell ages.
+    pub(super) fn is_timeless(&self) -> bool {
+        !matches!(self.form, Form::Table(_))
+    }
+
+    /// 406: one object and a list of objects are not the same.
+    pub(super) fn unfit(&self, def: &ResourceDef, list: &str) -> Status {
+        let (wanted, is) = match list {
+            "" => ("PartialObjectMetadataList", "not a list"),
+            _ => ("PartialObjectMetadata", "a list"),
+        };
+        let message = format!(
+            "you requested {wanted}, but the requested object is {is} (*{}.{}{list})",
+            go_package(def),
+            def.kind
+        );
+        Status::new(406, "NotAcceptable", message)
+    }
+}
+
+/// The Go package in which the real server has the kinds of a group.
+fn go_package(def: &ResourceDef) -> &str {
+    match def.id.group.as_ref() {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    }
+}

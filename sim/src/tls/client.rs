@@ -1,0 +1,91 @@
+//! Whom a client's certificate names: common name and organizations of its subject.
+//!
+//! The handshake has checked the certificate; only its subject is read here.
+
+use crate::Identity;
+
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
+
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+
+/// The user and the groups of a certificate; `None` if its subject has no common name.
+///
+/// After `apiserver: pkg/authentication/request/x509`, `CommonNameUserConversion`.
+pub(crate) fn identity(certificate: &[u8]) -> Option<Identity> {
+    let mut certificate = Der(element(&mut Der(certificate), SEQUENCE)?);
+    let mut body = Der(element(&mut certificate, SEQUENCE)?);
+    if body.0.first() == Some(&VERSION) {
+        body.next()?;
+    }
+    // Serial number, signature algorithm, issuer, validity.
+    for _ in 0..4 {
+        body.next()?;
+    }
+    let subject = Der(element(&mut body, SEQUENCE)?);
+    let (mut user, mut groups) = (None, Vec::new());
+    for (_, set) in subject {
+        for (_, attribute) in Der(set) {
+            let mut attribute = Der(attribute);
+            let (_, kind) = attribute.next()?;
+            let (_, text) = attribute.next()?;
+            let text = || String::from_utf8_lossy(text).into_owned();
+            if kind == COMMON_NAME {
+                user = Some(text());
+            } else if kind == ORGANIZATION {
+                groups.push(text());
+            }
+        }
+    }
+    let user = user.filter(|user| !user.is_empty())?;
+    Some(Identity { user, groups })
+}
+
+fn element<'a>(der: &mut Der<'a>, wanted: u8) -> Option<&'a [u8]> {
+    der.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
+}
+
+/// DER, element by element.
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Iterator for Der<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&tag, rest) = self.0.split_first()?;
+        let (&first, rest) = rest.split_first()?;
+        let (length, rest) = if first < 0x80 {
+            (usize::from(first), rest)
+        } else {
+            // More bytes of length than a certificate can have make no sense.
+            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f).min(5))?;
+            (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((tag, content))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
+
+    use super::*;
+    use crate::tls::Authority;
+
+    #[test]
+    fn the_subject_is_the_user() {
+        let authority = Authority::generate().unwrap();
+        let leaf = authority.issue_client("jane", Some("developers")).unwrap();
+        let der = CertificateDer::from_pem_slice(leaf.pem.as_bytes()).unwrap();
+        let want = Identity { user: "jane".into(), groups: vec!["developers".into()] };
+        assert_eq!(identity(&der), Some(want));
+        for end in 0..der.len() {
+            let _ = identity(&der[..end]);
+        }
+        assert_eq!(identity(b"nonsense"), None);
+    }
+}
