@@ -47,6 +47,7 @@ pub fn simulated(sequence: &Sequence) -> anyhow::Result<Vec<Answer>> {
             };
             sim.tokens().issue(token, identity, None);
         }
+        sim.access().require_rbac();
         let target = Target::Simulated(sim.cluster().service(""));
         answers(sequence, &target, "kd-sim").await
     })

@@ -36,7 +36,10 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
 
 /// What the real server answers for a path that nobody serves: no `Status`.
 pub(super) fn page_not_found() -> Reply {
-    text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound")
+    let mut reply = text(StatusCode::NOT_FOUND, "404 page not found\n");
+    let headers = reply.response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    reply.with_fault("NotFound")
 }
 
 /// A failure.
@@ -92,7 +95,11 @@ pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
 }
 
 /// A list. Its items do not say their kind: the list does; those of custom kinds do, too.
-pub(super) fn list(def: &ResourceDef, page: &Page, metadata: Map<String, Value>) -> Reply {
+pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Value>) -> Reply {
+    if def.custom.is_some() {
+        // Lists of custom kinds have it even where there is nothing to continue.
+        metadata.entry("continue").or_insert_with(|| String::new().into());
+    }
     let list = List {
         kind: def
             .custom

@@ -21,6 +21,21 @@ pub(super) fn not_allowed() -> Status {
     status
 }
 
+/// 404 as the real server's router words it.
+pub(super) fn no_such_resource() -> Status {
+    let message = "the server could not find the requested resource";
+    let mut status = Status::new(404, "NotFound", message);
+    status.details = Some(Box::default());
+    status
+}
+
+/// 415 as the real server's router words it.
+pub(super) fn unsupported_media_type() -> Status {
+    let mut status = Status::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+    status.details = Some(Box::default());
+    status
+}
+
 /// A failure with this code, as the real server would word it for this call.
 pub(super) fn asked_for(
     call: &Call,

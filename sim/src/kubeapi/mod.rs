@@ -190,6 +190,7 @@ impl KubeApi {
             Route::Resource(target) => self.resource(call, &request, target, effects),
             Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
             Route::NotAllowed => answer::failure(&failure::not_allowed()),
+            Route::NoSuchDoor(target) => self.nowhere(target),
             Route::Unknown => answer::page_not_found(),
         }
     }

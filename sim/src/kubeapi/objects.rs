@@ -27,7 +27,7 @@ impl KubeApi {
     ) -> Reply {
         let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
         let Some(def) = def.filter(|def| is_served(def, target)) else {
-            return answer::page_not_found();
+            return self.nowhere(target);
         };
         let def = def.in_version(&target.version);
         if target.verb == Verb::DeleteCollection && def.id == GroupResource::core("namespaces") {
@@ -56,6 +56,34 @@ impl KubeApi {
             "" => reply,
             warning => warnings::told(reply, &[warning.to_owned()]),
         }
+    }
+
+    /// What the real server answers where it has no such thing: its router knows the groups that
+    /// are built in, whatever the resource; of custom ones it knows just those that are there.
+    pub(super) fn nowhere(&self, target: &Target) -> Reply {
+        let Target { resource, namespace, name, .. } = target;
+        let (def, is_built_in) = self.world.read(|world| {
+            let store = &world.cluster;
+            let same_group = |def: &ResourceDef| def.id.group == resource.group;
+            let is_built_in = store.resources().any(|def| same_group(def) && def.custom.is_none());
+            (store.resource(resource).cloned(), is_built_in)
+        });
+        match def {
+            Some(def) if def.custom.is_none() => {
+                let is_everywhere = def.namespaced && namespace.is_empty() && name.is_empty();
+                if is_everywhere && def.version == target.version {
+                    return answer::failure(&failure::not_allowed());
+                }
+            }
+            Some(def) if def.serves(&target.version) && !name.is_empty() => {
+                return answer::failure(&Status::not_found(&def.id, name));
+            }
+            _ => {}
+        }
+        if is_built_in {
+            return answer::failure(&failure::no_such_resource());
+        }
+        answer::page_not_found()
     }
 
     fn get(
@@ -185,11 +213,12 @@ impl KubeApi {
         let options = DeleteOptions::read(request)?;
         let mut page =
             self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
-        for object in &mut page.items {
+        // What is answered is what was there.
+        for object in &page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
             match self.apply(deletion(key, def, &options)) {
-                Ok((gone, ..)) => *object = gone,
+                Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
@@ -247,6 +276,7 @@ fn door(target: &Target) -> Option<Subresource> {
     match target {
         Target { is_status: true, .. } => Some(Subresource::Status),
         Target { is_scale: true, .. } => Some(Subresource::Scale),
+        Target { is_finalize: true, .. } => Some(Subresource::Finalize),
         _ => None,
     }
 }
@@ -288,8 +318,10 @@ fn paging(request: &Request) -> Result<Paging, Status> {
 }
 
 fn deletion(key: Key, def: &ResourceDef, options: &DeleteOptions) -> Command {
+    let DeleteOptions { preconditions, how, dry_run } = options.clone();
     Command {
-        dry_run: options.dry_run,
-        ..Command::delete_if(key, options.preconditions.clone()).in_version(&*def.version)
+        action: Action::Delete { preconditions, how },
+        dry_run,
+        ..Command::delete(key).in_version(&*def.version)
     }
 }

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method};
 use serde_json::{Map, Value};
-use sim_world::objects::{PatchKind, ResourceDef, Status};
+use sim_world::objects::{PatchKind, ResourceDef, Status, json_problem};
 
 use super::accept::{self, Asked, Wanted};
 use super::duplicates;
+use super::failure;
 use super::protobuf::{self, ProtobufError};
 use super::query::Query;
 use super::route::{Route, Target, Verb};
@@ -17,7 +18,6 @@ use crate::Incoming;
 /// The real server's limit.
 const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// Custom resources have no protobuf.
 const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
@@ -92,8 +92,7 @@ impl Request {
         self.check_size()?;
         let has_protobuf = protobuf::knows(api_version, kind);
         match self.media_type() {
-            "" | "application/json" => serde_json::from_slice(&self.body).map_err(|why| {
-                let why = go_syntax_error(&self.body, &why);
+            "" | "application/json" => self.json().and_then(head_checked).map_err(|why| {
                 unrecognized(format!("couldn't get version/kind; json parse error: {why}"))
             }),
             "application/yaml" => {
@@ -137,7 +136,7 @@ impl Request {
                 "UnsupportedMediaType",
                 "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
             )),
-            _ => Err(unsupported(PATCH_TYPES)),
+            _ => Err(failure::unsupported_media_type()),
         }
     }
 
@@ -148,9 +147,29 @@ impl Request {
     pub(super) fn patch(&self) -> Result<(PatchKind, Value), Status> {
         let kind = self.patch_kind()?;
         self.check_size()?;
-        let patch = serde_json::from_slice(&self.body)
-            .map_err(|_| Status::bad_request("invalid JSON patch"))?;
+        let patch = self.json().map_err(|why| {
+            let is_read_first = self.query.get("fieldValidation") != "Ignore";
+            Status::bad_request(match kind {
+                _ if is_read_first => format!("error decoding patch: {why}"),
+                PatchKind::Merge => "Invalid JSON Patch".into(),
+                _ => why,
+            })
+        })?;
         Ok((kind, patch))
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// What Go's decoder says.
+    fn json(&self) -> Result<Value, String> {
+        serde_json::from_slice(&self.body).map_err(|why| {
+            // What Go can read and this parser cannot is too deep.
+            json_problem(&self.body).unwrap_or_else(|| {
+                let is_deep = why.to_string().starts_with("recursion limit");
+                if is_deep { "exceeded max depth".into() } else { why.to_string() }
+            })
+        })
     }
 
     /// Paths of fields that stand twice in a JSON body; of YAML they are not told, and protobuf has
@@ -273,22 +292,34 @@ fn shown(body: &[u8]) -> String {
     }
 }
 
-/// A syntax error in the words of Go's decoder, as far as they can be told.
-fn go_syntax_error(body: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".into();
-    }
-    if error.to_string().starts_with("recursion limit") {
-        return "exceeded max depth".into();
-    }
-    // Columns count from 1, and bytes.
-    let line = body.split(|byte| *byte == b'\n').nth(error.line().saturating_sub(1));
-    let byte = line.and_then(|line| line.get(error.column().saturating_sub(1)));
-    match byte {
-        Some(byte) => {
-            let found = char::from(*byte);
-            format!("invalid character '{found}' looking for beginning of value")
+/// A body whose kind can be told: an object whose head is text.
+///
+/// # Errors
+/// What Go says about another one.
+fn head_checked(body: Value) -> Result<Value, String> {
+    const HEAD: &str = r#"value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    let name = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    match &body {
+        // Nothing leaves everything as it is.
+        Value::Null => return Ok(Value::Object(Map::new())),
+        Value::Object(map) => {
+            for field in ["apiVersion", "kind"] {
+                if let Some(other) = map.get(field).filter(|it| !it.is_string() && !it.is_null()) {
+                    let found = name(other);
+                    return Err(format!(
+                        "json: cannot unmarshal {found} into Go struct field .{field} of type string"
+                    ));
+                }
+            }
         }
-        None => "invalid JSON".into(),
+        other => return Err(format!("json: cannot unmarshal {} into Go {HEAD}", name(other))),
     }
+    Ok(body)
 }

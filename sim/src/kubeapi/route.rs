@@ -32,6 +32,8 @@ pub(super) enum Route {
     Absent(String),
     /// The path exists, not for this method.
     NotAllowed,
+    /// Something below an object that its kind does not have.
+    NoSuchDoor(Target),
     /// No such path.
     Unknown,
 }
@@ -110,6 +112,7 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) is_status: bool,
     pub(super) is_scale: bool,
+    pub(super) is_finalize: bool,
     pub(super) verb: Verb,
 }
 
@@ -151,6 +154,7 @@ impl Route {
             Self::Resource(_)
             | Self::Review(..)
             | Self::Absent(_)
+            | Self::NoSuchDoor(_)
             | Self::Unknown
             | Self::Health => route,
             _ if is_read => route,
@@ -192,8 +196,9 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         let is_post = *method == Method::POST;
         return if is_post { Route::Review(review, namespace) } else { Route::NotAllowed };
     }
+    let is_old_watch = rest.first() == Some(&"watch") && *method == Method::GET;
+    let rest = if is_old_watch { &rest[1..] } else { rest };
     let (namespace, resource, name, subresource) = match rest {
-        ["watch", ..] => return Route::Absent("the deprecated watch paths".into()),
         // The subresources of a namespace look like resources in it.
         ["namespaces", name, sub @ ("status" | "finalize")] => ("", "namespaces", *name, *sub),
         ["namespaces", namespace, resource] => (*namespace, *resource, "", ""),
@@ -208,8 +213,13 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
     if resource.is_empty() || (rest.len() > 1 && rest.iter().any(|step| step.is_empty())) {
         return Route::Unknown;
     }
-    match subresource {
-        "" | "status" | "scale" => {}
+    if is_old_watch && !name.is_empty() {
+        return Route::Absent("the deprecated watch paths of single objects".into());
+    }
+    let is_finalize = (resource, subresource) == ("namespaces", "finalize");
+    let is_door = match subresource {
+        "" | "status" | "scale" => true,
+        "finalize" if is_finalize && *method == Method::PUT => true,
         "log"
         | "exec"
         | "attach"
@@ -224,10 +234,10 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         | "approval" => {
             return Route::Absent(format!("{resource}/{subresource}"));
         }
-        _ => return Route::Unknown,
-    }
+        _ => false,
+    };
     let (is_status, is_scale) = (subresource == "status", subresource == "scale");
-    let is_watch = query.flag("watch");
+    let is_watch = query.flag("watch") || is_old_watch;
     let verb = match (method, name.is_empty()) {
         (&Method::GET, true) if is_watch => Verb::Watch,
         (&Method::GET, true) => Verb::List,
@@ -239,7 +249,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         (&Method::DELETE, true) => Verb::DeleteCollection,
         _ => return Route::NotAllowed,
     };
-    Route::Resource(Target {
+    let target = Target {
         resource: GroupResource {
             group: group.to_owned().into(),
             resource: resource.to_owned().into(),
@@ -249,6 +259,8 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         name: name.into(),
         is_status,
         is_scale,
+        is_finalize,
         verb,
-    })
+    };
+    if is_door { Route::Resource(target) } else { Route::NoSuchDoor(target) }
 }

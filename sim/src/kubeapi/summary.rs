@@ -37,7 +37,9 @@ pub(super) fn call(
         | Route::GroupVersion(..)
         | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
         Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
-        Route::NotAllowed | Route::Unknown => ("unknown".into(), class_of(&parts.method)),
+        Route::NotAllowed | Route::NoSuchDoor(_) | Route::Unknown => {
+            ("unknown".into(), class_of(&parts.method))
+        }
     };
     let (target, body) = match &request.route {
         Route::Resource(target) => {
@@ -53,7 +55,7 @@ pub(super) fn call(
     };
     let detail = match &request.route {
         Route::Resource(target) => clipped(&detail(target, request, body.as_ref())),
-        Route::NotAllowed | Route::Unknown => {
+        Route::NotAllowed | Route::NoSuchDoor(_) | Route::Unknown => {
             clipped(&format!("{} {}", parts.method, parts.uri.path()))
         }
         _ => String::new(),
@@ -71,10 +73,11 @@ pub(super) fn call(
 }
 
 fn named(target: &Target) -> String {
-    let Target { resource, is_status, is_scale, verb, .. } = target;
-    let subresource = match (is_status, is_scale) {
-        (true, _) => "/status",
-        (_, true) => "/scale",
+    let Target { resource, verb, .. } = target;
+    let subresource = match target {
+        Target { is_status: true, .. } => "/status",
+        Target { is_scale: true, .. } => "/scale",
+        Target { is_finalize: true, .. } => "/finalize",
         _ => "",
     };
     format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))

@@ -60,9 +60,9 @@ pub(super) fn answer(
     let asked = match query.get("resourceVersion") {
         "" => 0,
         text => text.parse::<u64>().map_err(|_| {
-            Status::bad_request(format!(
-                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
-            ))
+            // The real server answers this one without a reason.
+            let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+            Status::new(500, "", why)
         })?,
     };
     let bookmarks = query.flag("allowWatchBookmarks");

@@ -197,6 +197,21 @@ async fn an_object_is_written_once_for_all_who_watch() {
     assert_eq!(lab.api.encodings.n_written(), 2 * N_NODES + 2);
 }
 
+/// The roles that every cluster begins with all have the first revision.
+#[tokio::test(start_paused = true)]
+async fn objects_of_one_revision_are_not_taken_for_each_other() {
+    let lab = Lab::new();
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let list = lab.get(path).await.json();
+    let roles = list["items"].as_array().unwrap();
+    assert!(roles.len() > 50);
+    let mut lines = Lines::of(&lab, &format!("{path}?watch=1"), WatchEffects::default()).await;
+    for role in roles {
+        let name = role["metadata"]["name"].as_str().unwrap();
+        assert_eq!(lines.next().await, format!("ADDED {name} 1"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn those_who_see_an_object_leave_see_its_last_state() {
     let lab = Lab::new();

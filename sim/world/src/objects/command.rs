@@ -119,7 +119,33 @@ pub enum Action {
         /// What must be so.
         #[serde(default)]
         preconditions: Preconditions,
+        /// How.
+        #[serde(default)]
+        how: Deletion,
     },
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Deletion {
+    /// What becomes of the objects that it owns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub propagation: Option<Propagation>,
+    /// Seconds that it may take to end, where the kind knows such a thing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<i64>,
+}
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Propagation {
+    /// They go after it.
+    Background,
+    /// They go before it.
+    Foreground,
+    /// They stay.
+    Orphan,
 }
 
 /// How to read a patch.
@@ -140,6 +166,8 @@ pub enum PatchKind {
 pub enum Subresource {
     /// `/status`.
     Status,
+    /// `/finalize` of a namespace: who still has to say that it may go.
+    Finalize,
     /// `/scale`: how many replicas there shall be, of whatever kind.
     Scale,
 }
@@ -183,7 +211,12 @@ impl Command {
 
     /// Deletes the object at `key` if it is as it should be.
     pub fn delete_if(key: Key, preconditions: Preconditions) -> Self {
-        Self::new(key, Action::Delete { preconditions })
+        Self::new(key, Action::Delete { preconditions, how: Deletion::default() })
+    }
+
+    /// Deletes the object at `key` in this way.
+    pub fn delete_how(key: Key, how: Deletion) -> Self {
+        Self::new(key, Action::Delete { preconditions: Preconditions::default(), how })
     }
 
     /// The same through the status subresource.

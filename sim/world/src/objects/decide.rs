@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, Reply, ResourceDef, Status,
-    Store, Subresource, meta,
+    Action, Command, Decision, Effect, Event, FieldValidation, GroupResource, Key, Op, Reply,
+    ResourceDef, Status, Store, Subresource, meta,
 };
 
 /// One command on its way: what it is about and when.
@@ -27,6 +27,7 @@ struct Request<'a> {
     validation: FieldValidation,
     duplicates: Vec<String>,
     now: Timestamp,
+    dry_run: bool,
 }
 
 impl Store {
@@ -45,6 +46,10 @@ impl Store {
         if subresource == Some(Subresource::Status) && !def.has_status(&version) {
             return Err(no_such_resource());
         }
+        let is_namespace = def.id == GroupResource::core("namespaces");
+        if subresource == Some(Subresource::Finalize) && !is_namespace {
+            return Err(no_such_resource());
+        }
         let request = Request {
             def,
             key,
@@ -53,13 +58,14 @@ impl Store {
             validation,
             duplicates,
             now,
+            dry_run,
         };
         let mut decision = match action {
             _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
             Action::Create { object } => self.create(request, object),
             Action::Update { object } => self.update(request, object),
             Action::Patch { kind, patch } => self.patch(request, kind, &patch),
-            Action::Delete { preconditions } => self.delete(&request, &preconditions),
+            Action::Delete { preconditions, how } => self.delete(&request, &preconditions, &how),
         }?;
         if subresource != Some(Subresource::Scale) {
             decision.reply.object = self.shown(def, &version, &decision.reply.object)?;

@@ -38,29 +38,36 @@ impl Store {
         request: Request<'_>,
         mut object: Value,
     ) -> Result<Decision, Status> {
-        let Request { def, mut key, version, now, .. } = request;
+        let Request { def, mut key, version, now, dry_run, .. } = request;
         let metadata = fields::map_mut(&mut object, "metadata");
         for field in SYSTEM_FIELDS {
             metadata.shift_remove(field);
         }
+        body::fill_in(def, &mut object);
         settle_namespace(&key, &mut object)?;
         if def.namespaced {
             self.check_namespace(&key.namespace, &def.id, meta::text(&object, "name"))?;
         }
         let is_generated = self.settle_name(&mut key, &mut object);
+        if let Some(allocate) = def.strategy.allocate {
+            allocate(self, &mut object, None)?;
+        }
         if def.custom.is_some() && def.has_status(&version) {
             fields::as_map(&mut object).shift_remove("status");
         }
         (def.strategy.begin)(&mut object);
-        body::fill_in(def, &mut object);
+        body::reorder(def, &mut object);
         body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
+        if def.strategy.knows_finalizers {
+            meta::validate_finalizers(&object, &mut errors);
+        }
         body::validate(def, &version, &object, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
         }
-        if !matches!(meta::text(&object, "resourceVersion"), "" | "0") {
+        if meta::text(&object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
             // The real server answers this one without a reason.
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::new(500, "", why));
@@ -77,21 +84,29 @@ impl Store {
             }
             return Err(status);
         }
-        self.stamp(def, &version, &key, &mut object, seconds(now));
+        self.stamp(def, &version, &key, &mut object, seconds(now), dry_run);
         let object = self.stored(def, object)?;
         Ok(self.change(key, Op::Added, Effect::Created, object))
     }
 
-    fn stamp(&self, def: &ResourceDef, version: &str, key: &Key, object: &mut Value, now: Value) {
+    fn stamp(
+        &self,
+        def: &ResourceDef,
+        version: &str,
+        key: &Key,
+        object: &mut Value,
+        now: Value,
+        dry_run: bool,
+    ) {
         let serial = self.graves.get(key).copied().unwrap_or_default();
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
         let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
-        let uid = self.ids.uuid("object", &path);
+        // What does not happen leaves its uid to nobody.
+        let uid = self.ids.uuid(if dry_run { "dry run" } else { "object" }, &path);
         let metadata = fields::map_mut(object, "metadata");
         metadata.insert("uid".into(), uid.to_string().into());
         metadata.insert("creationTimestamp".into(), now);
-        metadata.shift_remove("generation");
         if def.strategy.generation {
             metadata.insert("generation".into(), 1.into());
         }

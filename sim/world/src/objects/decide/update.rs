@@ -6,16 +6,18 @@ use serde_json::Value;
 
 use super::create::settle_namespace;
 use super::{Request, body, no_such_resource, unchanged};
-use crate::objects::patch::typed_merge_patch;
+use crate::objects::patch::{check as check_patch, typed_merge_patch};
 use crate::objects::{
-    Decision, Effect, FieldErrors, Op, PatchKind, Status, Store, Subresource, fields, json_patch,
-    merge_patch, meta,
+    Check, Decision, Effect, FieldErrors, Key, NameRule, Op, PatchKind, ResourceDef, Status, Store,
+    Subresource, fields, json_patch, merge_patch, meta,
 };
 
 impl Store {
     pub(super) fn update(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
         let body::Body { object, warnings } = body::read(&request, &object)?;
+        let mut object = object;
+        settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         let given_uid = meta::text(&object, "uid").to_owned();
         let Some(existing) = self.get(key) else {
@@ -25,7 +27,10 @@ impl Store {
             if !given_uid.is_empty() {
                 return Err(other_uid(&request, &given_uid, ""));
             }
-            let mut object = object;
+            let given = meta::text(&object, "resourceVersion");
+            if !given.is_empty() && given.parse::<u64>().is_err() {
+                return Err(no_number(given));
+            }
             fields::map_mut(&mut object, "metadata").shift_remove("resourceVersion");
             return self.create_checked(request, object).map(|it| it.warned(warnings));
         };
@@ -46,6 +51,7 @@ impl Store {
         let Request { def, key, .. } = &request;
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
         let existing = &self.shown(def, &request.version, existing)?;
+        let unknown = check_patch(patch, kind == PatchKind::Json, request.validation)?;
         let patched = match (kind, def.structure()) {
             (PatchKind::Merge, _) => merge_patch(existing, patch)?,
             (PatchKind::Json, _) => json_patch(existing, patch)?,
@@ -55,7 +61,10 @@ impl Store {
         if !patched.is_object() {
             return Err(no_such_resource());
         }
-        let body::Body { object, warnings } = body::read_patched(&request, &patched, kind, patch)?;
+        let body::Body { mut object, warnings } =
+            body::read_patched(&request, &patched, kind, patch, unknown)?;
+        settle_namespace(key, &mut object)?;
+        body::check_name(key, &object)?;
         self.replace(request, existing, object).map(|decision| decision.warned(warnings))
     }
 
@@ -65,32 +74,34 @@ impl Store {
         existing: &Arc<Value>,
         mut object: Value,
     ) -> Result<Decision, Status> {
+        let Request { def, version, subresource, .. } = &request;
+        body::fill_in(def, &mut object);
         self.check_version(&request, existing, &object)?;
-        let Request { def, key, version, subresource, .. } = request;
-        settle_namespace(&key, &mut object)?;
+        if let (None, Some(allocate)) = (subresource, def.strategy.allocate) {
+            allocate(self, &mut object, Some(existing))?;
+            body::reorder(def, &mut object);
+        }
         match subresource {
-            Some(Subresource::Status) => keep_all_but_status(existing, &mut object),
+            Some(Subresource::Status) => {
+                keep_all_but(existing, &mut object, &["metadata", "status"]);
+            }
+            Some(Subresource::Finalize) => {
+                keep_all_but(existing, &mut object, &["metadata", "spec"])
+            }
             Some(Subresource::Scale) => {}
-            None if def.has_status(&version) => fields::copy(existing, &mut object, "status"),
+            None if def.has_status(version) => fields::copy(existing, &mut object, "status"),
             None => {}
         }
-        (def.strategy.carry_over)(existing, &mut object);
         keep_system_fields(existing, &mut object);
-        body::fill_in(def, &mut object);
-        body::arrange(def, &version, &mut object);
-        let mut errors = FieldErrors::default();
-        meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
-        meta::validate_update(&object, existing, &mut errors);
-        body::validate(def, &version, &object, &mut errors);
-        (def.strategy.validate_update)(&object, existing, &mut errors);
-        if !errors.is_empty() {
-            let name = meta::text(&object, "name").to_owned();
-            return Err(Status::invalid(&def.id.group, &def.kind, &name, errors));
+        if *subresource != Some(Subresource::Finalize) {
+            (def.strategy.carry_over)(existing, &mut object);
         }
+        body::arrange(def, version, &mut object);
+        check(&request, &object, existing)?;
+        let Request { def, key, version, .. } = request;
         let is_terminating = meta::is_terminating(existing);
         if is_terminating && !meta::has_finalizers(&object) && !(def.strategy.is_held)(&object) {
-            let object = self.stored(def, object)?;
-            return Ok(self.change(key, Op::Deleted, Effect::Deleted, object));
+            return self.emptied(def, key, existing, object);
         }
         if object == **existing {
             return Ok(unchanged(existing));
@@ -101,6 +112,21 @@ impl Store {
         }
         let object = self.stored(def, object)?;
         Ok(self.change(key, Op::Modified, Effect::Updated, object))
+    }
+
+    /// The last finalizer goes, and the object with it. Watchers are told of the object as it was, and
+    /// the client that did it sees it as it would be, in its old version.
+    fn emptied(
+        &self,
+        def: &ResourceDef,
+        key: Key,
+        existing: &Arc<Value>,
+        object: Value,
+    ) -> Result<Decision, Status> {
+        let last = self.stored(def, existing.as_ref().clone())?;
+        let mut decision = self.change(key, Op::Deleted, Effect::Deleted, last);
+        decision.reply.object = Arc::new(self.stored(def, object)?);
+        Ok(decision)
     }
 
     /// The optimistic lock.
@@ -124,19 +150,54 @@ impl Store {
                 Err(Status::invalid(&def.id.group, &def.id.resource, &key.name, errors))
             }
             given if given == meta::text(existing, "resourceVersion") => Ok(()),
-            given if given.parse::<u64>().is_err() => {
-                let mut errors = FieldErrors::default();
-                let shown = crate::objects::text::quote(given);
-                errors.invalid(
-                    "resourceVersion",
-                    &given.into(),
-                    &format!("strconv.ParseUint: parsing {shown}: invalid syntax"),
-                );
-                Err(Status::new(500, "", errors.to_string()))
-            }
+            given if given.parse::<u64>().is_err() => Err(no_number(given)),
             _ => Err(Status::modified(&def.id, &key.name)),
         }
     }
+}
+
+/// Everything that the real server checks of an update, in its order.
+fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), Status> {
+    let Request { def, version, subresource, .. } = request;
+    let mut errors = FieldErrors::default();
+    // What is as it was has been checked.
+    if object["metadata"] != existing["metadata"] {
+        meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
+        meta::validate_update(object, existing, &mut errors);
+    }
+    // Metadata that is fine is not looked at again, but for what only the kind asks for.
+    let is_fine = errors.is_empty();
+    let strategy = &def.strategy;
+    let checks = match subresource {
+        Some(Subresource::Status) => strategy.status_checks,
+        _ => strategy.checks,
+    };
+    for check in checks {
+        match check {
+            Check::Metadata => {
+                if !is_fine {
+                    meta::validate(object, strategy.names, def.namespaced, &mut errors);
+                }
+                if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
+                    meta::validate_finalizers(object, &mut errors);
+                }
+            }
+            Check::MetadataChange if is_fine => {}
+            Check::MetadataChange => meta::validate_update(object, existing, &mut errors),
+            Check::Whole => body::validate(def, version, object, &mut errors),
+            Check::Change => (strategy.validate_update)(object, existing, &mut errors),
+            Check::Status => {
+                if let Some(custom) = def.custom.as_ref().and_then(|it| it.version(version)) {
+                    custom.check_status(object, &mut errors);
+                }
+                (strategy.validate_status)(object, existing, &mut errors);
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&def.id.group, &def.kind, meta::text(object, "name"), errors))
 }
 
 /// 409 for a body that is about an earlier or later object of the same name.
@@ -150,17 +211,23 @@ fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
     Status::conflict(&def.id, &key.name, &why)
 }
 
-/// A write to the status changes the status and metadata, nothing else.
-fn keep_all_but_status(existing: &Value, object: &mut Value) {
+/// 500 for a resourceVersion that is none.
+fn no_number(given: &str) -> Status {
+    let shown = crate::objects::text::quote(given);
+    Status::new(500, "", format!("strconv.ParseUint: parsing {shown}: invalid syntax"))
+}
+
+/// A write through a door of its own changes these parts, nothing else.
+fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     let given = fields::as_map(object);
     let mut kept = existing.as_object().cloned().unwrap_or_default();
-    for field in ["metadata", "status"] {
-        match given.get(field) {
+    for field in parts {
+        match given.get(*field) {
             Some(value) => {
-                kept.insert(field.into(), value.clone());
+                kept.insert((*field).into(), value.clone());
             }
             None => {
-                kept.shift_remove(field);
+                kept.shift_remove(*field);
             }
         }
     }

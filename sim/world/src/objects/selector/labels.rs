@@ -190,7 +190,7 @@ impl Parser {
                 let value = self.exact_value()?;
                 let bound = value.parse().map_err(|_| {
                     format!(
-                        "values[0][{key}]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+                        "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
                         quote(&value)
                     )
                 })?;
