@@ -168,12 +168,16 @@ impl CustomVersion {
         validate(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.spec_replicas, errors);
+            int32_at(object, &scale.status_replicas, errors);
         }
     }
 
     /// Checks what the schema asks for of a status.
     pub(super) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
         validate_status(&self.schema, object, errors);
+        if let Some(scale) = &self.scale {
+            int32_at(object, &scale.status_replicas, errors);
+        }
     }
 
     /// Fills in defaults that the schema has got since an object was stored.

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::structural::{Bound, ListType, Others, Structural};
-use crate::objects::{FieldErrors, names};
+use crate::objects::{FieldErrors, names, text};
 
 /// Checks a whole object. Metadata is checked elsewhere.
 pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
@@ -38,8 +38,19 @@ pub(in crate::objects) fn validate_status(
 
 /// Checks a number of replicas, which is one of 32 bits whatever the schema says.
 pub(in crate::objects) fn int32_at(object: &Value, pointer: &str, errors: &mut FieldErrors) {
-    let Some(number) = object.pointer(pointer).and_then(Value::as_i64) else { return };
+    let Some(value) = object.pointer(pointer) else { return };
     let field = pointer.replace('/', ".");
+    let Some(number) = value.as_i64() else {
+        let kind = match text::go_type(value) {
+            "slice" => "[]interface {}",
+            "map" => "map[string]interface {}",
+            kind => kind,
+        };
+        let shown = text::go(value);
+        let why = format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
+        errors.invalid(field, &0.into(), &why);
+        return;
+    };
     if number < 0 {
         errors.invalid(field, &number.into(), "should be a non-negative integer");
     } else if number > i64::from(i32::MAX) {

@@ -197,6 +197,20 @@ fn a_scale_changes_the_replicas() {
 }
 
 #[test]
+fn replicas_are_a_number_whatever_the_schema_says() {
+    let mut store = lab();
+    let refused = store.run(widget(json!({"size": 1, "replicas": "many"}))).unwrap_err();
+    let accessor = ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: many is of the type string, expected int64";
+    assert!(refused.message.contains(accessor), "{}", refused.message);
+    store.done(widget(json!({"size": 1})));
+    let patch = Command::patch(key(), PatchKind::Merge, json!({"status": {"replicas": -1}}));
+    let patch = Command { subresource: Some(Subresource::Status), ..patch };
+    let refused = store.run(patch).unwrap_err();
+    let negative = ".status.replicas: Invalid value: -1: should be a non-negative integer";
+    assert!(refused.message.contains(negative), "{}", refused.message);
+}
+
+#[test]
 fn unknown_fields_are_refused_told_or_dropped() {
     let node = || {
         let spec = json!({"foo": 1, "taints": [{"key": "a", "effect": "NoSchedule", "x": 2}], "podCIDR": "10.0.0.0/24"});
