@@ -175,7 +175,7 @@ impl ResourceDef {
     }
 }
 
-/// Gives out numbers to an object: as it would be, and as it is, if it is there.
+/// Gives out to an object what the store knows: as it would be, and as it is, if it is there.
 pub type Allocate = fn(&Store, &mut Value, Option<&Value>) -> Result<(), Status>;
 
 /// One thing that an update checks. The real server checks metadata several times, and what is wrong
@@ -207,7 +207,7 @@ pub struct Strategy {
     pub unconditional_update: bool,
     /// Fills in what a body leaves out, if anything; it sees nothing but the body.
     pub default: Option<fn(&mut Value)>,
-    /// Gives out what only the whole store can: numbers that no other object has.
+    /// Gives out what only the whole store can: numbers that no other object has, what another one says.
     pub allocate: Option<Allocate>,
     /// Sets the state that creation begins with.
     pub begin: fn(&mut Value),

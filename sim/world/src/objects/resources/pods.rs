@@ -2,6 +2,8 @@
 //!
 //! Deletion has no grace period: nothing runs that would have to stop.
 
+mod place;
+
 use serde_json::{Value, json};
 
 use crate::objects::{
@@ -57,6 +59,7 @@ pub(super) fn definition() -> ResourceDef {
         },
         strategy: Strategy {
             generation: true,
+            allocate: Some(place::copy_topology),
             begin,
             default: Some(default),
             validate,
@@ -114,6 +117,7 @@ fn service_class(pod: &Value) -> &'static str {
 
 /// Follows `kubernetes: pkg/apis/core/v1/defaults.go` for what is common in pods.
 fn default(pod: &mut Value) {
+    place::agree_on_addresses(pod);
     let spec = fields::map_mut(pod, "spec");
     fields::default_to(spec, "restartPolicy", "Always");
     fields::default_to(spec, "terminationGracePeriodSeconds", 30);
