@@ -235,8 +235,7 @@ impl Act {
                 ("PATCH", path, Some("json-patch"), Some(body))
             }
             Verb::Status => {
-                let content_type =
-                    if matches!(kind, Kind::Gadget) { "merge" } else { "strategic" };
+                let content_type = if matches!(kind, Kind::Gadget) { "merge" } else { "strategic" };
                 ("PATCH", format!("{path}/status"), Some(content_type), Some(kind.status(value)))
             }
             Verb::Hold => {
@@ -256,7 +255,8 @@ impl Act {
                 ("DELETE", format!("{path}?propagationPolicy=Foreground"), None, None)
             }
             Verb::DeleteAndOrphan => {
-                let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "orphanDependents": true});
+                let body =
+                    json!({"kind": "DeleteOptions", "apiVersion": "v1", "orphanDependents": true});
                 ("DELETE", path, None, Some(body))
             }
             Verb::List => ("GET", format!("{collection}?{selector}"), None, None),

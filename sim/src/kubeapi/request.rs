@@ -142,8 +142,8 @@ impl Request {
         };
         self.check_size()?;
         let patch = self.json().map_err(|why| {
-            let is_read_first = kind != PatchKind::StrategicMerge
-                && self.query.get("fieldValidation") != "Ignore";
+            let is_read_first =
+                kind != PatchKind::StrategicMerge && self.query.get("fieldValidation") != "Ignore";
             Status::bad_request(match kind {
                 _ if is_read_first => format!("error decoding patch: {why}"),
                 PatchKind::Merge => "Invalid JSON Patch".into(),

@@ -57,16 +57,8 @@ impl Store {
     /// # Errors
     /// The `Status` that the real API server answers.
     pub fn decide(&self, now: Timestamp, command: Command) -> Result<Decision, Status> {
-        let Command {
-            key,
-            action,
-            subresource,
-            dry_run,
-            version,
-            validation,
-            duplicates,
-            manager,
-        } = command;
+        let Command { key, action, subresource, dry_run, version, validation, duplicates, manager } =
+            command;
         let def = self.resources.get(&key.resource).ok_or_else(no_such_resource)?;
         let version = if version.is_empty() { def.version.clone().into_owned() } else { version };
         if !def.serves(&version) && version != def.version {
@@ -137,10 +129,7 @@ impl Store {
 }
 
 /// The same outcome, good or bad, with something to tell the client.
-fn warned(
-    outcome: Result<Decision, Status>,
-    warnings: Vec<String>,
-) -> Result<Decision, Status> {
+fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<Decision, Status> {
     match outcome {
         Ok(mut decision) => {
             decision.reply.warnings.splice(0..0, warnings);

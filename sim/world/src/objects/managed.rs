@@ -198,7 +198,7 @@ fn resolve(mut schema: &'static Value) -> &'static Value {
 }
 
 /// The schema of a part: custom ones have no references.
-fn part<'a>(schema: &'a Value) -> &'a Value {
+fn part(schema: &Value) -> &Value {
     let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
     match reference.and_then(|it| it.rsplit('/').next()) {
         Some(name) => resolve(&BUILT_IN[name]),
@@ -259,8 +259,7 @@ fn compare(
         (None, Some(_)) => changed.is_member = true,
         (Some(_), Some(_)) => {}
     }
-    let is_whole =
-        [outer, schema].iter().any(|it| it["x-kubernetes-map-type"] == "atomic");
+    let is_whole = [outer, schema].iter().any(|it| it["x-kubernetes-map-type"] == "atomic");
     let is_map = |it: Option<&Value>| it.is_none_or(Value::is_object);
     let is_list = |it: Option<&Value>| it.is_none_or(Value::is_array);
     let kind = outer["x-kubernetes-list-type"].as_str();
@@ -305,10 +304,8 @@ fn elements(list: Option<&Value>, keys: &[&str]) -> BTreeMap<String, Value> {
         let name = if keys.is_empty() {
             format!("v:{element}")
         } else {
-            let key: BTreeMap<&str, &Value> = keys
-                .iter()
-                .filter_map(|key| Some((*key, element.get(*key)?)))
-                .collect();
+            let key: BTreeMap<&str, &Value> =
+                keys.iter().filter_map(|key| Some((*key, element.get(*key)?))).collect();
             format!("k:{}", serde_json::to_string(&key).unwrap_or_default())
         };
         match found.get_mut(&name) {
@@ -360,9 +357,8 @@ mod tests {
         let whole = json!({"f:data": {".": {}, "f:a": {}}});
         assert_eq!(found, [("one".into(), whole.clone(), "2026-03-01T08:00:01Z".into())]);
         let key = Key::new("configmaps", "default", "m");
-        let patch = |data: Value| {
-            Command::patch(key.clone(), PatchKind::Merge, json!({"data": data}))
-        };
+        let patch =
+            |data: Value| Command::patch(key.clone(), PatchKind::Merge, json!({"data": data}));
         let found = lab.managers(2, patch(json!({"a": "2", "b": "1"})).by("two"));
         let fields: Vec<_> = found.iter().map(|(who, fields, _)| (who.as_str(), fields)).collect();
         let both = json!({"f:data": {"f:a": {}, "f:b": {}}});

@@ -211,7 +211,10 @@ fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Va
         return None;
     }
     let Request { def, version, .. } = request;
-    Some(track(def, version, Some(existing), object, &request.writer(&super::seconds(request.now))).into())
+    Some(
+        track(def, version, Some(existing), object, &request.writer(&super::seconds(request.now)))
+            .into(),
+    )
 }
 
 /// Everything that the real server checks of an update, in its order.

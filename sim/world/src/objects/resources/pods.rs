@@ -6,7 +6,8 @@
 use serde_json::{Value, json};
 
 use crate::objects::{
-    Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, names,
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields,
+    names,
 };
 
 pub(super) fn definition() -> ResourceDef {
@@ -213,8 +214,10 @@ fn grace(pod: &Value, asked: Option<i64>) -> i64 {
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     const WHY: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
     for list in ["containers", "initContainers"] {
-        let (before, after) =
-            (fields::list(&old["spec"], &format!("/{list}")), fields::list(&new["spec"], &format!("/{list}")));
+        let (before, after) = (
+            fields::list(&old["spec"], &format!("/{list}")),
+            fields::list(&new["spec"], &format!("/{list}")),
+        );
         if before.len() != after.len() {
             let why = "pod updates may not add or remove containers";
             return errors.forbidden(format!("spec.{list}"), why);

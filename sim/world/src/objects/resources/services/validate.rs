@@ -157,7 +157,7 @@ pub(super) fn warn(service: &Value) -> Vec<String> {
             "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
         ),
     ];
-    warnings.into_iter().filter_map(|(is_so, it)| is_so.then(|| it.to_owned())).collect()
+    warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it.to_owned()).collect()
 }
 
 fn validate_external_name(spec: &Value, errors: &mut FieldErrors) {
