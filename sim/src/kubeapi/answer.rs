@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Map, Value, json};
 use sim_world::objects::{Page, ResourceDef, Status};
 
+use super::warnings;
 use crate::Reply;
 use crate::reply::full;
 
@@ -36,10 +37,7 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
 
 /// What the real server answers for a path that nobody serves: no `Status`.
 pub(super) fn page_not_found() -> Reply {
-    let mut reply = text(StatusCode::NOT_FOUND, "404 page not found\n");
-    let headers = reply.response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    reply.with_fault("NotFound")
+    text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound")
 }
 
 /// A failure.
@@ -59,7 +57,7 @@ pub(super) fn failure(status: &Status) -> Reply {
     } else {
         status.reason.clone().into_owned()
     };
-    reply.with_fault(fault)
+    warnings::told(reply.with_fault(fault), &status.warnings)
 }
 
 /// The success of a deletion that answers no object.
@@ -111,6 +109,19 @@ pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Val
         items: page.items.iter().map(AsRef::as_ref).collect(),
     };
     json(StatusCode::OK, &list)
+}
+
+/// The same answer to somebody who asked for its head alone.
+pub(super) fn without_body(mut reply: Reply) -> Reply {
+    *reply.response.body_mut() = full(Bytes::new());
+    reply
+}
+
+/// The same answer, which nobody may keep: so are all but those that say otherwise.
+pub(super) fn never_cached(mut reply: Reply) -> Reply {
+    let headers = reply.response.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+    reply
 }
 
 /// The same answer as people like to read it: indented, without a line feed at the end.

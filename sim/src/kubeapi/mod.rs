@@ -28,6 +28,7 @@ mod tokens;
 mod warnings;
 mod watch;
 
+use http::Method;
 use jiff::Timestamp;
 use sim_world::objects::Status;
 
@@ -84,11 +85,13 @@ impl KubeApi {
     ///
     /// Cancel safe: what a dropped call has changed is changed as a whole.
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
-        let is_pretty = request.is_pretty();
+        let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
         let reply = match self.admit(&request) {
             Ok(identity) => self.dispatch(call, request, &identity, effects),
             Err(status) => answer::failure(&status),
         };
+        let reply = if is_head { answer::without_body(reply) } else { reply };
+        let reply = answer::never_cached(reply);
         if is_pretty { answer::pretty(reply).await } else { reply }
     }
 

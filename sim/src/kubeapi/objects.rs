@@ -179,6 +179,7 @@ impl KubeApi {
             version: target.version.clone(),
             validation: options.validation,
             duplicates: request.duplicate_fields(),
+            manager: request.manager(),
         };
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };

@@ -38,7 +38,8 @@ pub(super) fn index(world: &WorldHandle) -> Reply {
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
-    answer::json(StatusCode::OK, &json!({"paths": paths}))
+    // The real server does not say that this is JSON.
+    answer::typed(StatusCode::OK, "text/plain; charset=utf-8", &json!({"paths": paths}))
 }
 
 /// `/openapi/v3/<path>`: one document.

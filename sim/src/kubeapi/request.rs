@@ -148,7 +148,8 @@ impl Request {
         let kind = self.patch_kind()?;
         self.check_size()?;
         let patch = self.json().map_err(|why| {
-            let is_read_first = self.query.get("fieldValidation") != "Ignore";
+            let is_read_first =
+                kind != PatchKind::StrategicMerge && self.query.get("fieldValidation") != "Ignore";
             Status::bad_request(match kind {
                 _ if is_read_first => format!("error decoding patch: {why}"),
                 PatchKind::Merge => "Invalid JSON Patch".into(),
@@ -226,6 +227,18 @@ impl Request {
                     || self.wanted().is_ok_and(|wanted| wanted.pretty)
             }
             pretty => accept::is_true(pretty),
+        }
+    }
+
+    /// Who writes: as the request says, or else the first part of the client's name.
+    pub(super) fn manager(&self) -> String {
+        const MAX_LENGTH: usize = 128;
+        match self.query.get("fieldManager") {
+            "" => {
+                let name = self.user_agent.split('/').next().unwrap_or_default();
+                name.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect()
+            }
+            manager => manager.to_owned(),
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn decode(body: &[u8], api_version: &str, kind: &str) -> Result<Value
     let envelope = ProtobufError::Envelope;
     let Some(rest) = body.strip_prefix(&MAGIC) else {
         let why = if body.is_empty() {
-            "empty body".into()
+            "empty data".into()
         } else {
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
                 .into()

@@ -84,22 +84,22 @@ async fn bodies() {
         seen.push_str(&format!("{name}: {} {reason}: {message}\n", answer.code));
     }
     insta::assert_snapshot!(seen, @r#"
-    no JSON: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character 'o' looking for beginning of value (6e6f6e73656e7365)
+    no JSON: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f6e73656e7365)
     half a document: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: unexpected end of JSON input ({"metadata":)
-    a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } ([])
+    a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5d)
     too deep: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: exceeded max depth (5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b ...)
     too large: 413 RequestEntityTooLarge: Request entity too large: limit is 3145728
     protobuf: 400 BadRequest: the object provided is unrecognized (must be of type Node): empty body (6b387300)
     cbor: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf
-    another kind: 400 BadRequest: Pod in version "v1" cannot be handled as a Node: converting (v1.Pod) to (v1.Node): unknown conversion
-    another version: 400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)
+    another kind: 400 BadRequest: Pod in version "v1" cannot be handled as a Node: converting (v1.Pod) to (core.Node): unknown conversion
+    another version: 400 BadRequest: Node in version "v2" cannot be handled as a Node: no kind "Node" is registered for version "v2" in scheme "pkg/runtime/scheme.go:111"
     labels of numbers: 400 BadRequest: Node in version "v1" cannot be handled as a Node: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string
     taints of text: 400 BadRequest: Node in version "v1" cannot be handled as a Node: json: cannot unmarshal string into Go struct field NodeSpec.spec.taints of type []v1.Taint
     no name: 422 Invalid: Node "" is invalid: metadata.name: Required value: name or generateName is required
     a bad name: 422 Invalid: Node "A_b" is invalid: metadata.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '
     another name: 400 BadRequest: the name of the object (n2) does not match the name on the URL (n1)
-    patch of no type: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json
-    patch of no JSON: 400 BadRequest: invalid JSON patch
+    patch of no type: 415 UnsupportedMediaType: 415: Unsupported Media Type
+    patch of no JSON: 400 BadRequest: error decoding patch: unexpected end of JSON input
     patch to the wrong type: 422 Invalid:  "" is invalid: patch: Invalid value: "map[metadata:map[labels:x]]": cannot restore map from string
     patch that fits nothing: 422 Invalid: the server rejected our request due to an error in our request
     server-side apply: 415 UnsupportedMediaType: this simulated API server does not implement server-side apply (application/apply-patch+yaml)
@@ -145,14 +145,14 @@ async fn paths_and_parameters() {
     }
     insta::assert_snapshot!(seen, @r#"
     GET /nowhere: 404 "404 page not found\n"
-    GET /api/v1/foos: 404 "404 page not found\n"
-    GET /api/v2/nodes: 404 "404 page not found\n"
-    GET /api/v1/namespaces/default/nodes: 404 "404 page not found\n"
-    GET /api/v1/nodes/n1/foo: 404 "404 page not found\n"
+    GET /api/v1/foos: 404 "NotFound" "the server could not find the requested resource"
+    GET /api/v2/nodes: 404 "NotFound" "the server could not find the requested resource"
+    GET /api/v1/namespaces/default/nodes: 404 "NotFound" "the server could not find the requested resource"
+    GET /api/v1/nodes/n1/foo: 404 "NotFound" "the server could not find the requested resource"
     GET /api/v1/namespaces/default/pods/p/log: 501 "NotImplemented" "this simulated API server does not implement pods/log"
     GET /openapi/v2: 501 "NotImplemented" "this simulated API server does not implement OpenAPI v2"
     POST /api/v1/nodes/n1: 405 "MethodNotAllowed" "the server does not allow this method on the requested resource"
-    HEAD /api/v1/nodes: 405 "MethodNotAllowed" "the server does not allow this method on the requested resource"
+    HEAD /api/v1/nodes: 405 ""
     GET /api/v1/nodes?labelSelector=a%3D%3D%3Db: 400 "BadRequest" "unable to parse requirement: found '=', expected: identifier"
     GET /api/v1/nodes?labelSelector=!!a: 400 "BadRequest" "unable to parse requirement: found '!', expected: identifier"
     GET /api/v1/nodes?fieldSelector=spec.nowhere=1: 400 "BadRequest" "field label not supported: spec.nowhere"
@@ -162,7 +162,7 @@ async fn paths_and_parameters() {
     GET /api/v1/nodes?resourceVersion=abc: 400 "BadRequest" "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax"
     GET /api/v1/nodes?resourceVersionMatch=Exact: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
     GET /api/v1/nodes?resourceVersion=0&resourceVersionMatch=Exact: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
-    GET /api/v1/nodes?continue=abc: 400 "BadRequest" "invalid continue token: continue key is not valid: not a token"
+    GET /api/v1/nodes?continue=abc: 400 "BadRequest" "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value"
     GET /api/v1/nodes?watch=1&sendInitialEvents=true: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     GET /api/v1/nodes?watch=1&resourceVersionMatch=NotOlderThan: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     GET /api/v1/nodes/%ff%00%2e%2e: 404 "NotFound" "nodes \"�\\x00..\" not found"

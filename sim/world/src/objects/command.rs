@@ -73,11 +73,14 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// What to do about fields that nobody knows.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "FieldValidation::is_off")]
     pub validation: FieldValidation,
     /// Paths of fields that stood twice in the body, found when it was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<String>,
+    /// Who writes, for `metadata.managedFields`; nobody is tracked if it is empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub manager: String,
 }
 
 /// What to do about unknown and duplicate fields of a body.
@@ -91,6 +94,13 @@ pub enum FieldValidation {
     Warn,
     /// Refuse the body.
     Strict,
+}
+
+impl FieldValidation {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_off(&self) -> bool {
+        *self == Self::Ignore
+    }
 }
 
 /// What to do with an object.
@@ -120,7 +130,7 @@ pub enum Action {
         #[serde(default)]
         preconditions: Preconditions,
         /// How.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Deletion::is_usual")]
         how: Deletion,
     },
 }
@@ -135,6 +145,13 @@ pub struct Deletion {
     /// Seconds that it may take to end, where the kind knows such a thing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<i64>,
+}
+
+impl Deletion {
+    /// Whether nothing particular is asked for.
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What becomes of the objects that a deleted one owns.
@@ -231,6 +248,12 @@ impl Command {
         Self { validation, ..self }
     }
 
+    /// The same by this manager of fields.
+    #[must_use]
+    pub fn by(self, manager: impl Into<String>) -> Self {
+        Self { manager: manager.into(), ..self }
+    }
+
     /// The same in this version of the resource.
     #[must_use]
     pub fn in_version(self, version: impl Into<String>) -> Self {
@@ -252,6 +275,7 @@ impl Command {
             version: String::new(),
             validation: FieldValidation::Ignore,
             duplicates: Vec::new(),
+            manager: String::new(),
         }
     }
 }

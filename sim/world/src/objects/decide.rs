@@ -12,6 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::managed::Writer;
 use super::{
     Action, Command, Decision, Effect, Event, FieldValidation, GroupResource, Key, Op, Reply,
     ResourceDef, Status, Store, Subresource, meta,
@@ -28,6 +29,26 @@ struct Request<'a> {
     duplicates: Vec<String>,
     now: Timestamp,
     dry_run: bool,
+    manager: String,
+    /// Whether nobody is to be known as a manager of fields any more.
+    forgets_managers: bool,
+    /// The group and version of bodies, `apps/v1`.
+    api_version: String,
+}
+
+impl Request<'_> {
+    /// Who writes this, at this second.
+    fn writer<'a>(&'a self, now: &'a Value) -> Writer<'a> {
+        let (subresource, closed) = match self.subresource {
+            Some(Subresource::Status) => ("status", "spec"),
+            Some(Subresource::Finalize) => ("finalize", "status"),
+            Some(Subresource::Scale) => ("scale", "status"),
+            None if self.def.has_status(&self.version) => ("", "status"),
+            None => ("", ""),
+        };
+        let Self { manager, api_version, .. } = self;
+        Writer { manager, subresource, api_version, now, closed }
+    }
 }
 
 impl Store {
@@ -36,7 +57,7 @@ impl Store {
     /// # Errors
     /// The `Status` that the real API server answers.
     pub fn decide(&self, now: Timestamp, command: Command) -> Result<Decision, Status> {
-        let Command { key, action, subresource, dry_run, version, validation, duplicates } =
+        let Command { key, action, subresource, dry_run, version, validation, duplicates, manager } =
             command;
         let def = self.resources.get(&key.resource).ok_or_else(no_such_resource)?;
         let version = if version.is_empty() { def.version.clone().into_owned() } else { version };
@@ -59,6 +80,9 @@ impl Store {
             duplicates,
             now,
             dry_run,
+            manager,
+            forgets_managers: false,
+            api_version: def.api_version(&version),
         };
         let mut decision = match action {
             _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
@@ -104,11 +128,17 @@ impl Store {
     }
 }
 
-impl Decision {
-    /// The same with something to tell the client.
-    fn warned(mut self, warnings: Vec<String>) -> Self {
-        self.reply.warnings = warnings;
-        self
+/// The same outcome, good or bad, with something to tell the client.
+fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<Decision, Status> {
+    match outcome {
+        Ok(mut decision) => {
+            decision.reply.warnings.splice(0..0, warnings);
+            Ok(decision)
+        }
+        Err(mut status) => {
+            status.warnings.splice(0..0, warnings);
+            Err(status)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod errors;
 mod fields;
 mod list;
 mod log;
+mod managed;
 mod meta;
 mod names;
 mod patch;

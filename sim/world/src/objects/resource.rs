@@ -219,6 +219,8 @@ pub struct Strategy {
     pub validate_update: fn(&Value, &Value, &mut FieldErrors),
     /// What is checked of a change through the status: as it would be, and as it is.
     pub validate_status: fn(&Value, &Value, &mut FieldErrors),
+    /// What to tell whoever writes an object like this.
+    pub warn: fn(&Value) -> Vec<String>,
     /// What an update checks, in this order.
     pub checks: &'static [Check],
     /// What a change through the status checks, in this order.
@@ -252,6 +254,7 @@ impl Strategy {
         validate: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},
+        warn: |_| Vec::new(),
         checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Whole],
         status_checks: &[Check::MetadataChange, Check::Status],
         knows_finalizers: true,

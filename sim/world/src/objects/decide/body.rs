@@ -96,6 +96,9 @@ pub(super) fn read_patched(
         errors.invalid("patch", &shown.into(), &why);
         Status::invalid("", "", "", errors)
     };
+    if kind != PatchKind::StrategicMerge && request.def.custom.is_none() {
+        same_kind(request, document).map_err(invalid)?;
+    }
     let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
     let Decoded { object, mut unknown } = typed(request, document, words).map_err(invalid)?;
     // A merged document comes to the decoder sorted.
@@ -107,6 +110,25 @@ pub(super) fn read_patched(
     complaints.extend(unknown);
     let warnings = judge(request.validation, complaints).map_err(invalid)?;
     Ok(Body { object, warnings })
+}
+
+/// A patch may not make another kind of an object; what the document is not as that kind comes first.
+fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
+    let Request { def, version, .. } = request;
+    let expected = def.api_version(version);
+    let text = |field: &str| document[field].as_str().filter(|it| !it.is_empty());
+    let (api_version, kind) =
+        (text("apiVersion").unwrap_or(&expected), text("kind").unwrap_or(&def.kind));
+    if api_version == expected && kind == def.kind {
+        return Ok(());
+    }
+    let (group, of_version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if of_version == "v1"
+        && let Some(other) = Types::builtin().kind(group, kind)
+    {
+        decode(other, document, Words::Json)?;
+    }
+    Err(another_kind(def, api_version, kind))
 }
 
 /// Why an object of another kind cannot be one of this: nobody knows it, or it is no such thing.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Request, body, seconds};
+use super::{Request, body, seconds, warned};
+use crate::objects::managed::track;
 use crate::objects::{
     Cause, Decision, Effect, FieldErrors, GroupResource, Key, Op, ResourceDef, Status, Store,
     fields, meta,
@@ -29,7 +30,7 @@ const SYSTEM_FIELDS: [&str; 6] = [
 impl Store {
     pub(super) fn create(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
         let body::Body { object, warnings } = body::read(&request, &object)?;
-        self.create_checked(request, object).map(|decision| decision.warned(warnings))
+        warned(self.create_checked(request, object), warnings)
     }
 
     /// The same for a body that has been read.
@@ -38,12 +39,17 @@ impl Store {
         request: Request<'_>,
         mut object: Value,
     ) -> Result<Decision, Status> {
-        let Request { def, mut key, version, now, dry_run, .. } = request;
         let metadata = fields::map_mut(&mut object, "metadata");
         for field in SYSTEM_FIELDS {
             metadata.shift_remove(field);
         }
-        body::fill_in(def, &mut object);
+        body::fill_in(request.def, &mut object);
+        let managed = (!request.manager.is_empty()).then(|| {
+            let now = seconds(request.now);
+            let writer = request.writer(&now);
+            track(request.def, &request.version, None, &object, &writer)
+        });
+        let Request { def, mut key, version, now, dry_run, .. } = request;
         settle_namespace(&key, &mut object)?;
         if def.namespaced {
             self.check_namespace(&key.namespace, &def.id, meta::text(&object, "name"))?;
@@ -72,7 +78,7 @@ impl Store {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::new(500, "", why));
         }
-        if self.get(&key).is_some() {
+        if let Some(existing) = self.get(&key) {
             let mut status = Status::already_exists(&def.id, &key.name);
             if is_generated {
                 status
@@ -82,11 +88,18 @@ impl Store {
                     details.retry_after_seconds = 1;
                 }
             }
+            if meta::is_terminating(existing) {
+                status.message.insert_str(0, "object is being deleted: ");
+            }
             return Err(status);
         }
+        if let Some(managed) = managed {
+            fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed.into());
+        }
         self.stamp(def, &version, &key, &mut object, seconds(now), dry_run);
+        let warnings = (def.strategy.warn)(&object);
         let object = self.stored(def, object)?;
-        Ok(self.change(key, Op::Added, Effect::Created, object))
+        warned(Ok(self.change(key, Op::Added, Effect::Created, object)), warnings)
     }
 
     fn stamp(

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::create::settle_namespace;
-use super::{Request, body, no_such_resource, unchanged};
+use super::{Request, body, no_such_resource, unchanged, warned};
+use crate::objects::managed::track;
 use crate::objects::patch::{check as check_patch, typed_merge_patch};
 use crate::objects::{
     Check, Decision, Effect, FieldErrors, Key, NameRule, Op, PatchKind, ResourceDef, Status, Store,
@@ -13,10 +14,19 @@ use crate::objects::{
 };
 
 impl Store {
-    pub(super) fn update(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
-        let Request { def, key, .. } = &request;
+    pub(super) fn update(
+        &self,
+        mut request: Request<'_>,
+        object: Value,
+    ) -> Result<Decision, Status> {
+        request.forgets_managers = forgets_managers(&object);
         let body::Body { object, warnings } = body::read(&request, &object)?;
-        let mut object = object;
+        warned(self.update_checked(request, object), warnings)
+    }
+
+    /// The same for a body that has been read.
+    fn update_checked(&self, request: Request<'_>, mut object: Value) -> Result<Decision, Status> {
+        let Request { def, key, .. } = &request;
         settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         let given_uid = meta::text(&object, "uid").to_owned();
@@ -32,26 +42,29 @@ impl Store {
                 return Err(no_number(given));
             }
             fields::map_mut(&mut object, "metadata").shift_remove("resourceVersion");
-            return self.create_checked(request, object).map(|it| it.warned(warnings));
+            return self.create_checked(request, object);
         };
         let uid = meta::text(existing, "uid");
         if !given_uid.is_empty() && given_uid != uid {
             return Err(other_uid(&request, &given_uid, uid));
         }
         let existing = &self.shown(def, &request.version, existing)?;
-        self.replace(request, existing, object).map(|decision| decision.warned(warnings))
+        self.replace(request, existing, object)
     }
 
     pub(super) fn patch(
         &self,
-        request: Request<'_>,
+        mut request: Request<'_>,
         kind: PatchKind,
         patch: &Value,
     ) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
+        if kind == PatchKind::StrategicMerge && def.structure().is_none() {
+            return Err(no_strategic_merge());
+        }
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
         let existing = &self.shown(def, &request.version, existing)?;
-        let unknown = check_patch(patch, kind == PatchKind::Json, request.validation)?;
+        let unknown = check_patch(patch, kind, request.validation)?;
         let patched = match (kind, def.structure()) {
             (PatchKind::Merge, _) => merge_patch(existing, patch)?,
             (PatchKind::Json, _) => json_patch(existing, patch)?,
@@ -61,11 +74,13 @@ impl Store {
         if !patched.is_object() {
             return Err(no_such_resource());
         }
+        let forgets_managers = forgets_managers(&patched);
         let body::Body { mut object, warnings } =
             body::read_patched(&request, &patched, kind, patch, unknown)?;
         settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
-        self.replace(request, existing, object).map(|decision| decision.warned(warnings))
+        request.forgets_managers = forgets_managers;
+        warned(self.replace(request, existing, object), warnings)
     }
 
     pub(super) fn replace(
@@ -77,6 +92,7 @@ impl Store {
         let Request { def, version, subresource, .. } = &request;
         body::fill_in(def, &mut object);
         self.check_version(&request, existing, &object)?;
+        let managed = managed(&request, existing, &object);
         if let (None, Some(allocate)) = (subresource, def.strategy.allocate) {
             allocate(self, &mut object, Some(existing))?;
             body::reorder(def, &mut object);
@@ -93,11 +109,34 @@ impl Store {
             None => {}
         }
         keep_system_fields(existing, &mut object);
-        if *subresource != Some(Subresource::Finalize) {
+        if request.forgets_managers {
+            fields::map_mut(&mut object, "metadata").shift_remove("managedFields");
+        }
+        if matches!(subresource, None | Some(Subresource::Scale)) {
             (def.strategy.carry_over)(existing, &mut object);
         }
         body::arrange(def, version, &mut object);
         check(&request, &object, existing)?;
+        if let Some(managed) = managed
+            && object != **existing
+        {
+            fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed);
+            body::arrange(request.def, &request.version, &mut object);
+        }
+        let warnings = match request.subresource {
+            None => (request.def.strategy.warn)(&object),
+            Some(_) => Vec::new(),
+        };
+        warned(self.finish(request, existing, object), warnings)
+    }
+
+    /// What becomes of an object that may be written.
+    fn finish(
+        &self,
+        request: Request<'_>,
+        existing: &Arc<Value>,
+        mut object: Value,
+    ) -> Result<Decision, Status> {
         let Request { def, key, version, .. } = request;
         let is_terminating = meta::is_terminating(existing);
         if is_terminating && !meta::has_finalizers(&object) && !(def.strategy.is_held)(&object) {
@@ -154,6 +193,28 @@ impl Store {
             _ => Err(Status::modified(&def.id, &key.name)),
         }
     }
+}
+
+/// Whether a client wants nobody to be known as a manager any more: an empty list, or one empty entry.
+fn forgets_managers(document: &Value) -> bool {
+    let managed = document["metadata"]["managedFields"].as_array();
+    managed.is_some_and(|all| {
+        let is_nothing = |it: &Value| it.as_object().is_some_and(serde_json::Map::is_empty);
+        all.is_empty() || all.len() == 1 && is_nothing(&all[0])
+    })
+}
+
+/// The managers of fields after this write, if it is one that is tracked.
+fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Value> {
+    let is_tracked = !fields::list(existing, "/metadata/managedFields").is_empty();
+    if request.manager.is_empty() || !is_tracked || request.forgets_managers {
+        return None;
+    }
+    let Request { def, version, .. } = request;
+    Some(
+        track(def, version, Some(existing), object, &request.writer(&super::seconds(request.now)))
+            .into(),
+    )
 }
 
 /// Everything that the real server checks of an update, in its order.
@@ -241,12 +302,13 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
     if metadata.get("uid").is_none_or(|uid| uid.as_str() == Some("")) {
         metadata.insert("uid".into(), old["uid"].clone());
     }
-    metadata.shift_remove("managedFields");
-    metadata.shift_remove("selfLink");
+    for field in ["managedFields", "selfLink"] {
+        metadata.shift_remove(field);
+    }
     for field in ["resourceVersion", "generation", "creationTimestamp"] {
         metadata.insert(field.into(), old[field].clone());
     }
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
         if !old[field].is_null() {
             metadata.insert(field.into(), old[field].clone());
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::rejected;
 use crate::objects::text::json_type;
-use crate::objects::{FieldValidation, Status};
+use crate::objects::{FieldValidation, PatchKind, Status};
 
 /// The real server's limit.
 const MAX_OPERATIONS: usize = 10_000;
@@ -66,10 +66,11 @@ pub fn merge_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
 /// 400 if it is no such patch.
 pub(in crate::objects) fn check(
     patch: &Value,
-    is_json_patch: bool,
+    kind: PatchKind,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
-    if validation == FieldValidation::Ignore || patch.is_null() {
+    let is_read_otherwise = kind == PatchKind::StrategicMerge;
+    if is_read_otherwise || validation == FieldValidation::Ignore || patch.is_null() {
         return Ok(Vec::new());
     }
     let undecodable = |found: &Value, what: &str| {
@@ -78,7 +79,7 @@ pub(in crate::objects) fn check(
             "error decoding patch: json: cannot unmarshal {found} into Go {what}"
         ))
     };
-    if !is_json_patch {
+    if kind == PatchKind::Merge {
         if !patch.is_object() {
             return Err(undecodable(patch, "value of type map[string]interface {}"));
         }

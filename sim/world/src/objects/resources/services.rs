@@ -48,6 +48,7 @@ pub(super) fn definition() -> ResourceDef {
             validate: |service, errors| validate::validate(service, None, errors),
             validate_update: validate::validate_update,
             validate_status: validate::validate_status,
+            warn: validate::warn,
             checks: &[Check::MetadataChange, Check::Change],
             ..Strategy::PLAIN
         },

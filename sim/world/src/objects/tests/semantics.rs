@@ -147,7 +147,7 @@ fn generation_counts_changes_of_the_specification() {
     for (name, patch, on_status, want) in [
         ("metadata", json!({"metadata": {"labels": {"a": "b"}}}), false, 1),
         ("status", json!({"status": {"phase": "Running"}}), true, 1),
-        ("specification", json!({"spec": {"nodeName": "n"}}), false, 2),
+        ("specification", json!({"spec": {"activeDeadlineSeconds": 9}}), false, 2),
     ] {
         let command = Command::patch(key.clone(), PatchKind::Merge, patch);
         store.done(if on_status { command.on_status() } else { command });
