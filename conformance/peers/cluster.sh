@@ -5,7 +5,8 @@
 #   conformance/peers/cluster.sh COMMAND…   runs COMMAND with KUBE_SERVER, KUBE_TOKEN and KUBE_ETCD set, and ends as it does
 #
 # The binaries come from KUBEBUILDER_ASSETS if it is set, else from build.sh. Nothing is left behind. Tokens: admin-token
-# (system:masters), and alice-token and bob-token, who may do what everybody may.
+# (system:masters), and alice-token and bob-token, who may do what everybody may. With CLUSTER_AUDIT=FILE every write is
+# noted there as a line of JSON, without bodies.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf 'cluster: %s\n' "$*" >&2; }
@@ -56,6 +57,19 @@ admin-token,admin,1,"system:masters"
 alice-token,alice,2
 bob-token,bob,3
 TOKENS
+audit=()
+if [ -n "${CLUSTER_AUDIT:-}" ]; then
+  cat >"$dir/audit.yaml" <<'POLICY'
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+POLICY
+  audit=(--audit-policy-file="$dir/audit.yaml" --audit-log-path="$CLUSTER_AUDIT" --audit-log-mode=blocking)
+fi
 
 start() {
   local peer
@@ -71,7 +85,7 @@ start() {
     --cert-dir="$dir/certs" --token-auth-file="$dir/tokens" --authorization-mode=RBAC \
     --service-account-issuer=https://kubernetes.default.svc.cluster.local --service-account-key-file="$dir/sa.key" \
     --service-account-signing-key-file="$dir/sa.key" --service-cluster-ip-range=10.96.0.0/12 \
-    --disable-admission-plugins=ServiceAccount </dev/null >"$dir/kube-apiserver.log" 2>&1 &
+    --disable-admission-plugins=ServiceAccount "${audit[@]}" </dev/null >"$dir/kube-apiserver.log" 2>&1 &
   pids+=($!)
   local pid
   for _ in $(seq 600); do

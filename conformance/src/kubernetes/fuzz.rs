@@ -1,8 +1,7 @@
 //! Generated histories, played on both servers, and shrunk to the shortest that is answered differently.
 //!
 //! A history is made of what written sequences have shown to be alike: it looks for what goes wrong in combination.
-//! Nodes carry the taint that a real server adds by itself, and services are headless and select, so that differences that are
-//! known (`known-differences.yaml`) do not hide the others.
+//! What stays different (`docs/kubernetes-differences.md`) is not generated: server-side apply, rules in CEL, pods.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +29,8 @@ enum Kind {
     Lease,
     Service,
     Node,
+    /// A custom kind.
+    Gadget,
 }
 
 /// What is done to an object.
@@ -48,6 +49,8 @@ enum Verb {
     Release,
     Delete,
     DeleteAtFirst,
+    DeleteInForeground,
+    DeleteAndOrphan,
     List,
     Page,
 }
@@ -66,11 +69,19 @@ struct Act {
 #[derive(Clone, Debug)]
 struct History {
     watched: Option<Kind>,
+    /// Whether there is a custom kind. A real server takes its time to serve one.
+    has_gadgets: bool,
     acts: Vec<Act>,
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::ConfigMap), Just(Kind::Lease), Just(Kind::Service), Just(Kind::Node)]
+    prop_oneof![
+        Just(Kind::ConfigMap),
+        Just(Kind::Lease),
+        Just(Kind::Service),
+        Just(Kind::Node),
+        Just(Kind::Gadget),
+    ]
 }
 
 fn verb() -> impl Strategy<Value = Verb> {
@@ -88,17 +99,28 @@ fn verb() -> impl Strategy<Value = Verb> {
         1 => Just(Verb::Release),
         2 => Just(Verb::Delete),
         1 => Just(Verb::DeleteAtFirst),
+        1 => Just(Verb::DeleteInForeground),
+        1 => Just(Verb::DeleteAndOrphan),
         2 => Just(Verb::List),
         1 => Just(Verb::Page),
     ]
 }
 
 fn history() -> impl Strategy<Value = History> {
-    let act = (verb(), kind(), 0..2_u8, 0..2_u8, 0..3_u8)
+    let act = (verb(), kind(), 0..2_u8, 0..2_u8, 0..5_u8)
         .prop_map(|(verb, kind, name, label, value)| Act { verb, kind, name, label, value });
     // Reading a watch to its end takes a second on a real server.
     let watched = prop_oneof![7 => Just(None), 1 => kind().prop_map(Some)];
-    (watched, vec(act, 1..LONGEST)).prop_map(|(watched, acts)| History { watched, acts })
+    let has_gadgets = prop_oneof![7 => Just(false), 1 => Just(true)];
+    (watched, has_gadgets, vec(act, 1..LONGEST)).prop_map(|(watched, has_gadgets, acts)| {
+        let served = |kind| match kind {
+            Kind::Gadget if !has_gadgets => Kind::ConfigMap,
+            other => other,
+        };
+        let watched = watched.map(served);
+        let acts = acts.into_iter().map(|act| Act { kind: served(act.kind), ..act }).collect();
+        History { watched, has_gadgets, acts }
+    })
 }
 
 impl Kind {
@@ -109,6 +131,7 @@ impl Kind {
             Self::Lease => ("leases", "coordination.k8s.io/v1", "Lease"),
             Self::Service => ("services", "v1", "Service"),
             Self::Node => ("nodes", "v1", "Node"),
+            Self::Gadget => ("gadgets", "$id.example.com/v1", "Gadget"),
         }
     }
 
@@ -118,6 +141,7 @@ impl Kind {
             Self::Lease => "$leases",
             Self::Service => "$ns/services",
             Self::Node => "/api/v1/nodes",
+            Self::Gadget => "/apis/$id.example.com/v1/namespaces/$id/gadgets",
         }
     }
 
@@ -129,12 +153,24 @@ impl Kind {
                 json!({"spec": {"holderIdentity": format!("h{value}"), "leaseDurationSeconds": 10 + value}})
             }
             Self::Service => {
-                json!({"spec": {"clusterIP": "None", "selector": {"app": "x"}, "ports": [{"name": "p", "port": 80 + u16::from(value)}]}})
+                let ports = json!([{"name": "p", "port": 80 + u16::from(value)}]);
+                json!({"spec": match value {
+                    0 => json!({"clusterIP": "None", "selector": {"app": "x"}, "ports": ports}),
+                    1 => json!({"type": "LoadBalancer", "ports": ports}),
+                    2 => json!({"type": "ClusterIP", "selector": {"app": "x"}, "ports": ports}),
+                    3 => json!({"type": "NodePort", "ports": ports}),
+                    _ => json!({"type": "ExternalName", "externalName": "a.example.com"}),
+                }})
             }
-            Self::Node => json!({"spec": {
-                "unschedulable": value == 1,
-                "taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}],
-            }}),
+            Self::Node => match value {
+                2 => json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+                3 => json!({"spec": {"providerID": "vsphere://one"}}),
+                _ => json!({"spec": {"unschedulable": value == 1}}),
+            },
+            Self::Gadget => match value {
+                4 => json!({"spec": {"color": "green", "strange": 1}}),
+                _ => json!({"spec": {"color": "red", "size": 1 + 3 * value}}),
+            },
         }
     }
 
@@ -143,6 +179,7 @@ impl Kind {
             Self::Service => {
                 json!({"status": {"loadBalancer": {"ingress": [{"ip": format!("192.0.2.{value}")}]}}})
             }
+            Self::Gadget => json!({"status": {"ready": value == 1}}),
             _ => json!({"status": {"conditions": [{
                 "type": "Ready", "status": if value == 1 { "True" } else { "False" },
                 "lastHeartbeatTime": "2020-01-01T00:00:00Z", "lastTransitionTime": "2020-01-01T00:00:00Z",
@@ -155,8 +192,8 @@ impl Act {
     fn step(self) -> Step {
         let Self { verb, kind, name, label, value } = self;
         let verb = match (verb, kind) {
-            // They have no status, or one that only a load balancer may write.
-            (Verb::Status, Kind::ConfigMap | Kind::Lease | Kind::Service) => Verb::Get,
+            // They have no status.
+            (Verb::Status, Kind::ConfigMap | Kind::Lease) => Verb::Get,
             _ => verb,
         };
         let (plural, version, kind_name) = kind.names();
@@ -198,7 +235,8 @@ impl Act {
                 ("PATCH", path, Some("json-patch"), Some(body))
             }
             Verb::Status => {
-                ("PATCH", format!("{path}/status"), Some("strategic"), Some(kind.status(value)))
+                let content_type = if matches!(kind, Kind::Gadget) { "merge" } else { "strategic" };
+                ("PATCH", format!("{path}/status"), Some(content_type), Some(kind.status(value)))
             }
             Verb::Hold => {
                 let body = json!({"metadata": {"finalizers": ["example.com/hold"]}});
@@ -211,6 +249,14 @@ impl Act {
             Verb::Delete => ("DELETE", path, None, None),
             Verb::DeleteAtFirst => {
                 let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": version_of(&first)});
+                ("DELETE", path, None, Some(body))
+            }
+            Verb::DeleteInForeground => {
+                ("DELETE", format!("{path}?propagationPolicy=Foreground"), None, None)
+            }
+            Verb::DeleteAndOrphan => {
+                let body =
+                    json!({"kind": "DeleteOptions", "apiVersion": "v1", "orphanDependents": true});
                 ("DELETE", path, None, Some(body))
             }
             Verb::List => ("GET", format!("{collection}?{selector}"), None, None),
@@ -264,9 +310,45 @@ impl History {
             steps.insert(0, Step { request: Some(path), save, ..Step::default() });
             steps.push(Step { read: Some("w".to_owned()), events: 2 * LONGEST, ..Step::default() });
         }
+        if self.has_gadgets {
+            let ready = Step {
+                request: Some(format!("GET {}", Kind::Gadget.collection())),
+                until: Some(200),
+                ..Step::default()
+            };
+            steps.insert(0, ready);
+            steps.insert(0, definition());
+        }
         let name = "generated".to_owned();
         Sequence { name, clause: Clause::Writing, managed_fields: false, steps }
     }
+}
+
+/// The request that makes a custom kind.
+fn definition() -> Step {
+    const PATH: &str = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let spec = json!({
+        "type": "object", "required": ["color"],
+        "properties": {
+            "color": {"type": "string", "enum": ["red", "blue"]},
+            "size": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
+        },
+    });
+    let status = json!({"type": "object", "properties": {"ready": {"type": "boolean"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
+    let body = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.$id.example.com"},
+        "spec": {
+            "group": "$id.example.com", "scope": "Namespaced",
+            "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    Step { request: Some(PATH.to_owned()), body: Some(body), ..Step::default() }
 }
 
 /// Puts the fields of one object into another, deeply.

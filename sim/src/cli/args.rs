@@ -79,6 +79,10 @@ pub(super) struct Serve {
         help_heading = "World"
     )]
     pub(super) heartbeats: Switch,
+    /// Lets roles and bindings decide who may do what in the cluster, as real ones do; without it, whoever
+    /// has a token that is good may do everything
+    #[arg(long, help_heading = "World")]
+    pub(super) rbac: bool,
     /// Fault rules to begin with: a YAML or JSON list, as `sim fault add` takes it
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) faults: Option<PathBuf>,

@@ -33,6 +33,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         vcenters: _,
         seed: _,
         heartbeats,
+        rbac,
         faults,
         env,
         state,
@@ -111,6 +112,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             sim.world()
                 .apply(off)
                 .map_err(|error| CliError::failed(error.to_string(), "this is a bug"))?;
+        }
+        if *rbac {
+            sim.access().require_rbac();
         }
         for rule in rules {
             sim.fault(rule).map_err(|error| {

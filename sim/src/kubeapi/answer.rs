@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::{Map, Value, json};
 use sim_world::objects::{Page, ResourceDef, Status};
 
+use super::warnings;
 use crate::Reply;
 use crate::reply::full;
 
@@ -56,7 +57,7 @@ pub(super) fn failure(status: &Status) -> Reply {
     } else {
         status.reason.clone().into_owned()
     };
-    reply.with_fault(fault)
+    warnings::told(reply.with_fault(fault), &status.warnings)
 }
 
 /// The success of a deletion that answers no object.

@@ -107,6 +107,32 @@ impl Request {
         })
     }
 
+    /// How to read the patch in the body.
+    ///
+    /// # Errors
+    /// 415.
+    pub(super) fn patch_kind(&self, def: &ResourceDef) -> Result<PatchKind, Status> {
+        match self.media_type() {
+            "application/json-patch+json" => Ok(PatchKind::Json),
+            "application/merge-patch+json" => Ok(PatchKind::Merge),
+            "application/strategic-merge-patch+json" if def.custom.is_none() => {
+                Ok(PatchKind::StrategicMerge)
+            }
+            "application/apply-patch+yaml" => Err(Status::new(
+                415,
+                "UnsupportedMediaType",
+                "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
+            )),
+            _ if def.custom.is_some() => Err(unsupported(CUSTOM_PATCH_TYPES)),
+            _ => {
+                let message = "415: Unsupported Media Type";
+                let mut status = Status::new(415, "UnsupportedMediaType", message);
+                status.details = Some(Box::default());
+                Err(status)
+            }
+        }
+    }
+
     /// The patch in the body and how to read it.
     ///
     /// After `apiserver: pkg/endpoints/handlers/patch.go`: the real server reads a patch twice where
@@ -119,27 +145,7 @@ impl Request {
         def: &ResourceDef,
         validation: FieldValidation,
     ) -> Result<(PatchKind, Value), Status> {
-        let kind = match self.media_type() {
-            "application/json-patch+json" => PatchKind::Json,
-            "application/merge-patch+json" => PatchKind::Merge,
-            "application/strategic-merge-patch+json" if def.custom.is_none() => {
-                PatchKind::StrategicMerge
-            }
-            "application/apply-patch+yaml" => {
-                return Err(Status::new(
-                    415,
-                    "UnsupportedMediaType",
-                    "this simulated API server does not implement server-side apply (application/apply-patch+yaml)",
-                ));
-            }
-            _ if def.custom.is_some() => return Err(unsupported(CUSTOM_PATCH_TYPES)),
-            _ => {
-                let message = "415: Unsupported Media Type";
-                let mut status = Status::new(415, "UnsupportedMediaType", message);
-                status.details = Some(Box::default());
-                return Err(status);
-            }
-        };
+        let kind = self.patch_kind(def)?;
         self.check_size()?;
         let is_strict = validation != FieldValidation::Ignore;
         let refused = |why: String| match kind {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use sim_world::objects::{ResourceDef, Store, compare_versions};
+use sim_world::objects::{GroupResource, ResourceDef, Store, compare_versions};
 
 use super::route::Review;
 use super::{Request, answer};
@@ -105,11 +105,15 @@ fn rows_of(def: &ResourceDef, version: &str) -> Vec<Row> {
         stored: Some(def.version.clone().into_owned()),
     };
     let mut whole = row("", if is_custom { &CUSTOM_VERBS } else { &VERBS });
-    if def.id.group.is_empty() && def.id.resource == "namespaces" {
+    let is_namespaces = def.id == GroupResource::core("namespaces");
+    if is_namespaces {
         // Nobody deletes all namespaces at once.
         whole.verbs.retain(|verb| *verb != "deletecollection");
     }
     let mut rows = vec![whole];
+    if is_namespaces {
+        rows.push(row("finalize", &["update"]));
+    }
     if def.has_status(version) {
         rows.push(row("status", &PART_VERBS));
     }

@@ -3,8 +3,7 @@
 //! Go takes what is no UTF-8, and the escape of half a character, for U+FFFD; serde refuses both.
 
 use serde_json::Value;
-
-use super::syntax;
+use sim_world::objects::json_problem;
 
 /// Reads a document.
 ///
@@ -15,7 +14,7 @@ pub(super) fn read(body: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(body).or_else(|_| {
         let mended = mended(body);
         serde_json::from_slice(&mended)
-            .map_err(|error| syntax::error(body).unwrap_or_else(|| complaint(&mended, &error)))
+            .map_err(|error| json_problem(body).unwrap_or_else(|| complaint(&mended, &error)))
     })
 }
 

@@ -26,7 +26,6 @@ mod request;
 mod reviews;
 mod route;
 mod summary;
-mod syntax;
 mod table;
 #[cfg(test)]
 mod tests;

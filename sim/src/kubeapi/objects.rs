@@ -132,6 +132,10 @@ impl KubeApi {
         target: &Target,
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.world, def, request)?;
+        if target.verb == Verb::Patch {
+            // Which options make sense depends on it.
+            request.patch_kind(def)?;
+        }
         let options = WriteOptions::read(&request.query, target.verb)?;
         let (api_version, kind) = match target.is_scale {
             true => ("autoscaling/v1".to_owned(), "Scale"),
@@ -153,6 +157,7 @@ impl KubeApi {
             version: target.version.clone(),
             validation: options.validation,
             duplicates: request.duplicate_fields(),
+            manager: request.manager(),
         };
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
@@ -248,6 +253,7 @@ fn door(target: &Target) -> Option<Subresource> {
     match target {
         Target { is_status: true, .. } => Some(Subresource::Status),
         Target { is_scale: true, .. } => Some(Subresource::Scale),
+        Target { is_finalize: true, .. } => Some(Subresource::Finalize),
         _ => None,
     }
 }
@@ -323,8 +329,10 @@ fn paging(request: &Request) -> Result<Paging, Status> {
 }
 
 fn deletion(key: Key, def: &ResourceDef, options: &DeleteOptions) -> Command {
+    let DeleteOptions { preconditions, how, dry_run } = options.clone();
     Command {
-        dry_run: options.dry_run,
-        ..Command::delete_if(key, options.preconditions.clone()).in_version(&*def.version)
+        action: Action::Delete { preconditions, how },
+        dry_run,
+        ..Command::delete(key).in_version(&*def.version)
     }
 }

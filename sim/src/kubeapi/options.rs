@@ -3,7 +3,9 @@
 //! Checks follow `apimachinery: pkg/apis/meta/v1/validation`.
 
 use serde_json::Value;
-use sim_world::objects::{FieldErrors, FieldValidation, Preconditions, Status};
+use sim_world::objects::{
+    Deletion, FieldErrors, FieldValidation, Preconditions, Propagation, Status,
+};
 
 use super::Request;
 use super::query::Query;
@@ -56,10 +58,12 @@ impl WriteOptions {
 
 /// Options of a deletion.
 ///
-/// There is no garbage collector: every propagation policy is accepted, and all mean the same.
+/// There is no garbage collector: what is deleted in the foreground, or orphans what it owns, waits until
+/// somebody removes the finalizer that says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeleteOptions {
     pub(super) preconditions: Preconditions,
+    pub(super) how: Deletion,
     pub(super) dry_run: bool,
 }
 
@@ -74,24 +78,26 @@ impl DeleteOptions {
         let query = &request.query;
         let mut errors = FieldErrors::default();
         let given = |field: &str| body.get(field).filter(|it| !it.is_null());
-        let (policy, orphans, dry_run_asked): (Option<&str>, bool, Vec<&str>) = if body.is_null() {
-            let grace = query.get("gracePeriodSeconds");
-            if !grace.is_empty() && grace.parse::<i64>().is_err() {
-                let why = format!("strconv.ParseInt: parsing {grace:?}: invalid syntax");
-                return Err(Status::bad_request(why));
-            }
-            let policy = Some(query.get("propagationPolicy")).filter(|it| !it.is_empty());
-            let asked = query.all("dryRun").filter(|it| !it.is_empty()).collect();
-            (policy, query.has("orphanDependents"), asked)
-        } else {
-            check_kind(&body)?;
-            check_types(&body)?;
-            let asked = given("dryRun").and_then(Value::as_array);
-            let asked = asked.into_iter().flatten().filter_map(Value::as_str).collect();
-            let policy = given("propagationPolicy").and_then(Value::as_str);
-            (policy, given("orphanDependents").is_some(), asked)
-        };
-        if let (Some(policy), true) = (policy, orphans) {
+        let (policy, orphans, dry_run_asked): (Option<&str>, Option<bool>, Vec<&str>) =
+            if body.is_null() {
+                let grace = query.get("gracePeriodSeconds");
+                if !grace.is_empty() && grace.parse::<i64>().is_err() {
+                    let why = format!("strconv.ParseInt: parsing {grace:?}: invalid syntax");
+                    return Err(Status::bad_request(why));
+                }
+                let policy = Some(query.get("propagationPolicy")).filter(|it| !it.is_empty());
+                let asked = query.all("dryRun").filter(|it| !it.is_empty()).collect();
+                let orphans = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
+                (policy, orphans, asked)
+            } else {
+                check_kind(&body)?;
+                check_types(&body)?;
+                let asked = given("dryRun").and_then(Value::as_array);
+                let asked = asked.into_iter().flatten().filter_map(Value::as_str).collect();
+                let policy = given("propagationPolicy").and_then(Value::as_str);
+                (policy, given("orphanDependents").and_then(Value::as_bool), asked)
+            };
+        if let (Some(policy), Some(_)) = (policy, orphans) {
             errors.invalid(
                 "propagationPolicy",
                 &policy.into(),
@@ -108,7 +114,19 @@ impl DeleteOptions {
             uid: text("/preconditions/uid"),
             resource_version: text("/preconditions/resourceVersion"),
         };
-        checked(Self { preconditions, dry_run }, "DeleteOptions", errors)
+        let propagation = match (policy, orphans) {
+            (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+            (Some("Foreground"), _) => Some(Propagation::Foreground),
+            (Some(_), _) | (None, Some(false)) => Some(Propagation::Background),
+            (None, None) => None,
+        };
+        let grace_seconds = match given("gracePeriodSeconds") {
+            Some(grace) => grace.as_i64(),
+            None if body.is_null() => query.get("gracePeriodSeconds").parse().ok(),
+            None => None,
+        };
+        let how = Deletion { propagation, grace_seconds };
+        checked(Self { preconditions, how, dry_run }, "DeleteOptions", errors)
     }
 }
 

@@ -114,6 +114,18 @@ impl Request {
         }
     }
 
+    /// Who writes: as the request says, or else the first part of the client's name.
+    pub(super) fn manager(&self) -> String {
+        const MAX_LENGTH: usize = 128;
+        match self.query.get("fieldManager") {
+            "" => {
+                let name = self.user_agent.split('/').next().unwrap_or_default();
+                name.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect()
+            }
+            manager => manager.to_owned(),
+        }
+    }
+
     pub(super) fn media_type(&self) -> &str {
         match self.content_type.split(';').next().unwrap_or_default().trim() {
             // Something is said, and it is nothing.

@@ -112,6 +112,7 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) is_status: bool,
     pub(super) is_scale: bool,
+    pub(super) is_finalize: bool,
     pub(super) verb: Verb,
 }
 
@@ -216,8 +217,10 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
     if resource.is_empty() || (rest.len() > 1 && rest.iter().any(|step| step.is_empty())) {
         return Route::Unknown;
     }
+    let is_finalize = (resource, subresource) == ("namespaces", "finalize");
     match subresource {
         "" | "status" | "scale" => {}
+        "finalize" if is_finalize && *method == Method::PUT => {}
         "log"
         | "exec"
         | "attach"
@@ -251,7 +254,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         (&Method::DELETE, true) => Verb::DeleteCollection,
         _ => return Route::NotAllowed,
     };
-    Route::Resource(Target {
+    let target = Target {
         resource: GroupResource {
             group: group.to_owned().into(),
             resource: resource.to_owned().into(),
@@ -261,6 +264,8 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         name: name.into(),
         is_status,
         is_scale,
+        is_finalize,
         verb,
-    })
+    };
+    Route::Resource(target)
 }

@@ -73,10 +73,11 @@ pub(super) fn call(
 }
 
 fn named(target: &Target) -> String {
-    let Target { resource, is_status, is_scale, verb, .. } = target;
-    let subresource = match (is_status, is_scale) {
-        (true, _) => "/status",
-        (_, true) => "/scale",
+    let Target { resource, verb, .. } = target;
+    let subresource = match target {
+        Target { is_status: true, .. } => "/status",
+        Target { is_scale: true, .. } => "/scale",
+        Target { is_finalize: true, .. } => "/finalize",
         _ => "",
     };
     format!("{} {}{subresource}", verb.as_str(), clipped(&resource.resource))

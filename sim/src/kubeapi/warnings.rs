@@ -1,4 +1,4 @@
-//! `Warning` headers: what a client should know about a request that succeeded.
+//! `Warning` headers: what a client should know besides the answer.
 
 use http::HeaderValue;
 use http::header::WARNING;

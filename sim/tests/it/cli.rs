@@ -412,6 +412,31 @@ fn a_killed_process_loses_seconds_at_most() {
 }
 
 #[test]
+fn roles_decide_where_they_are_asked_for() {
+    for (arguments, status) in [
+        (&["--vms", "0", "--plain-text"][..], "200 OK"),
+        (&["--vms", "0", "--plain-text", "--rbac"], "403 Forbidden"),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let sim = Serving::start(directory.path(), arguments);
+        let text = std::fs::read_to_string(&sim.variables["KUBECONFIG"]).expect("a file");
+        let token = text.split("token: ").nth(1).and_then(|it| it.split_whitespace().next());
+        let request = |also: &str| {
+            format!(
+                "GET /api/v1/nodes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                 Authorization: Bearer {}\r\n{also}\r\n",
+                token.expect("a token")
+            )
+        };
+        let cluster = sim.variables["SIM_CLUSTER"].trim_start_matches("http://");
+        let somebody = exchange(cluster, &request("Impersonate-User: somebody\r\n"));
+        assert!(somebody.starts_with(&format!("HTTP/1.1 {status}")), "{arguments:?}: {somebody}");
+        let administrator = exchange(cluster, &request(""));
+        assert!(administrator.starts_with("HTTP/1.1 200"), "{arguments:?}: {administrator}");
+    }
+}
+
+#[test]
 fn no_secret_is_logged() {
     let directory = tempfile::tempdir().expect("a directory");
     let ledger = directory.path().join("ledger.jsonl");
@@ -441,14 +466,18 @@ fn no_secret_is_logged() {
 
 /// A request from outside, with nothing of ours in between.
 fn post(address: &str, body: &str) -> String {
-    use std::io::Write as _;
-    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
     let head = format!(
         "POST /sdk HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/xml\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(head.as_bytes()).expect("it reads");
+    exchange(address, &head)
+}
+
+fn exchange(address: &str, request: &str) -> String {
+    use std::io::Write as _;
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
     answer

@@ -68,7 +68,13 @@ async fn bodies() {
             JSON_PATCH,
             r#"[{"op":"remove","path":"/nowhere"}]"#,
         ),
-        ("server-side apply", "PATCH", "/api/v1/nodes/n1", "application/apply-patch+yaml", "{}"),
+        (
+            "server-side apply",
+            "PATCH",
+            "/api/v1/nodes/n1?fieldManager=kubectl&force=false",
+            "application/apply-patch+yaml",
+            "{}",
+        ),
     ];
     let mut seen = String::new();
     for (name, method, path, content_type, body) in rows {
@@ -85,8 +91,8 @@ async fn bodies() {
     too large: 413 RequestEntityTooLarge: Request entity too large: limit is 3145728
     protobuf: 400 BadRequest: the object provided is unrecognized (must be of type Node): empty body (6b387300)
     cbor: 415 UnsupportedMediaType: the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf
-    another kind: 400 BadRequest: Pod in version "v1" cannot be handled as a Node: converting (v1.Pod) to (v1.Node): unknown conversion
-    another version: 400 BadRequest: the API version in the data (v2) does not match the expected API version (v1)
+    another kind: 400 BadRequest: Pod in version "v1" cannot be handled as a Node: converting (v1.Pod) to (core.Node): unknown conversion
+    another version: 400 BadRequest: Node in version "v2" cannot be handled as a Node: no kind "Node" is registered for version "v2" in scheme "pkg/runtime/scheme.go:111"
     labels of numbers: 400 BadRequest: Node in version "v1" cannot be handled as a Node: json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string
     taints of text: 400 BadRequest: Node in version "v1" cannot be handled as a Node: json: cannot unmarshal string into Go struct field NodeSpec.spec.taints of type []v1.Taint
     no name: 422 Invalid: Node "" is invalid: metadata.name: Required value: name or generateName is required
@@ -156,7 +162,7 @@ async fn paths_and_parameters() {
     GET /api/v1/nodes?resourceVersion=abc: 400 "BadRequest" "invalid resource version: resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax"
     GET /api/v1/nodes?resourceVersionMatch=Exact: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
     GET /api/v1/nodes?resourceVersion=0&resourceVersionMatch=Exact: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""
-    GET /api/v1/nodes?continue=abc: 400 "BadRequest" "invalid continue token: continue key is not valid: not a token"
+    GET /api/v1/nodes?continue=abc: 400 "BadRequest" "invalid continue token: continue key is not valid: invalid character 'i' looking for beginning of value"
     GET /api/v1/nodes?watch=1&sendInitialEvents=true: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     GET /api/v1/nodes?watch=1&resourceVersionMatch=NotOlderThan: 422 "Invalid" "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     GET /api/v1/nodes/%ff%00%2e%2e: 404 "NotFound" "nodes \"�\\x00..\" not found"

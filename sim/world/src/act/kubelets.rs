@@ -77,6 +77,9 @@ impl Act<'_> {
             self.write(settled);
         } else {
             self.write(Some(kubelet::register(&facts, now)));
+            // It registers as ready, and new nodes are tainted as if they were not.
+            let settled = settle_taints(&self.state.cluster, &node, None, now);
+            self.write(settled);
         }
         self.beat(&node, run);
     }

@@ -78,6 +78,9 @@ pub struct Command {
     /// Paths of fields that stood twice in the body, found when it was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<String>,
+    /// Who writes, for `metadata.managedFields`; nobody is tracked if it is empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub manager: String,
 }
 
 /// What to do about unknown and duplicate fields of a body.
@@ -126,7 +129,40 @@ pub enum Action {
         /// What must be so.
         #[serde(default)]
         preconditions: Preconditions,
+        /// How.
+        #[serde(default, skip_serializing_if = "Deletion::is_usual")]
+        how: Deletion,
     },
+}
+
+/// How an object is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Deletion {
+    /// What becomes of the objects that it owns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub propagation: Option<Propagation>,
+    /// Seconds that it may take to end, where the kind knows such a thing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_seconds: Option<i64>,
+}
+
+impl Deletion {
+    /// Whether nothing particular is asked for.
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Propagation {
+    /// They go after it.
+    Background,
+    /// They go before it.
+    Foreground,
+    /// They stay.
+    Orphan,
 }
 
 /// How to read a patch.
@@ -147,6 +183,8 @@ pub enum PatchKind {
 pub enum Subresource {
     /// `/status`.
     Status,
+    /// `/finalize` of a namespace: who still has to say that it may go.
+    Finalize,
     /// `/scale`: how many replicas there shall be, of whatever kind.
     Scale,
 }
@@ -190,7 +228,12 @@ impl Command {
 
     /// Deletes the object at `key` if it is as it should be.
     pub fn delete_if(key: Key, preconditions: Preconditions) -> Self {
-        Self::new(key, Action::Delete { preconditions })
+        Self::new(key, Action::Delete { preconditions, how: Deletion::default() })
+    }
+
+    /// Deletes the object at `key` in this way.
+    pub fn delete_how(key: Key, how: Deletion) -> Self {
+        Self::new(key, Action::Delete { preconditions: Preconditions::default(), how })
     }
 
     /// The same through the status subresource.
@@ -203,6 +246,12 @@ impl Command {
     #[must_use]
     pub fn validated(self, validation: FieldValidation) -> Self {
         Self { validation, ..self }
+    }
+
+    /// The same by this manager of fields.
+    #[must_use]
+    pub fn by(self, manager: impl Into<String>) -> Self {
+        Self { manager: manager.into(), ..self }
     }
 
     /// The same in this version of the resource.
@@ -226,6 +275,7 @@ impl Command {
             version: String::new(),
             validation: FieldValidation::Ignore,
             duplicates: Vec::new(),
+            manager: String::new(),
         }
     }
 }

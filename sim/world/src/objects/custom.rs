@@ -13,10 +13,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(super) use structural::{Structural, fill, find_unsupported};
-pub(super) use validate::{int32_at, validate};
+pub(super) use validate::{int32_at, validate, validate_status};
 
 use super::schema::{Decoded, Words, decode_metadata};
-use super::{FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
+use super::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
 
 /// Turns an object into another version, which is the group and version handed in
 /// (`example.com/v1`); metadata and the version itself need no care.
@@ -125,6 +125,9 @@ impl Custom {
                 names: NameRule::Subdomain,
                 generation: true,
                 unconditional_update: false,
+                checks: &[Check::MetadataChange, Check::Whole],
+                status_checks: &[Check::MetadataChange, Check::Status],
+                knows_finalizers: false,
                 ..Strategy::PLAIN
             },
             custom: Some(Arc::new(Self {
@@ -165,6 +168,15 @@ impl CustomVersion {
         validate(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
             int32_at(object, &scale.spec_replicas, errors);
+            int32_at(object, &scale.status_replicas, errors);
+        }
+    }
+
+    /// Checks what the schema asks for of a status.
+    pub(super) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
+        validate_status(&self.schema, object, errors);
+        if let Some(scale) = &self.scale {
+            int32_at(object, &scale.status_replicas, errors);
         }
     }
 

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::managed::Writer;
 use super::{
-    Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, Reply, ResourceDef, Status,
-    Store, Subresource, meta,
+    Action, Command, Decision, Effect, Event, FieldValidation, GroupResource, Key, Op, Reply,
+    ResourceDef, Status, Store, Subresource, meta,
 };
 
 /// One command on its way: what it is about and when.
@@ -27,6 +28,27 @@ struct Request<'a> {
     validation: FieldValidation,
     duplicates: Vec<String>,
     now: Timestamp,
+    dry_run: bool,
+    manager: String,
+    /// Whether nobody is to be known as a manager of fields any more.
+    forgets_managers: bool,
+    /// The group and version of bodies, `apps/v1`.
+    api_version: String,
+}
+
+impl Request<'_> {
+    /// Who writes this, at this second.
+    fn writer<'a>(&'a self, now: &'a Value) -> Writer<'a> {
+        let (subresource, closed) = match self.subresource {
+            Some(Subresource::Status) => ("status", "spec"),
+            Some(Subresource::Finalize) => ("finalize", "status"),
+            Some(Subresource::Scale) => ("scale", "status"),
+            None if self.def.has_status(&self.version) => ("", "status"),
+            None => ("", ""),
+        };
+        let Self { manager, api_version, .. } = self;
+        Writer { manager, subresource, api_version, now, closed }
+    }
 }
 
 impl Store {
@@ -35,7 +57,7 @@ impl Store {
     /// # Errors
     /// The `Status` that the real API server answers.
     pub fn decide(&self, now: Timestamp, command: Command) -> Result<Decision, Status> {
-        let Command { key, action, subresource, dry_run, version, validation, duplicates } =
+        let Command { key, action, subresource, dry_run, version, validation, duplicates, manager } =
             command;
         let def = self.resources.get(&key.resource).ok_or_else(no_such_resource)?;
         let version = if version.is_empty() { def.version.clone().into_owned() } else { version };
@@ -43,6 +65,10 @@ impl Store {
             return Err(no_such_resource());
         }
         if subresource == Some(Subresource::Status) && !def.has_status(&version) {
+            return Err(no_such_resource());
+        }
+        let is_namespace = def.id == GroupResource::core("namespaces");
+        if subresource == Some(Subresource::Finalize) && !is_namespace {
             return Err(no_such_resource());
         }
         let request = Request {
@@ -53,13 +79,17 @@ impl Store {
             validation,
             duplicates,
             now,
+            dry_run,
+            manager,
+            forgets_managers: false,
+            api_version: def.api_version(&version),
         };
         let mut decision = match action {
             _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
             Action::Create { object } => self.create(request, object),
             Action::Update { object } => self.update(request, object),
             Action::Patch { kind, patch } => self.patch(request, kind, &patch),
-            Action::Delete { preconditions } => self.delete(&request, &preconditions),
+            Action::Delete { preconditions, how } => self.delete(&request, &preconditions, &how),
         }?;
         if subresource != Some(Subresource::Scale) {
             decision.reply.object = self.shown(def, &version, &decision.reply.object)?;
@@ -98,11 +128,17 @@ impl Store {
     }
 }
 
-impl Decision {
-    /// The same with something to tell the client.
-    fn warned(mut self, warnings: Vec<String>) -> Self {
-        self.reply.warnings = warnings;
-        self
+/// The same outcome, good or bad, with something to tell the client.
+fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<Decision, Status> {
+    match outcome {
+        Ok(mut decision) => {
+            decision.reply.warnings.splice(0..0, warnings);
+            Ok(decision)
+        }
+        Err(mut status) => {
+            status.warnings.splice(0..0, warnings);
+            Err(status)
+        }
     }
 }
 

@@ -94,6 +94,17 @@ impl FieldErrors {
         self.push("FieldValueTooMany", field, body);
     }
 
+    /// Takes over what was found below `field`.
+    pub(super) fn add_below(&mut self, field: &str, found: Self) {
+        for mut error in found.0 {
+            error.field = match error.field.as_str() {
+                "<nil>" => field.to_owned(),
+                below => format!("{field}.{below}"),
+            };
+            self.0.push(error);
+        }
+    }
+
     /// As the causes of a `Status`.
     pub fn into_causes(self) -> Vec<Cause> {
         let cause = |error: FieldError| Cause {

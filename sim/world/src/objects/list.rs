@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::text::quote;
+use super::text::{json_problem, quote};
 use super::{FieldErrors, GroupResource, Selection, Status, Store};
 
 const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -246,7 +246,10 @@ fn encode(revision: i64, start: &str) -> Option<String> {
 fn decode(token: &str) -> Result<Token, String> {
     let broken = |why: &str| format!("continue key is not valid: {why}");
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken("illegal base64 data"))?;
-    let token: Token = serde_json::from_slice(&bytes).map_err(|_| broken("not a token"))?;
+    if let Some(why) = json_problem(&bytes) {
+        return Err(broken(&why));
+    }
+    let token: Token = serde_json::from_slice(&bytes).map_err(|why| broken(&why.to_string()))?;
     if token.v != "meta.k8s.io/v1" {
         return Err(format!(
             "continue key is not valid: server does not recognize this encoded version {}",

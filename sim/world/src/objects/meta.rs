@@ -27,7 +27,22 @@ const ORDER: [&str; 15] = [
 /// The real server's limit for all annotations of an object.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+/// What holds an object whose dependents are to outlive it.
+pub(super) const ORPHAN: &str = "orphan";
+/// What holds an object until its dependents have gone.
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
+
+/// What nobody may change, in the order in which the real server complains.
+const IMMUTABLE: [&str; 6] = [
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
 
 /// A field of `metadata` as text; empty if there is none.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -104,7 +119,7 @@ fn sorted(map: Map<String, Value>) -> Map<String, Value> {
     entries.into_iter().collect()
 }
 
-/// What is checked of every object's metadata.
+/// What is checked of all metadata, whatever the kind.
 pub(super) fn validate(
     object: &Value,
     names: NameRule,
@@ -129,29 +144,86 @@ pub(super) fn validate(
             errors.invalid("metadata.name", &name.into(), &why);
         }
     }
-    if namespaced {
-        let namespace = text(object, "namespace");
-        if namespace.is_empty() {
-            errors.required("metadata.namespace", "");
-        } else {
-            for why in name_problems(NameRule::Label, namespace) {
-                errors.invalid("metadata.namespace", &namespace.into(), &why);
-            }
+    let namespace = text(object, "namespace");
+    if !namespaced {
+        if !namespace.is_empty() {
+            errors.forbidden("metadata.namespace", "not allowed on this type");
         }
+    } else if namespace.is_empty() {
+        errors.required("metadata.namespace", "");
+    } else {
+        for why in name_problems(NameRule::Label, namespace) {
+            errors.invalid("metadata.namespace", &namespace.into(), &why);
+        }
+    }
+    if metadata["generation"].as_i64().is_some_and(|it| it < 0) {
+        let why = "must be greater than or equal to 0";
+        errors.invalid("metadata.generation", &metadata["generation"], why);
     }
     validate_labels(&metadata["labels"], "metadata.labels", errors);
     validate_annotations(&metadata["annotations"], errors);
-    for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
+    validate_owners(fields::list(object, "/metadata/ownerReferences"), errors);
+    let finalizers = fields::list(object, "/metadata/finalizers");
+    for finalizer in finalizers {
         let finalizer = finalizer.as_str().unwrap_or_default();
         for why in qualified_name_problems(finalizer) {
             errors.invalid("metadata.finalizers", &finalizer.into(), &why);
         }
+    }
+    if [ORPHAN, FOREGROUND].iter().all(|one| finalizers.iter().any(|it| it == *one)) {
+        let why = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        errors.invalid("metadata.finalizers", &finalizers.into(), &why);
+    }
+}
+
+/// What most built-in kinds check of finalizers besides.
+pub(super) fn validate_finalizers(object: &Value, errors: &mut FieldErrors) {
+    for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
+        let finalizer = finalizer.as_str().unwrap_or_default();
         if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
             errors.invalid(
                 format!("metadata.finalizers[{at}]"),
                 &finalizer.into(),
                 "name is neither a standard finalizer name nor is it fully qualified",
             );
+        }
+    }
+}
+
+/// Follows `apimachinery: pkg/api/validation/objectmeta.go`, `ValidateOwnerReferences`.
+fn validate_owners(owners: &[Value], errors: &mut FieldErrors) {
+    const FIELD: &str = "metadata.ownerReferences";
+    let mut controller = String::new();
+    for owner in owners {
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
+        let api_version = text("apiVersion");
+        // More than one slash leaves neither group nor version.
+        let version = match api_version.split('/').collect::<Vec<_>>()[..] {
+            [version] | [_, version] => version,
+            _ => "",
+        };
+        if version.is_empty() {
+            let why = "version must not be empty";
+            errors.invalid(format!("{FIELD}.apiVersion"), &api_version.into(), why);
+        }
+        for field in ["kind", "name", "uid"] {
+            if text(field).is_empty() {
+                errors.invalid(format!("{FIELD}.{field}"), &"".into(), "must not be empty");
+            }
+        }
+        if (api_version, text("kind")) == ("v1", "Event") {
+            errors.invalid(FIELD, owner, "/v1, Kind=Event is disallowed from being an owner");
+        }
+        if owner["controller"] == true {
+            let name = format!("{}/{}", text("kind"), text("name"));
+            if controller.is_empty() {
+                controller = name;
+            } else {
+                let why = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {controller} and {name}"
+                );
+                errors.invalid(FIELD, &owners.into(), &why);
+            }
         }
     }
 }
@@ -183,19 +255,15 @@ fn validate_annotations(annotations: &Value, errors: &mut FieldErrors) {
 
 /// What is checked of a change of metadata.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
-    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] {
-        let (before, after) = (&old["metadata"][field], &new["metadata"][field]);
-        if before != after {
-            errors.invalid(format!("metadata.{field}"), after, "field is immutable");
-        }
-    }
     if is_terminating(old) {
         let before = fields::list(old, "/metadata/finalizers");
-        let added: Vec<&str> = fields::list(new, "/metadata/finalizers")
+        let mut added: Vec<&str> = fields::list(new, "/metadata/finalizers")
             .iter()
             .filter(|finalizer| !before.contains(finalizer))
             .filter_map(Value::as_str)
             .collect();
+        added.sort_unstable();
+        added.dedup();
         if !added.is_empty() {
             let quoted: Vec<String> = added.iter().map(|one| super::text::quote(one)).collect();
             let why = format!(
@@ -205,4 +273,14 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors
             errors.forbidden("metadata.finalizers", &why);
         }
     }
+    for field in IMMUTABLE {
+        let (before, after) = (&old["metadata"][field], &new["metadata"][field]);
+        if before != after {
+            errors.invalid(format!("metadata.{field}"), after, "field is immutable");
+        }
+    }
+    let metadata = &new["metadata"];
+    validate_labels(&metadata["labels"], "metadata.labels", errors);
+    validate_annotations(&metadata["annotations"], errors);
+    validate_owners(fields::list(new, "/metadata/ownerReferences"), errors);
 }

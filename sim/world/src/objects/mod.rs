@@ -11,6 +11,7 @@ mod errors;
 mod fields;
 mod list;
 mod log;
+mod managed;
 mod meta;
 mod names;
 mod patch;
@@ -26,8 +27,8 @@ mod tests;
 mod text;
 
 pub use command::{
-    Action, Command, Decision, Effect, Event, FieldValidation, Key, Op, PatchKind, Preconditions,
-    Reply, Subresource,
+    Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Key, Op, PatchKind,
+    Preconditions, Propagation, Reply, Subresource,
 };
 pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
 pub use errors::FieldErrors;
@@ -36,9 +37,12 @@ pub use log::{WatchEvent, WatchType};
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
-pub use resource::{GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy};
+pub use resource::{
+    Allocate, Check, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy,
+};
 pub use schema::OPENAPI;
 pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use snapshot::Snapshot;
 pub use status::{Cause, Details, Status};
 pub use store::Store;
+pub use text::json_problem;

@@ -134,9 +134,9 @@ pub(super) fn config_key_problems(key: &str) -> Vec<String> {
         problems.push(WRONG.into());
     }
     if matches!(key, "." | "..") {
-        problems.push(format!("may not be '{key}'"));
+        problems.push(format!("must not be '{key}'"));
     } else if key.starts_with("..") {
-        problems.push("may not start with '..'".into());
+        problems.push("must not start with '..'".into());
     }
     problems
 }
@@ -156,4 +156,20 @@ pub(super) fn is_cidr(text: &str) -> bool {
         };
         bits.parse::<u8>().is_ok_and(|bits| bits <= max)
     })
+}
+
+/// What is wrong with the name of a port.
+pub(super) fn port_name_problems(name: &str) -> Vec<&'static str> {
+    let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let problems = [
+        (name.len() > 15, "must be no more than 15 characters"),
+        (
+            name.is_empty() || !name.bytes().all(is_plain),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (!name.bytes().any(|c| c.is_ascii_lowercase()), "must contain at least one letter (a-z)"),
+        (name.contains("--"), "must not contain consecutive hyphens"),
+        (name.starts_with('-') || name.ends_with('-'), "must not begin or end with a hyphen"),
+    ];
+    problems.into_iter().filter_map(|(is_so, why)| is_so.then_some(why)).collect()
 }

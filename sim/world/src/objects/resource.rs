@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::schema::{Struct, Types};
-use super::{Custom, FieldErrors, Scale};
+use super::{Custom, FieldErrors, Scale, Status, Store};
 
 /// A resource and its API group; `nodes`, `leases.coordination.k8s.io`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,6 +175,25 @@ impl ResourceDef {
     }
 }
 
+/// Gives out to an object what the store knows: as it would be, and as it is, if it is there.
+pub type Allocate = fn(&Store, &mut Value, Option<&Value>) -> Result<(), Status>;
+
+/// One thing that an update checks. The real server checks metadata several times, and what is wrong
+/// with it then stands several times among the causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Metadata as on creation.
+    Metadata,
+    /// What nobody may change of metadata.
+    MetadataChange,
+    /// [`Strategy::validate`].
+    Whole,
+    /// [`Strategy::validate_update`].
+    Change,
+    /// [`Strategy::validate_status`].
+    Status,
+}
+
 /// What is particular about a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy {
@@ -186,20 +205,37 @@ pub struct Strategy {
     pub create_on_update: bool,
     /// Whether an update without resourceVersion is accepted.
     pub unconditional_update: bool,
-    /// Fills in what was left out, if anything.
+    /// Fills in what a body leaves out, if anything; it sees nothing but the body.
     pub default: Option<fn(&mut Value)>,
+    /// Gives out what only the whole store can: numbers that no other object has, what another one says.
+    pub allocate: Option<Allocate>,
     /// Sets the state that creation begins with.
     pub begin: fn(&mut Value),
     /// Carries over from the object as it is what an update does not touch.
     pub carry_over: fn(&Value, &mut Value),
-    /// What is always checked.
+    /// What is always checked: the object as it would be.
     pub validate: fn(&Value, &mut FieldErrors),
     /// What is checked of a change: the object as it would be, and as it is.
     pub validate_update: fn(&Value, &Value, &mut FieldErrors),
+    /// What is checked of a change through the status: as it would be, and as it is.
+    pub validate_status: fn(&Value, &Value, &mut FieldErrors),
+    /// What to tell whoever writes an object like this.
+    pub warn: fn(&Value) -> Vec<String>,
+    /// What an update checks, in this order.
+    pub checks: &'static [Check],
+    /// What a change through the status checks, in this order.
+    pub status_checks: &'static [Check],
+    /// Whether finalizers without a domain have to be known ones.
+    pub knows_finalizers: bool,
+    /// Whether deleting in the foreground, or orphaning what it owns, waits for a garbage collector.
+    pub collectable: bool,
+    /// How many seconds a deletion waits, of so many asked for; kinds without it do not wait.
+    pub grace: Option<fn(&Value, Option<i64>) -> i64>,
     /// Whether something besides finalizers keeps a deleted object.
     pub is_held: fn(&Value) -> bool,
-    /// Marks an object that begins to terminate.
-    pub begin_delete: fn(&mut Value),
+    /// Marks an object that begins to terminate at this moment, which is always its first step; kinds
+    /// without it go at once unless a finalizer holds them.
+    pub begin_delete: Option<fn(&mut Value, &Value)>,
     /// Says why the object of this name must not be deleted.
     pub refuse_delete: fn(&str) -> Option<&'static str>,
 }
@@ -212,12 +248,20 @@ impl Strategy {
         create_on_update: false,
         unconditional_update: true,
         default: None,
+        allocate: None,
         begin: |_| {},
         carry_over: |_, _| {},
         validate: |_, _| {},
         validate_update: |_, _, _| {},
+        validate_status: |_, _, _| {},
+        warn: |_| Vec::new(),
+        checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Whole],
+        status_checks: &[Check::MetadataChange, Check::Status],
+        knows_finalizers: true,
+        collectable: true,
+        grace: None,
         is_held: |_| false,
-        begin_delete: |_| {},
+        begin_delete: None,
         refuse_delete: |_| None,
     };
 }

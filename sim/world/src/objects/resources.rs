@@ -5,7 +5,7 @@ mod clusterrolebindings;
 mod clusterroles;
 mod configmaps;
 pub(super) mod customresourcedefinitions;
-mod endpoints;
+pub(super) mod endpoints;
 mod endpointslices;
 mod events;
 mod leases;

@@ -21,6 +21,8 @@ pub struct Status {
     pub details: Option<Box<Details>>,
     /// A token to go on with, if an expired list can still be continued inconsistently.
     pub continue_token: Option<String>,
+    /// What the client should be told besides.
+    pub warnings: Vec<String>,
 }
 
 /// What a failure is about.
@@ -64,6 +66,7 @@ impl Status {
             message: message.into(),
             details: None,
             continue_token: None,
+            warnings: Vec::new(),
         }
     }
 

@@ -1,8 +1,12 @@
 //! Strings as Go prints them.
 
+mod json;
+
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+
+pub use json::json_problem;
 
 /// `text` as Go's `%q` writes it.
 pub(super) fn quote(text: &str) -> String {

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::structural::{Bound, ListType, Others, Structural};
-use crate::objects::{FieldErrors, names};
+use crate::objects::{FieldErrors, names, text};
 
 /// Checks a whole object. Metadata is checked elsewhere.
 pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
@@ -21,10 +21,36 @@ pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: 
     check_lists(schema, object, "", errors);
 }
 
+/// Checks the status alone, as a write to it does: messages begin below it.
+pub(in crate::objects) fn validate_status(
+    schema: &Structural,
+    object: &Value,
+    errors: &mut FieldErrors,
+) {
+    let (Some(schema), Some(status)) = (schema.properties.get("status"), object.get("status"))
+    else {
+        return;
+    };
+    let mut found = FieldErrors::default();
+    validate(schema, status, &mut found);
+    errors.add_below("status", found);
+}
+
 /// Checks a number of replicas, which is one of 32 bits whatever the schema says.
 pub(in crate::objects) fn int32_at(object: &Value, pointer: &str, errors: &mut FieldErrors) {
-    let Some(number) = object.pointer(pointer).and_then(Value::as_i64) else { return };
+    let Some(value) = object.pointer(pointer) else { return };
     let field = pointer.replace('/', ".");
+    let Some(number) = value.as_i64() else {
+        let kind = match text::go_type(value) {
+            "slice" => "[]interface {}",
+            "map" => "map[string]interface {}",
+            kind => kind,
+        };
+        let shown = text::go(value);
+        let why = format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
+        errors.invalid(field, &0.into(), &why);
+        return;
+    };
     if number < 0 {
         errors.invalid(field, &number.into(), "should be a non-negative integer");
     } else if number > i64::from(i32::MAX) {
@@ -121,24 +147,27 @@ fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &m
 }
 
 fn check_text(schema: &Structural, text: &str, path: &str, errors: &mut FieldErrors) {
+    check_shape(schema, text, path, errors);
+    if !has_format(&schema.format, text) {
+        let why = format!("{path} in body must be of type {}: \"{text}\"", schema.format);
+        errors.wrong_type(path, &text.into(), &why);
+    }
+}
+
+/// The first thing that is wrong about a text is all that is said.
+fn check_shape(schema: &Structural, text: &str, path: &str, errors: &mut FieldErrors) {
     let n_chars = text.chars().count() as u64;
     let (min, max) = schema.lengths;
     if let Some(max) = max.filter(|max| n_chars > *max) {
         errors.too_long(path, usize::try_from(max).unwrap_or(usize::MAX));
-    }
-    if let Some(min) = min.filter(|min| n_chars < *min) {
+    } else if let Some(min) = min.filter(|min| n_chars < *min) {
         let why = format!("{path} in body should be at least {min} chars long");
         errors.invalid(path, &text.into(), &why);
-    }
-    if let Some((pattern, regex)) = &schema.pattern
+    } else if let Some((pattern, regex)) = &schema.pattern
         && !regex.as_ref().is_some_and(|regex| regex.is_match(text))
     {
         let why = format!("{path} in body should match '{pattern}'");
         errors.invalid(path, &text.into(), &why);
-    }
-    if !has_format(&schema.format, text) {
-        let why = format!("{path} in body must be of type {}: \"{text}\"", schema.format);
-        errors.wrong_type(path, &text.into(), &why);
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Request;
-use crate::objects::schema::{Decoded, Words, decode};
+use crate::objects::schema::{Decoded, Types, Words, decode};
 use crate::objects::text::{go_map, json_type};
 use crate::objects::{
     FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
@@ -37,26 +37,25 @@ pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> 
     }
     let unsaid = if def.custom.is_some() { "" } else { &expected };
     let (given_kind, given_version) = (given_kind.unwrap_or(kind), given_version.unwrap_or(unsaid));
+    let cannot = |why: String| {
+        let version = given_version.rsplit('/').next().unwrap_or_default();
+        Status::bad_request(format!(
+            "{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        ))
+    };
+    if def.custom.is_none() && (given_kind != kind || given_version != expected) {
+        return Err(cannot(another_kind(def, given_version, given_kind)));
+    }
     if given_version != expected {
         return Err(Status::bad_request(format!(
             "the API version in the data ({given_version}) does not match the expected API version ({expected})"
         )));
     }
-    let cannot = |why: String| {
-        Status::bad_request(format!(
-            "{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"
-        ))
-    };
     if given_kind != kind {
-        if def.custom.is_some() {
-            let mut errors = FieldErrors::default();
-            errors.invalid("kind", &given_kind.into(), &format!("must be {kind}"));
-            let name = meta::text(body, "name");
-            return Err(Status::invalid(&def.id.group, given_kind, name, errors));
-        }
-        return Err(cannot(format!(
-            "converting (v1.{given_kind}) to (v1.{kind}): unknown conversion"
-        )));
+        let mut errors = FieldErrors::default();
+        errors.invalid("kind", &given_kind.into(), &format!("must be {kind}"));
+        let name = meta::text(body, "name");
+        return Err(Status::invalid(&def.id.group, given_kind, name, errors));
     }
     let Decoded { object, unknown } = typed(request, body, Words::Json).map_err(cannot)?;
     let complaints = if def.custom.is_some() {
@@ -71,7 +70,7 @@ pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> 
     Ok(Body { object, warnings })
 }
 
-/// Reads the document that a patch leads to.
+/// Reads the document that a patch leads to; `strange` is what is odd about the patch itself.
 ///
 /// # Errors
 /// 422 in the words of the real decoder.
@@ -80,6 +79,7 @@ pub(super) fn read_patched(
     document: &Value,
     kind: PatchKind,
     patch: &Value,
+    strange: Vec<String>,
 ) -> Result<Body, Status> {
     let invalid = |why: String| {
         let mut errors = FieldErrors::default();
@@ -96,6 +96,9 @@ pub(super) fn read_patched(
         errors.invalid("patch", &shown.into(), &why);
         Status::invalid("", "", "", errors)
     };
+    if kind != PatchKind::StrategicMerge && request.def.custom.is_none() {
+        same_kind(request, document).map_err(invalid)?;
+    }
     let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
     let Decoded { object, mut unknown } = typed(request, document, words).map_err(invalid)?;
     // A merged document comes to the decoder sorted.
@@ -103,9 +106,46 @@ pub(super) fn read_patched(
     let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
     let twice = |path: &String| format!("{prefix}{}", twice(path));
     let mut complaints: Vec<String> = request.duplicates.iter().map(twice).collect();
+    complaints.extend(strange);
     complaints.extend(unknown);
     let warnings = judge(request.validation, complaints).map_err(invalid)?;
     Ok(Body { object, warnings })
+}
+
+/// A patch may not make another kind of an object; what the document is not as that kind comes first.
+fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
+    let Request { def, version, .. } = request;
+    let expected = def.api_version(version);
+    let text = |field: &str| document[field].as_str().filter(|it| !it.is_empty());
+    let (api_version, kind) =
+        (text("apiVersion").unwrap_or(&expected), text("kind").unwrap_or(&def.kind));
+    if api_version == expected && kind == def.kind {
+        return Ok(());
+    }
+    let (group, of_version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if of_version == "v1"
+        && let Some(other) = Types::builtin().kind(group, kind)
+    {
+        decode(other, document, Words::Json)?;
+    }
+    Err(another_kind(def, api_version, kind))
+}
+
+/// Why an object of another kind cannot be one of this: nobody knows it, or it is no such thing.
+fn another_kind(def: &ResourceDef, api_version: &str, kind: &str) -> String {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let of_group = def.id.group.split('.').next().unwrap_or_default();
+    let wanted = if of_group.is_empty() { "core" } else { of_group };
+    if version == "v1" && knows_kind(group, kind) {
+        return format!("converting (v1.{kind}) to ({wanted}.{}): unknown conversion", def.kind);
+    }
+    format!(
+        "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )
+}
+
+fn knows_kind(group: &str, kind: &str) -> bool {
+    Types::builtin().kind(group, kind).is_some()
 }
 
 fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decoded, String> {
@@ -182,7 +222,7 @@ fn position(complaint: &str, body: &Value) -> Vec<usize> {
 /// # Errors
 /// 400 if it is about another one.
 pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
-    let (name, namespace) = (meta::text(body, "name"), meta::text(body, "namespace"));
+    let name = meta::text(body, "name");
     if name.is_empty() {
         return Err(Status::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
@@ -195,12 +235,6 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
             key.name
         )));
     }
-    if !key.namespace.is_empty() && !namespace.is_empty() && namespace != key.namespace {
-        return Err(Status::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({})",
-            key.namespace
-        )));
-    }
     Ok(())
 }
 
@@ -208,6 +242,11 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
 pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
     let Some(default) = def.strategy.default else { return };
     default(object);
+    reorder(def, object);
+}
+
+/// Puts every field where Go writes it.
+pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
     if let Some(Ok(read)) = def.structure().map(|root| decode(root, object, Words::Json)) {
         *object = read.object;
     }

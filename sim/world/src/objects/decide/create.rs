@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Request, body, seconds};
+use super::{Request, body, seconds, warned};
+use crate::objects::managed::track;
 use crate::objects::{
     Cause, Decision, Effect, FieldErrors, GroupResource, Key, Op, ResourceDef, Status, Store,
     fields, meta,
@@ -29,7 +30,7 @@ const SYSTEM_FIELDS: [&str; 6] = [
 impl Store {
     pub(super) fn create(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
         let body::Body { object, warnings } = body::read(&request, &object)?;
-        self.create_checked(request, object).map(|decision| decision.warned(warnings))
+        warned(self.create_checked(request, object), warnings)
     }
 
     /// The same for a body that has been read.
@@ -38,34 +39,46 @@ impl Store {
         request: Request<'_>,
         mut object: Value,
     ) -> Result<Decision, Status> {
-        let Request { def, mut key, version, now, .. } = request;
         let metadata = fields::map_mut(&mut object, "metadata");
         for field in SYSTEM_FIELDS {
             metadata.shift_remove(field);
         }
+        body::fill_in(request.def, &mut object);
+        let managed = (!request.manager.is_empty()).then(|| {
+            let now = seconds(request.now);
+            let writer = request.writer(&now);
+            track(request.def, &request.version, None, &object, &writer)
+        });
+        let Request { def, mut key, version, now, dry_run, .. } = request;
         settle_namespace(&key, &mut object)?;
         if def.namespaced {
             self.check_namespace(&key.namespace, &def.id, meta::text(&object, "name"))?;
         }
         let is_generated = self.settle_name(&mut key, &mut object);
+        if let Some(allocate) = def.strategy.allocate {
+            allocate(self, &mut object, None)?;
+        }
         if def.custom.is_some() && def.has_status(&version) {
             fields::as_map(&mut object).shift_remove("status");
         }
         (def.strategy.begin)(&mut object);
-        body::fill_in(def, &mut object);
+        body::reorder(def, &mut object);
         body::arrange(def, &version, &mut object);
         let mut errors = FieldErrors::default();
         meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
+        if def.strategy.knows_finalizers {
+            meta::validate_finalizers(&object, &mut errors);
+        }
         body::validate(def, &version, &object, &mut errors);
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
         }
-        if !matches!(meta::text(&object, "resourceVersion"), "" | "0") {
+        if meta::text(&object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
             // The real server answers this one without a reason.
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::new(500, "", why));
         }
-        if self.get(&key).is_some() {
+        if let Some(existing) = self.get(&key) {
             let mut status = Status::already_exists(&def.id, &key.name);
             if is_generated {
                 status
@@ -75,23 +88,38 @@ impl Store {
                     details.retry_after_seconds = 1;
                 }
             }
+            if meta::is_terminating(existing) {
+                status.message.insert_str(0, "object is being deleted: ");
+            }
             return Err(status);
         }
-        self.stamp(def, &version, &key, &mut object, seconds(now));
+        if let Some(managed) = managed {
+            fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed.into());
+        }
+        self.stamp(def, &version, &key, &mut object, seconds(now), dry_run);
+        let warnings = (def.strategy.warn)(&object);
         let object = self.stored(def, object)?;
-        Ok(self.change(key, Op::Added, Effect::Created, object))
+        warned(Ok(self.change(key, Op::Added, Effect::Created, object)), warnings)
     }
 
-    fn stamp(&self, def: &ResourceDef, version: &str, key: &Key, object: &mut Value, now: Value) {
+    fn stamp(
+        &self,
+        def: &ResourceDef,
+        version: &str,
+        key: &Key,
+        object: &mut Value,
+        now: Value,
+        dry_run: bool,
+    ) {
         let serial = self.graves.get(key).copied().unwrap_or_default();
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
         let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
-        let uid = self.ids.uuid("object", &path);
+        // What does not happen leaves its uid to nobody.
+        let uid = self.ids.uuid(if dry_run { "dry run" } else { "object" }, &path);
         let metadata = fields::map_mut(object, "metadata");
         metadata.insert("uid".into(), uid.to_string().into());
         metadata.insert("creationTimestamp".into(), now);
-        metadata.shift_remove("generation");
         if def.strategy.generation {
             metadata.insert("generation".into(), 1.into());
         }

@@ -46,49 +46,46 @@ impl Store {
         mut decision: Decision,
     ) -> Result<Decision, Status> {
         let Some(event) = decision.events.first() else { return Ok(decision) };
-        if event.key.resource != definitions::id() {
+        if event.key.resource != definitions::id() || event.op == Op::Deleted {
             return Ok(decision);
         }
         let event = event.clone();
-        match event.op {
-            Op::Deleted => decision.events = self.clear_out(&event),
-            Op::Added | Op::Modified => {
-                if let Some(object) = definitions::accepted(self, &event.object, now) {
-                    let revision = event.revision + 1;
-                    let mut object = object;
-                    meta::set_revision(&mut object, revision);
-                    let object = Arc::new(object);
-                    let key = event.key;
-                    decision.events.push(Event { key, op: Op::Modified, revision, object });
-                }
-            }
+        if definitions::is_cleaned_up(&event.object) {
+            self.clear_out(&event, &mut decision.events);
+        } else if let Some(mut object) = definitions::accepted(self, &event.object, now) {
+            let revision = event.revision + 1;
+            meta::set_revision(&mut object, revision);
+            let object = Arc::new(object);
+            let key = event.key;
+            decision.events.push(Event { key, op: Op::Modified, revision, object });
         }
         Ok(decision)
     }
 
     /// The objects of a definition go with it, finalizers or not: nobody could remove those any
-    /// more.
-    fn clear_out(&self, definition: &Event) -> Vec<Event> {
+    /// more. Then it goes itself, unless somebody else holds it.
+    fn clear_out(&self, definition: &Event, events: &mut Vec<Event>) {
         let id = definitions::defined(&definition.object);
-        let mut revision = self.revision;
-        let mut events = Vec::new();
+        let mut revision = definition.revision;
+        let mut push = |key: Key, op: Op, mut object: Value| {
+            revision += 1;
+            meta::set_revision(&mut object, revision);
+            events.push(Event { key, op, revision, object: Arc::new(object) });
+        };
         if self.resources.get(&id).is_some_and(|def| def.custom.is_some()) {
             for object in self.all(&id) {
-                revision += 1;
-                let key = Key::new(
-                    id.clone(),
-                    meta::text(object, "namespace"),
-                    meta::text(object, "name"),
-                );
-                let mut last = object.as_ref().clone();
-                meta::set_revision(&mut last, revision);
-                events.push(Event { key, op: Op::Deleted, revision, object: Arc::new(last) });
+                let (namespace, name) =
+                    (meta::text(object, "namespace"), meta::text(object, "name"));
+                let key = Key::new(id.clone(), namespace, name);
+                push(key, Op::Deleted, object.as_ref().clone());
             }
         }
-        revision += 1;
-        let mut last = definition.object.as_ref().clone();
-        meta::set_revision(&mut last, revision);
-        events.push(Event { revision, object: Arc::new(last), ..definition.clone() });
-        events
+        let mut rest = definition.object.as_ref().clone();
+        definitions::clean_up(&mut rest);
+        if meta::has_finalizers(&rest) {
+            push(definition.key.clone(), Op::Modified, rest);
+        } else {
+            push(definition.key.clone(), Op::Deleted, definition.object.as_ref().clone());
+        }
     }
 }

@@ -5,17 +5,29 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::create::settle_namespace;
-use super::{Request, body, no_such_resource, unchanged};
-use crate::objects::patch::typed_merge_patch;
+use super::{Request, body, no_such_resource, unchanged, warned};
+use crate::objects::managed::track;
+use crate::objects::patch::{check as check_patch, typed_merge_patch};
 use crate::objects::{
-    Decision, Effect, FieldErrors, Op, PatchKind, Status, Store, Subresource, fields, json_patch,
-    merge_patch, meta,
+    Check, Decision, Effect, FieldErrors, Key, NameRule, Op, PatchKind, ResourceDef, Status, Store,
+    Subresource, fields, json_patch, merge_patch, meta,
 };
 
 impl Store {
-    pub(super) fn update(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
-        let Request { def, key, .. } = &request;
+    pub(super) fn update(
+        &self,
+        mut request: Request<'_>,
+        object: Value,
+    ) -> Result<Decision, Status> {
+        request.forgets_managers = forgets_managers(&object);
         let body::Body { object, warnings } = body::read(&request, &object)?;
+        warned(self.update_checked(request, object), warnings)
+    }
+
+    /// The same for a body that has been read.
+    fn update_checked(&self, request: Request<'_>, mut object: Value) -> Result<Decision, Status> {
+        let Request { def, key, .. } = &request;
+        settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         let given_uid = meta::text(&object, "uid").to_owned();
         let Some(existing) = self.get(key) else {
@@ -25,27 +37,34 @@ impl Store {
             if !given_uid.is_empty() {
                 return Err(other_uid(&request, &given_uid, ""));
             }
-            let mut object = object;
+            let given = meta::text(&object, "resourceVersion");
+            if !given.is_empty() && given.parse::<u64>().is_err() {
+                return Err(no_number(given));
+            }
             fields::map_mut(&mut object, "metadata").shift_remove("resourceVersion");
-            return self.create_checked(request, object).map(|it| it.warned(warnings));
+            return self.create_checked(request, object);
         };
         let uid = meta::text(existing, "uid");
         if !given_uid.is_empty() && given_uid != uid {
             return Err(other_uid(&request, &given_uid, uid));
         }
         let existing = &self.shown(def, &request.version, existing)?;
-        self.replace(request, existing, object).map(|decision| decision.warned(warnings))
+        self.replace(request, existing, object)
     }
 
     pub(super) fn patch(
         &self,
-        request: Request<'_>,
+        mut request: Request<'_>,
         kind: PatchKind,
         patch: &Value,
     ) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
+        if kind == PatchKind::StrategicMerge && def.structure().is_none() {
+            return Err(no_strategic_merge());
+        }
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
         let existing = &self.shown(def, &request.version, existing)?;
+        let unknown = check_patch(patch, kind, request.validation)?;
         let patched = match (kind, def.structure()) {
             (PatchKind::Merge, _) => merge_patch(existing, patch)?,
             (PatchKind::Json, _) => json_patch(existing, patch)?,
@@ -55,8 +74,13 @@ impl Store {
         if !patched.is_object() {
             return Err(no_such_resource());
         }
-        let body::Body { object, warnings } = body::read_patched(&request, &patched, kind, patch)?;
-        self.replace(request, existing, object).map(|decision| decision.warned(warnings))
+        let forgets_managers = forgets_managers(&patched);
+        let body::Body { mut object, warnings } =
+            body::read_patched(&request, &patched, kind, patch, unknown)?;
+        settle_namespace(key, &mut object)?;
+        body::check_name(key, &object)?;
+        request.forgets_managers = forgets_managers;
+        warned(self.replace(request, existing, object), warnings)
     }
 
     pub(super) fn replace(
@@ -65,32 +89,58 @@ impl Store {
         existing: &Arc<Value>,
         mut object: Value,
     ) -> Result<Decision, Status> {
+        let Request { def, version, subresource, .. } = &request;
+        body::fill_in(def, &mut object);
         self.check_version(&request, existing, &object)?;
-        let Request { def, key, version, subresource, .. } = request;
-        settle_namespace(&key, &mut object)?;
+        let managed = managed(&request, existing, &object);
+        if let (None, Some(allocate)) = (subresource, def.strategy.allocate) {
+            allocate(self, &mut object, Some(existing))?;
+            body::reorder(def, &mut object);
+        }
         match subresource {
-            Some(Subresource::Status) => keep_all_but_status(existing, &mut object),
+            Some(Subresource::Status) => {
+                keep_all_but(existing, &mut object, &["metadata", "status"]);
+            }
+            Some(Subresource::Finalize) => {
+                keep_all_but(existing, &mut object, &["metadata", "spec"])
+            }
             Some(Subresource::Scale) => {}
-            None if def.has_status(&version) => fields::copy(existing, &mut object, "status"),
+            None if def.has_status(version) => fields::copy(existing, &mut object, "status"),
             None => {}
         }
-        (def.strategy.carry_over)(existing, &mut object);
         keep_system_fields(existing, &mut object);
-        body::fill_in(def, &mut object);
-        body::arrange(def, &version, &mut object);
-        let mut errors = FieldErrors::default();
-        meta::validate(&object, def.strategy.names, def.namespaced, &mut errors);
-        meta::validate_update(&object, existing, &mut errors);
-        body::validate(def, &version, &object, &mut errors);
-        (def.strategy.validate_update)(&object, existing, &mut errors);
-        if !errors.is_empty() {
-            let name = meta::text(&object, "name").to_owned();
-            return Err(Status::invalid(&def.id.group, &def.kind, &name, errors));
+        if request.forgets_managers {
+            fields::map_mut(&mut object, "metadata").shift_remove("managedFields");
         }
+        if matches!(subresource, None | Some(Subresource::Scale)) {
+            (def.strategy.carry_over)(existing, &mut object);
+        }
+        body::arrange(def, version, &mut object);
+        check(&request, &object, existing)?;
+        if let Some(managed) = managed
+            && object != **existing
+        {
+            fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed);
+            body::arrange(request.def, &request.version, &mut object);
+        }
+        let warnings = match request.subresource {
+            None => (request.def.strategy.warn)(&object),
+            Some(_) => Vec::new(),
+        };
+        warned(self.finish(request, existing, object), warnings)
+    }
+
+    /// What becomes of an object that may be written.
+    fn finish(
+        &self,
+        request: Request<'_>,
+        existing: &Arc<Value>,
+        mut object: Value,
+    ) -> Result<Decision, Status> {
+        let Request { def, key, version, .. } = request;
         let is_terminating = meta::is_terminating(existing);
         if is_terminating && !meta::has_finalizers(&object) && !(def.strategy.is_held)(&object) {
-            let object = self.stored(def, object)?;
-            return Ok(self.change(key, Op::Deleted, Effect::Deleted, object));
+            return self.emptied(def, key, existing, object);
         }
         if object == **existing {
             return Ok(unchanged(existing));
@@ -101,6 +151,21 @@ impl Store {
         }
         let object = self.stored(def, object)?;
         Ok(self.change(key, Op::Modified, Effect::Updated, object))
+    }
+
+    /// The last finalizer goes, and the object with it. Watchers are told of the object as it was, and
+    /// the client that did it sees it as it would be, in its old version.
+    fn emptied(
+        &self,
+        def: &ResourceDef,
+        key: Key,
+        existing: &Arc<Value>,
+        object: Value,
+    ) -> Result<Decision, Status> {
+        let last = self.stored(def, existing.as_ref().clone())?;
+        let mut decision = self.change(key, Op::Deleted, Effect::Deleted, last);
+        decision.reply.object = Arc::new(self.stored(def, object)?);
+        Ok(decision)
     }
 
     /// The optimistic lock.
@@ -124,19 +189,76 @@ impl Store {
                 Err(Status::invalid(&def.id.group, &def.id.resource, &key.name, errors))
             }
             given if given == meta::text(existing, "resourceVersion") => Ok(()),
-            given if given.parse::<u64>().is_err() => {
-                let mut errors = FieldErrors::default();
-                let shown = crate::objects::text::quote(given);
-                errors.invalid(
-                    "resourceVersion",
-                    &given.into(),
-                    &format!("strconv.ParseUint: parsing {shown}: invalid syntax"),
-                );
-                Err(Status::new(500, "", errors.to_string()))
-            }
+            given if given.parse::<u64>().is_err() => Err(no_number(given)),
             _ => Err(Status::modified(&def.id, &key.name)),
         }
     }
+}
+
+/// Whether a client wants nobody to be known as a manager any more: an empty list, or one empty entry.
+fn forgets_managers(document: &Value) -> bool {
+    let managed = document["metadata"]["managedFields"].as_array();
+    managed.is_some_and(|all| {
+        let is_nothing = |it: &Value| it.as_object().is_some_and(serde_json::Map::is_empty);
+        all.is_empty() || all.len() == 1 && is_nothing(&all[0])
+    })
+}
+
+/// The managers of fields after this write, if it is one that is tracked.
+fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Value> {
+    let is_tracked = !fields::list(existing, "/metadata/managedFields").is_empty();
+    if request.manager.is_empty() || !is_tracked || request.forgets_managers {
+        return None;
+    }
+    let Request { def, version, .. } = request;
+    Some(
+        track(def, version, Some(existing), object, &request.writer(&super::seconds(request.now)))
+            .into(),
+    )
+}
+
+/// Everything that the real server checks of an update, in its order.
+fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), Status> {
+    let Request { def, version, subresource, .. } = request;
+    let mut errors = FieldErrors::default();
+    // What is as it was has been checked.
+    if object["metadata"] != existing["metadata"] {
+        meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
+        meta::validate_update(object, existing, &mut errors);
+    }
+    // Metadata that is fine is not looked at again, but for what only the kind asks for.
+    let is_fine = errors.is_empty();
+    let strategy = &def.strategy;
+    let checks = match subresource {
+        Some(Subresource::Status) => strategy.status_checks,
+        _ => strategy.checks,
+    };
+    for check in checks {
+        match check {
+            Check::Metadata => {
+                if !is_fine {
+                    meta::validate(object, strategy.names, def.namespaced, &mut errors);
+                }
+                if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
+                    meta::validate_finalizers(object, &mut errors);
+                }
+            }
+            Check::MetadataChange if is_fine => {}
+            Check::MetadataChange => meta::validate_update(object, existing, &mut errors),
+            Check::Whole => body::validate(def, version, object, &mut errors),
+            Check::Change => (strategy.validate_update)(object, existing, &mut errors),
+            Check::Status => {
+                if let Some(custom) = def.custom.as_ref().and_then(|it| it.version(version)) {
+                    custom.check_status(object, &mut errors);
+                }
+                (strategy.validate_status)(object, existing, &mut errors);
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&def.id.group, &def.kind, meta::text(object, "name"), errors))
 }
 
 /// 409 for a body that is about an earlier or later object of the same name.
@@ -150,17 +272,23 @@ fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
     Status::conflict(&def.id, &key.name, &why)
 }
 
-/// A write to the status changes the status and metadata, nothing else.
-fn keep_all_but_status(existing: &Value, object: &mut Value) {
+/// 500 for a resourceVersion that is none.
+fn no_number(given: &str) -> Status {
+    let shown = crate::objects::text::quote(given);
+    Status::new(500, "", format!("strconv.ParseUint: parsing {shown}: invalid syntax"))
+}
+
+/// A write through a door of its own changes these parts, nothing else.
+fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     let given = fields::as_map(object);
     let mut kept = existing.as_object().cloned().unwrap_or_default();
-    for field in ["metadata", "status"] {
-        match given.get(field) {
+    for field in parts {
+        match given.get(*field) {
             Some(value) => {
-                kept.insert(field.into(), value.clone());
+                kept.insert((*field).into(), value.clone());
             }
             None => {
-                kept.shift_remove(field);
+                kept.shift_remove(*field);
             }
         }
     }
@@ -174,12 +302,13 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
     if metadata.get("uid").is_none_or(|uid| uid.as_str() == Some("")) {
         metadata.insert("uid".into(), old["uid"].clone());
     }
-    metadata.shift_remove("managedFields");
-    metadata.shift_remove("selfLink");
+    for field in ["managedFields", "selfLink"] {
+        metadata.shift_remove(field);
+    }
     for field in ["resourceVersion", "generation", "creationTimestamp"] {
         metadata.insert(field.into(), old[field].clone());
     }
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
         if !old[field].is_null() {
             metadata.insert(field.into(), old[field].clone());
         }

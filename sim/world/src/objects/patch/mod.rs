@@ -3,6 +3,7 @@
 mod plain;
 mod strategic;
 
+pub(super) use plain::check;
 pub use plain::{json_patch, merge_patch};
 pub use strategic::strategic_merge_patch;
 pub(super) use strategic::typed_merge_patch;

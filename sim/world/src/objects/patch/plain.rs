@@ -1,11 +1,13 @@
-//! RFC 6902 and RFC 7386.
+//! RFC 6902 and RFC 7386, as the real server's library reads them.
+//!
+//! Follows `evanphx/json-patch` v4, whose habits show: `replace` adds a missing field, `test` finds a
+//! missing field equal to nothing, indexes may count from the end.
 
-use json_patch::PatchOperation;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::rejected;
-use crate::objects::Status;
 use crate::objects::text::json_type;
+use crate::objects::{FieldValidation, PatchKind, Status};
 
 /// The real server's limit.
 const MAX_OPERATIONS: usize = 10_000;
@@ -20,28 +22,22 @@ const MAX_DEPTH: usize = 256;
 /// How often the depth of a document is measured in one patch; that costs as much as it is large.
 const MAX_MEASURED: usize = 64;
 
+/// What stands in an operation.
+const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
+
 /// Applies an RFC 6902 patch.
 ///
 /// # Errors
 /// 400 if it is no such patch, 413 if it is too long, 422 if it does not apply.
 pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
-    let operations = match patch {
-        // Go reads null as an empty list.
-        Value::Null => return Ok(document.clone()),
-        Value::Array(operations) => operations,
-        other => {
-            let found = json_type(other);
-            return Err(Status::bad_request(format!(
-                "error decoding patch: json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"
-            )));
+    let Some(operations) = patch.as_array() else {
+        if patch.is_null() {
+            return Ok(document.clone());
         }
+        return Err(mistyped(patch, "jsonpatch.Patch"));
     };
-    if let Some(other) = operations.iter().find(|it| !matches!(it, Value::Object(_) | Value::Null))
-    {
-        let found = json_type(other);
-        return Err(Status::bad_request(format!(
-            "error decoding patch: json: cannot unmarshal {found} into Go value of type handlers.jsonPatchOp"
-        )));
+    if let Some(other) = operations.iter().find(|it| !it.is_object() && !it.is_null()) {
+        return Err(mistyped(other, "jsonpatch.Operation"));
     }
     if operations.len() > MAX_OPERATIONS {
         return Err(Status::new(
@@ -53,13 +49,11 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
             ),
         ));
     }
-    let operations: Vec<PatchOperation> =
-        serde_json::from_value(patch.clone()).map_err(|_| rejected())?;
     let mut patched = document.clone();
     let mut n_copied = 0;
     let (mut deep, mut n_measured) = (depth(document), 0);
-    for operation in &operations {
-        n_copied += copied(&patched, operation);
+    for operation in operations {
+        n_copied += copied(&mut patched, operation);
         if reach(operation, deep) > MAX_DEPTH && n_measured < MAX_MEASURED {
             // The bound is a guess that only grows.
             (deep, n_measured) = (depth(&patched), n_measured + 1);
@@ -68,30 +62,28 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
         if n_copied > MAX_COPIED || deep > MAX_DEPTH {
             return Err(rejected());
         }
-        let one = std::slice::from_ref(operation);
-        json_patch::patch(&mut patched, one).map_err(|_| rejected())?;
+        apply(&mut patched, operation).ok_or_else(rejected)?;
     }
     Ok(patched)
 }
 
 /// Bytes that an operation copies.
-fn copied(document: &Value, operation: &PatchOperation) -> usize {
-    let PatchOperation::Copy(copy) = operation else { return 0 };
-    let source = copy.from.resolve(document).ok();
-    source.map_or(0, |source| source.to_string().len())
+fn copied(document: &mut Value, operation: &Value) -> usize {
+    match (operation["op"].as_str(), operation["from"].as_str()) {
+        (Some("copy"), Some(from)) => get(document, from).map_or(0, |it| it.to_string().len()),
+        _ => 0,
+    }
 }
 
 /// How deep an operation reaches at most, in a document that is at most `deep`.
-fn reach(operation: &PatchOperation, deep: usize) -> usize {
-    let moved = |from: &json_patch::jsonptr::Pointer| deep.saturating_sub(from.tokens().count());
-    let value = match operation {
-        PatchOperation::Add(it) => depth(&it.value),
-        PatchOperation::Replace(it) => depth(&it.value),
-        PatchOperation::Move(it) => moved(&it.from),
-        PatchOperation::Copy(it) => moved(&it.from),
-        PatchOperation::Remove(_) | PatchOperation::Test(_) => return 0,
+fn reach(operation: &Value, deep: usize) -> usize {
+    let steps = |field: &str| operation[field].as_str().unwrap_or_default().split('/').count() - 1;
+    let value = match operation["op"].as_str() {
+        Some("add" | "replace") => depth(&operation["value"]),
+        Some("move" | "copy") => deep.saturating_sub(steps("from")),
+        _ => return 0,
     };
-    operation.path().tokens().count() + value
+    steps("path") + value
 }
 
 /// Arrays and objects in each other.
@@ -108,34 +100,215 @@ fn depth(value: &Value) -> usize {
 /// # Errors
 /// 400 if the patch is not an object.
 pub fn merge_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
-    match patch {
-        Value::Object(_) => {}
-        Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
-        other => {
-            let found = json_type(other);
-            return Err(Status::bad_request(format!(
-                "error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
-            )));
-        }
+    if !patch.is_object() {
+        return Err(Status::bad_request("Invalid JSON Patch"));
     }
     let mut patched = document.clone();
     merge(&mut patched, patch);
     Ok(patched)
 }
 
+/// What the strict decoder has against a patch that is read before it is applied; unless unknown fields
+/// are to be ignored, it is read so. Answers complaints about fields that no operation has.
+///
+/// # Errors
+/// 400 if it is no such patch.
+pub(in crate::objects) fn check(
+    patch: &Value,
+    kind: PatchKind,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    let is_read_otherwise = kind == PatchKind::StrategicMerge;
+    if is_read_otherwise || validation == FieldValidation::Ignore || patch.is_null() {
+        return Ok(Vec::new());
+    }
+    let undecodable = |found: &Value, what: &str| {
+        let found = json_type(found);
+        Status::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {found} into Go {what}"
+        ))
+    };
+    if kind == PatchKind::Merge {
+        if !patch.is_object() {
+            return Err(undecodable(patch, "value of type map[string]interface {}"));
+        }
+        return Ok(Vec::new());
+    }
+    let Some(operations) = patch.as_array() else {
+        return Err(undecodable(patch, "value of type []handlers.jsonPatchOp"));
+    };
+    let mut unknown = Vec::new();
+    for (at, operation) in operations.iter().enumerate() {
+        let Some(operation) = operation.as_object() else {
+            if operation.is_null() {
+                continue;
+            }
+            return Err(undecodable(operation, "value of type handlers.jsonPatchOp"));
+        };
+        for (field, value) in operation {
+            if !OPERATION.contains(&field.as_str()) {
+                unknown.push(format!("json patch unknown field \"[{at}].{field}\""));
+            } else if field != "value" && !value.is_string() && !value.is_null() {
+                let what = format!("struct field jsonPatchOp.{field} of type string");
+                return Err(undecodable(value, &what));
+            }
+        }
+    }
+    Ok(unknown)
+}
+
+fn mistyped(found: &Value, go: &str) -> Status {
+    let found = json_type(found);
+    Status::bad_request(format!("json: cannot unmarshal {found} into Go value of type {go}"))
+}
+
+/// Carries out one operation, if it applies.
+fn apply(document: &mut Value, operation: &Value) -> Option<()> {
+    let text = |field: &str| operation[field].as_str();
+    let value = operation.get("value");
+    match text("op")? {
+        "add" => add(document, text("path")?, value.cloned().unwrap_or_default()),
+        "remove" => remove(document, text("path")?).map(|_| ()),
+        "replace" => replace(document, text("path")?, value.cloned().unwrap_or_default()),
+        "move" => {
+            let value = remove(document, text("from")?)?;
+            add(document, text("path")?, value)
+        }
+        "copy" => {
+            let value = get(document, text("from")?)?;
+            add(document, text("path")?, value)
+        }
+        "test" => {
+            let path = text("path")?;
+            let found = if path.is_empty() { document.clone() } else { get(document, path)? };
+            (found == *value.unwrap_or(&Value::Null)).then_some(())
+        }
+        _ => None,
+    }
+}
+
+fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    let (holder, key) = find(document, path)?;
+    match holder {
+        Value::Object(map) => {
+            map.insert(key, value);
+        }
+        Value::Array(list) if key == "-" => list.push(value),
+        Value::Array(list) => {
+            let at = index(&key, list.len() + 1)?;
+            list.insert(at, value);
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    if path.is_empty() {
+        *document = (value.is_object() || value.is_array()).then_some(value)?;
+        return Some(());
+    }
+    let (holder, key) = find(document, path)?;
+    match holder {
+        Value::Object(map) => {
+            map.insert(key, value);
+        }
+        Value::Array(list) => {
+            let at = index(&key, list.len())?;
+            list[at] = value;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn remove(document: &mut Value, path: &str) -> Option<Value> {
+    let (holder, key) = find(document, path)?;
+    match holder {
+        Value::Object(map) => map.shift_remove(&key),
+        Value::Array(list) => {
+            let at = index(&key, list.len())?;
+            Some(list.remove(at))
+        }
+        _ => None,
+    }
+}
+
+/// The value at a path; null where a map has no such field.
+fn get(document: &mut Value, path: &str) -> Option<Value> {
+    let (holder, key) = find(document, path)?;
+    match holder {
+        Value::Object(map) => Some(map.get(&key).cloned().unwrap_or_default()),
+        Value::Array(list) => {
+            let at = index(&key, list.len())?;
+            Some(list[at].clone())
+        }
+        _ => None,
+    }
+}
+
+/// What holds the last step of a path, and that step.
+fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
+    let mut steps: Vec<&str> = path.split('/').collect();
+    if steps.len() < 2 {
+        return None;
+    }
+    let last = steps.pop()?;
+    let mut holder = document;
+    for step in steps.iter().skip(1) {
+        holder = match holder {
+            Value::Object(map) => map.get_mut(&unescape(step))?,
+            Value::Array(list) => {
+                let at = index(&unescape(step), list.len())?;
+                &mut list[at]
+            }
+            _ => return None,
+        };
+    }
+    Some((holder, unescape(last)))
+}
+
+fn unescape(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
+/// A place in a list of this length; negative ones count from its end.
+fn index(text: &str, length: usize) -> Option<usize> {
+    let at: i64 = text.parse().ok()?;
+    let length = i64::try_from(length).ok()?;
+    let at = if at < 0 { at + length } else { at };
+    usize::try_from(at).ok().filter(|_| at < length)
+}
+
 /// Recursion is as deep as the patch, which the JSON parser has bounded.
 fn merge(document: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *document = patch.clone();
-        return;
-    };
-    let document = crate::objects::fields::as_map(document);
+    let (Value::Object(document), Value::Object(patch)) = (document, patch) else { return };
     for (field, value) in patch {
-        if value.is_null() {
-            document.shift_remove(field);
-        } else {
-            merge(document.entry(field).or_insert(Value::Null), value);
+        match document.get_mut(field) {
+            _ if value.is_null() => {
+                document.shift_remove(field);
+            }
+            Some(known @ Value::Object(_)) if value.is_object() => merge(known, value),
+            // Where a map was, the new value stays as it is.
+            Some(known @ Value::Object(_)) => *known = value.clone(),
+            _ => {
+                document.insert(field.clone(), without_nulls(value));
+            }
         }
+    }
+}
+
+/// A new value: nulls in its maps mean nothing, those in its lists stay.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            let kept: Map<String, Value> =
+                kept.map(|(field, value)| (field.clone(), without_nulls(value))).collect();
+            Value::Object(kept)
+        }
+        Value::Array(list) => list.iter().map(without_nulls).collect(),
+        other => other.clone(),
     }
 }
 

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::clusterroles::GROUP;
-use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
+use crate::objects::{
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names,
+};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -24,6 +26,7 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             names: NameRule::PathSegment,
             create_on_update: true,
+            checks: &[Check::Metadata, Check::Whole, Check::MetadataChange, Check::Change],
             default: Some(default),
             validate: |binding, errors| validate(binding, &["ClusterRole"], errors),
             validate_update,

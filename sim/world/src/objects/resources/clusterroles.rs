@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields};
+use crate::objects::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields};
 
 /// The group of everything that grants permissions.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -26,6 +26,7 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             names: NameRule::PathSegment,
             create_on_update: true,
+            checks: &[Check::Metadata, Check::Whole, Check::MetadataChange],
             validate: |role, errors| {
                 validate_rules(role, Scope::Cluster, errors);
                 if role["aggregationRule"].is_object()

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::objects::{
-    FieldErrors, GroupResource, NameRule, ResourceDef, Store, Strategy, custom, fields, meta, names,
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Store, Strategy, custom, fields,
+    meta, names,
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -34,10 +35,16 @@ pub(super) fn definition() -> ResourceDef {
             unconditional_update: false,
             begin: |definition| {
                 fields::as_map(definition).shift_remove("status");
+                note_stored(definition);
             },
             default: Some(default),
+            carry_over: |_, definition| note_stored(definition),
             validate,
             validate_update,
+            checks: &[Check::MetadataChange, Check::Change, Check::Whole],
+            knows_finalizers: false,
+            collectable: false,
+            begin_delete: Some(begin_delete),
             ..Strategy::PLAIN
         },
     }
@@ -65,9 +72,14 @@ fn default(definition: &mut Value) {
         fields::default_to(names, "listKind", format!("{kind}List"));
     }
     fields::default_to(spec, "conversion", json!({"strategy": "None"}));
+}
+
+/// The status remembers in which versions objects may have been kept.
+fn note_stored(definition: &mut Value) {
+    let spec = fields::map_mut(definition, "spec");
     let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
-    let stored: Vec<Value> =
-        versions.filter(|it| it["storage"] == true).map(|it| it["name"].clone()).collect();
+    let stored: Option<Value> =
+        versions.into_iter().find(|it| it["storage"] == true).map(|it| it["name"].clone());
     let status = fields::map_mut(definition, "status");
     let conditions = status.shift_remove("conditions").unwrap_or_default();
     let accepted = status.shift_remove("acceptedNames");
@@ -76,14 +88,44 @@ fn default(definition: &mut Value) {
     if kept.is_null() {
         kept = json!([]);
     }
-    for version in stored {
-        if let Some(list) = kept.as_array_mut().filter(|list| !list.contains(&version)) {
-            list.push(version);
-        }
+    if let (Some(version), Some(list)) = (stored, kept.as_array_mut())
+        && !list.contains(&version)
+    {
+        list.push(version);
     }
     status.insert("conditions".into(), conditions);
     status.insert("acceptedNames".into(), accepted);
     status.insert("storedVersions".into(), kept);
+}
+
+/// What holds a definition until its objects have gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+fn begin_delete(definition: &mut Value, now: &Value) {
+    let metadata = fields::map_mut(definition, "metadata");
+    let finalizers = fields::as_list(metadata, "finalizers");
+    if !finalizers.iter().any(|it| it == CLEANUP) {
+        finalizers.push(CLEANUP.into());
+    }
+    let conditions = fields::as_list(fields::map_mut(definition, "status"), "conditions");
+    conditions.retain(|it| it["type"] != "Terminating");
+    conditions.push(json!({
+        "type": "Terminating", "status": "True", "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }));
+}
+
+/// Whether the objects of a definition are to go.
+pub(in crate::objects) fn is_cleaned_up(definition: &Value) -> bool {
+    meta::is_terminating(definition)
+        && fields::list(definition, "/metadata/finalizers").iter().any(|it| it == CLEANUP)
+}
+
+/// The objects of a definition have gone.
+pub(in crate::objects) fn clean_up(definition: &mut Value) {
+    let metadata = fields::map_mut(definition, "metadata");
+    fields::as_list(metadata, "finalizers").retain(|it| it != CLEANUP);
 }
 
 fn validate(definition: &Value, errors: &mut FieldErrors) {
@@ -118,9 +160,31 @@ fn validate(definition: &Value, errors: &mut FieldErrors) {
     validate_versions(spec, errors);
     validate_names(&spec["names"], errors);
     validate_conversion(&spec["conversion"], errors);
-    if fields::list(definition, "/status/storedVersions").is_empty() {
-        let why = "must have at least one stored version";
-        errors.invalid("status.storedVersions", &Value::Null, why);
+    validate_stored(definition, errors);
+}
+
+/// Whatever version objects may be kept in has to stay.
+fn validate_stored(definition: &Value, errors: &mut FieldErrors) {
+    const FIELD: &str = "status.storedVersions";
+    let kept = fields::list(definition, "/status/storedVersions");
+    if kept.is_empty() {
+        return errors.invalid(FIELD, &Value::Null, "must have at least one stored version");
+    }
+    let versions = fields::list(definition, "/spec/versions");
+    for version in versions.iter().filter(|it| it["storage"] == true) {
+        if !kept.contains(&version["name"]) {
+            let why = format!("must have the storage version {}", fields::text(version, "/name"));
+            errors.invalid(FIELD, &kept.into(), &why);
+        }
+    }
+    for (at, name) in kept.iter().enumerate() {
+        if !versions.iter().any(|version| version["name"] == *name) {
+            let it = name.as_str().unwrap_or_default();
+            let why = format!(
+                "missing from spec.versions; {it} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {it} and removes {it} from status.storedVersions"
+            );
+            errors.invalid(format!("{FIELD}[{at}]"), name, &why);
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::endpoints::{
     default_protocols, refuse_special, validate_app_protocol, validate_protocol,
 };
-use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
+use crate::objects::{
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names,
+};
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 /// The real server's limits.
@@ -41,7 +43,13 @@ pub(super) fn definition() -> ResourceDef {
             },
             default: Some(default),
             validate,
+            checks: &[Check::Metadata, Check::Change],
             validate_update: |new, old, errors| {
+                validate_head(new, errors);
+                // Endpoints that nobody touches may be of older times.
+                if new["endpoints"] != old["endpoints"] {
+                    validate_endpoints(new, errors);
+                }
                 if new["addressType"] != old["addressType"] {
                     errors.invalid("addressType", &new["addressType"], "field is immutable");
                 }
@@ -59,6 +67,11 @@ fn default(slice: &mut Value) {
 }
 
 fn validate(slice: &Value, errors: &mut FieldErrors) {
+    validate_head(slice, errors);
+    validate_endpoints(slice, errors);
+}
+
+fn validate_head(slice: &Value, errors: &mut FieldErrors) {
     let kind = fields::text(slice, "/addressType");
     if kind.is_empty() {
         errors.required("addressType", "");
@@ -80,6 +93,10 @@ fn validate(slice: &Value, errors: &mut FieldErrors) {
         validate_protocol(port, &path, errors);
         validate_app_protocol(port, &path, errors);
     }
+}
+
+fn validate_endpoints(slice: &Value, errors: &mut FieldErrors) {
+    let kind = fields::text(slice, "/addressType");
     let endpoints = fields::list(slice, "/endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
         errors.too_many("endpoints", endpoints.len(), MAX_ENDPOINTS);

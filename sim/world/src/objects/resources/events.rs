@@ -1,9 +1,14 @@
 //! `events`: what controllers tell people.
 
-use crate::objects::{
-    FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
-};
 use serde_json::Value;
+
+use crate::objects::{
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields,
+    meta, names,
+};
+
+const MAX_TEXT: usize = 128;
+const MAX_NOTE: usize = 1024;
 
 const fn field(name: &'static str, pointer: &'static str) -> SelectableField {
     SelectableField { name, pointer, default: "" }
@@ -43,16 +48,56 @@ pub(super) fn definition() -> ResourceDef {
             names: NameRule::Subdomain,
             create_on_update: true,
             validate,
+            checks: &[Check::Whole],
+            knows_finalizers: false,
+            collectable: false,
             ..Strategy::PLAIN
         },
     }
 }
 
+/// Follows `kubernetes: pkg/apis/core/validation/events.go`, `legacyValidateEvent`.
 fn validate(event: &Value, errors: &mut FieldErrors) {
     let about = fields::text(event, "/involvedObject/namespace");
     let namespace = meta::text(event, "namespace");
-    // Events about cluster-wide objects live in `default`.
-    if !(namespace == about || about.is_empty() && namespace == "default") {
-        errors.invalid("involvedObject.namespace", &about.into(), "does not match event.namespace");
+    let misplaced = "does not match event.namespace";
+    if event["eventTime"].is_null() {
+        // Events about cluster-wide objects live in `default`.
+        if !(namespace == about || about.is_empty() && namespace == "default") {
+            errors.invalid("involvedObject.namespace", &about.into(), misplaced);
+        }
+    } else {
+        if about.is_empty() && !matches!(namespace, "default" | "kube-system") {
+            errors.invalid("involvedObject.namespace", &about.into(), misplaced);
+        }
+        validate_report(event, errors);
+    }
+    for why in names::name_problems(NameRule::Subdomain, namespace) {
+        errors.invalid("namespace", &namespace.into(), &why);
+    }
+}
+
+/// What events with a time of their own have to say.
+fn validate_report(event: &Value, errors: &mut FieldErrors) {
+    let text = |field: &str| event[field].as_str().unwrap_or_default();
+    let reporter = text("reportingComponent");
+    if reporter.is_empty() {
+        errors.required("reportingComponent", "");
+    }
+    for why in names::qualified_name_problems(reporter) {
+        errors.invalid("reportingComponent", &reporter.into(), &why);
+    }
+    for field in ["reportingInstance", "action", "reason"] {
+        if text(field).is_empty() {
+            errors.required(field, "");
+        }
+        if text(field).len() > MAX_TEXT {
+            let why = format!("can have at most {MAX_TEXT} characters");
+            errors.invalid(field, &"".into(), &why);
+        }
+    }
+    if text("message").len() > MAX_NOTE {
+        let why = format!("can have at most {MAX_NOTE} characters");
+        errors.invalid("message", &"".into(), &why);
     }
 }

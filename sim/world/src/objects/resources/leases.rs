@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::objects::{FieldErrors, GroupResource, ResourceDef, Strategy, fields};
+use crate::objects::{Check, FieldErrors, GroupResource, ResourceDef, Strategy, fields};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -30,6 +30,8 @@ pub(super) fn definition() -> ResourceDef {
                 spec.shift_remove("preferredHolder");
             }),
             validate,
+            checks: &[Check::MetadataChange, Check::Whole],
+            knows_finalizers: false,
             ..Strategy::PLAIN
         },
     }

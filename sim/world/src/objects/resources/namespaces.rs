@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::objects::{
-    GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
+    Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 
 /// Those that every cluster has.
@@ -38,13 +38,28 @@ pub(super) fn definition() -> ResourceDef {
                 fields::as_map(namespace).insert("status".into(), json!({"phase": "Active"}));
                 fields::as_map(namespace)
                     .insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+                // A name that was made up is known only now.
+                label(namespace);
             },
             default: Some(label),
             carry_over: |old, new| fields::copy(old, new, "spec"),
             is_held: |namespace| !fields::list(namespace, "/spec/finalizers").is_empty(),
-            begin_delete: |namespace| {
+            begin_delete: Some(|namespace, _| {
                 fields::map_mut(namespace, "status").insert("phase".into(), "Terminating".into());
+            }),
+            validate_status: |new, _, errors| {
+                let (wanted, when) = if meta::is_terminating(new) {
+                    ("Terminating", "is not empty")
+                } else {
+                    ("Active", "is empty")
+                };
+                let phase = &new["status"]["phase"];
+                if phase != wanted {
+                    let why = format!("may only be '{wanted}' if `deletionTimestamp` {when}");
+                    errors.invalid("status.Phase", phase, &why);
+                }
             },
+            checks: &[Check::Metadata, Check::MetadataChange],
             refuse_delete: |name| {
                 let is_protected = matches!(name, "default" | "kube-public" | "kube-system");
                 is_protected.then_some("this namespace may not be deleted")

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::objects::{
-    FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
+    Check, FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
 };
 
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 pub(super) fn definition() -> ResourceDef {
@@ -30,7 +31,15 @@ pub(super) fn definition() -> ResourceDef {
                 default: "false",
             }]
         },
-        strategy: Strategy { default: Some(default), validate, validate_update, ..Strategy::PLAIN },
+        strategy: Strategy {
+            default: Some(default),
+            begin: taint,
+            validate,
+            validate_update,
+            validate_status: validate_update,
+            checks: &[Check::Metadata, Check::Whole, Check::MetadataChange, Check::Change],
+            ..Strategy::PLAIN
+        },
     }
 }
 
@@ -54,8 +63,18 @@ fn default(node: &mut Value) {
     }
 }
 
+/// Nothing runs on a new node before somebody has found it ready: what the admission plugin
+/// `TaintNodesByCondition` does.
+fn taint(node: &mut Value) {
+    let taints = fields::as_list(fields::map_mut(node, "spec"), "taints");
+    if !taints.iter().any(|it| it["key"] == NOT_READY && it["effect"] == "NoSchedule") {
+        taints.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+    }
+}
+
 fn validate(node: &Value, errors: &mut FieldErrors) {
     validate_taints(fields::list(node, "/spec/taints"), errors);
+    validate_resources(node, errors);
     for (at, range) in fields::list(node, "/spec/podCIDRs").iter().enumerate() {
         if !names::is_cidr(range.as_str().unwrap_or_default()) {
             errors.invalid(format!("spec.podCIDRs[{at}]"), range, names::NO_CIDR);
@@ -63,7 +82,44 @@ fn validate(node: &Value, errors: &mut FieldErrors) {
     }
 }
 
+/// Amounts of what a node has are not negative, and whole for what cannot be divided.
+fn validate_resources(node: &Value, errors: &mut FieldErrors) {
+    for field in ["capacity", "allocatable"] {
+        for (name, amount) in
+            fields::map(&node["status"], &format!("/{field}")).into_iter().flatten()
+        {
+            let path = format!("status.{field}.{name}");
+            let text = amount.as_str().unwrap_or_default();
+            if text.starts_with('-') {
+                errors.invalid(&*path, amount, "must be greater than or equal to 0");
+            }
+            let is_whole = !text.ends_with(['m', 'u', 'n']);
+            if !is_whole && is_countable(name) {
+                errors.invalid(path, amount, "must be an integer");
+            }
+        }
+    }
+}
+
+/// Whether a resource comes in whole numbers only: some of Kubernetes' own, and those of others.
+fn is_countable(name: &str) -> bool {
+    const COUNTED: [&str; 9] = [
+        "pods",
+        "services",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    ];
+    COUNTED.contains(&name)
+        || name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+}
+
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    validate_resources(new, errors);
     validate_addresses(fields::list(new, "/status/addresses"), errors);
     if !fields::list(old, "/spec/podCIDRs").is_empty()
         && fields::list(old, "/spec/podCIDRs") != fields::list(new, "/spec/podCIDRs")
@@ -81,6 +137,7 @@ fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
             "node updates may not change providerID except from \"\" to valid",
         );
     }
+    validate_taints(fields::list(new, "/spec/taints"), errors);
 }
 
 fn validate_addresses(addresses: &[Value], errors: &mut FieldErrors) {

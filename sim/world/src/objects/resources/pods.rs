@@ -1,11 +1,15 @@
-//! `pods`: as far as a cluster without scheduler and kubelets needs them.
+//! `pods`: as far as a cluster without a scheduler needs them.
 //!
-//! Deletion has no grace period: nothing runs that would have to stop.
+//! A deleted pod with a node waits for its grace like any other, and nobody ends it before: no
+//! simulated kubelet runs pods.
+
+mod place;
 
 use serde_json::{Value, json};
 
 use crate::objects::{
-    FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, names,
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields,
+    names,
 };
 
 pub(super) fn definition() -> ResourceDef {
@@ -57,9 +61,13 @@ pub(super) fn definition() -> ResourceDef {
         },
         strategy: Strategy {
             generation: true,
+            allocate: Some(place::copy_topology),
             begin,
             default: Some(default),
             validate,
+            validate_update,
+            grace: Some(grace),
+            checks: &[Check::MetadataChange, Check::Whole, Check::Change],
             ..Strategy::PLAIN
         },
     }
@@ -114,6 +122,7 @@ fn service_class(pod: &Value) -> &'static str {
 
 /// Follows `kubernetes: pkg/apis/core/v1/defaults.go` for what is common in pods.
 fn default(pod: &mut Value) {
+    place::agree_on_addresses(pod);
     let spec = fields::map_mut(pod, "spec");
     fields::default_to(spec, "restartPolicy", "Always");
     fields::default_to(spec, "terminationGracePeriodSeconds", 30);
@@ -192,6 +201,82 @@ fn default_container(container: &mut Value, is_on_host: bool) {
     fields::default_to(container, "terminationMessagePolicy", "File");
     let policy = if is_moving { "Always" } else { "IfNotPresent" };
     fields::default_to(container, "imagePullPolicy", policy);
+}
+
+/// Seconds until a deleted pod is gone: none where no kubelet could stop anything.
+fn grace(pod: &Value, asked: Option<i64>) -> i64 {
+    let is_over = matches!(fields::text(pod, "/status/phase"), "Failed" | "Succeeded");
+    if fields::text(pod, "/spec/nodeName").is_empty() || is_over {
+        return 0;
+    }
+    let seconds = asked.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64());
+    seconds.map_or(0, |seconds| if seconds < 0 { 1 } else { seconds })
+}
+
+/// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePodUpdate`. The real server
+/// adds the difference as a listing of its internal types; here it is left out.
+fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    const WHY: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
+    for list in ["containers", "initContainers"] {
+        let (before, after) = (
+            fields::list(&old["spec"], &format!("/{list}")),
+            fields::list(&new["spec"], &format!("/{list}")),
+        );
+        if before.len() != after.len() {
+            let why = "pod updates may not add or remove containers";
+            return errors.forbidden(format!("spec.{list}"), why);
+        }
+        for (at, container) in after.iter().enumerate() {
+            if fields::text(container, "/image").is_empty() {
+                errors.required(format!("spec.{list}[{at}].image"), "");
+            }
+        }
+    }
+    validate_deadline(&new["spec"], &old["spec"], errors);
+    let keeps = |it: &Value| fields::list(&new["spec"], "/tolerations").contains(it);
+    if !fields::list(&old["spec"], "/tolerations").iter().all(keeps) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        errors.forbidden("spec.tolerations", why);
+    }
+    let fixed = |pod: &Value| {
+        let mut spec = pod["spec"].clone();
+        for list in ["containers", "initContainers"] {
+            for container in fields::list_mut(&mut spec, list) {
+                fields::as_map(container).shift_remove("image");
+            }
+        }
+        for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
+            fields::as_map(&mut spec).shift_remove(field);
+        }
+        spec
+    };
+    let grace = |pod: &Value| pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(0);
+    let (mut after, before) = (fixed(new), fixed(old));
+    if grace(old) < 0 && grace(new) == 1 {
+        fields::copy(&before, &mut after, "terminationGracePeriodSeconds");
+    }
+    if after != before {
+        errors.forbidden("spec", WHY);
+    }
+}
+
+/// A deadline may come, and come closer.
+fn validate_deadline(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    const FIELD: &str = "spec.activeDeadlineSeconds";
+    let seconds = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
+    let given = &new["activeDeadlineSeconds"];
+    match (seconds(old), seconds(new)) {
+        (_, Some(after)) if !(0..=i64::from(i32::MAX)).contains(&after) => {
+            errors.invalid(FIELD, given, "must be between 0 and 2147483647, inclusive");
+        }
+        (Some(before), Some(after)) if before < after => {
+            errors.invalid(FIELD, given, "must be less than or equal to previous value");
+        }
+        (Some(_), None) => {
+            errors.invalid(FIELD, given, "must not update from a positive integer to nil value");
+        }
+        _ => {}
+    }
 }
 
 fn validate(pod: &Value, errors: &mut FieldErrors) {

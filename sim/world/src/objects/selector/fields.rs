@@ -86,7 +86,7 @@ fn locate(resource: &ResourceDef, name: &str) -> Option<(Cow<'static, str>, &'st
 
 /// Resources without conversions of their own use another sentence.
 fn unknown(resource: &ResourceDef, name: &str) -> Status {
-    Status::bad_request(if resource.selectable.is_empty() {
+    Status::bad_request(if resource.selectable.is_empty() && resource.custom.is_none() {
         format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
             quote(name)

@@ -103,7 +103,10 @@ impl Step {
                 let uid = existing.as_ref().and_then(|it| it["metadata"]["uid"].as_str());
                 let uid = uid.filter(|_| *by_uid).map(str::to_owned);
                 let preconditions = Preconditions { uid, resource_version: None };
-                Command { action: Action::Delete { preconditions }, ..Command::delete(key) }
+                Command {
+                    action: Action::Delete { preconditions, how: Default::default() },
+                    ..Command::delete(key)
+                }
             }
             Verb::Compact { .. } => return None,
         };

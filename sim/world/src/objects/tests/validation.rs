@@ -51,7 +51,7 @@ fn nodes() {
         (
             "another name",
             patch(json!({"metadata": {"name": "b"}})),
-            r#"Node "b" is invalid: metadata.name: Invalid value: "b": field is immutable"#,
+            "the name of the object (b) does not match the name on the URL (a)",
         ),
         (
             "another uid",
@@ -121,12 +121,12 @@ fn others() {
             r#"Service "s" is invalid: spec.ports: Required value"#,
         ),
         (
-            "a name that begins with a digit",
+            "a name with a capital",
             create(
                 "services",
-                json!({"metadata": {"name": "1s"}, "spec": {"ports": [{"port": 1}]}}),
+                json!({"metadata": {"name": "S"}, "spec": {"ports": [{"port": 1}]}}),
             ),
-            r#"Service "1s" is invalid: metadata.name: Invalid value: "1s": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"#,
+            r#"Service "S" is invalid: metadata.name: Invalid value: "S": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"#,
         ),
         (
             "a namespace that is not the path's",

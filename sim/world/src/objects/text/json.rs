@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 10_000;
 const END: &str = "unexpected end of JSON input";
 
 /// The first error of a text, if it has one.
-pub(super) fn error(text: &[u8]) -> Option<String> {
+pub fn json_problem(text: &[u8]) -> Option<String> {
     Scanner { text, at: 0, open: Vec::new() }.scan().err()
 }
 
@@ -238,7 +238,7 @@ fn quoted(byte: u8) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::error;
+    use super::json_problem;
 
     /// Asked of the real server (1.36.3), but for the texts that end too early.
     #[test]
@@ -270,12 +270,12 @@ mod tests {
             (r#"{"a":tru}"#, "invalid character '}' in literal true (expecting 'e')"),
             ("\u{9e}", "invalid character 'Â' looking for beginning of value"),
         ] {
-            assert_eq!(error(text.as_bytes()).as_deref(), Some(want), "{text}");
+            assert_eq!(json_problem(text.as_bytes()).as_deref(), Some(want), "{text}");
         }
         let want = "invalid character '\\u009e' looking for beginning of value";
-        assert_eq!(error(&[0x9e]).as_deref(), Some(want));
+        assert_eq!(json_problem(&[0x9e]).as_deref(), Some(want));
         let want = "invalid character '[' exceeded max depth";
-        assert_eq!(error("[".repeat(10_001).as_bytes()).as_deref(), Some(want));
-        assert_eq!(error(br#" {"a": [1, -0.5e+3, "\u00e9", null], "b": {}} "#), None);
+        assert_eq!(json_problem("[".repeat(10_001).as_bytes()).as_deref(), Some(want));
+        assert_eq!(json_problem(br#" {"a": [1, -0.5e+3, "\u00e9", null], "b": {}} "#), None);
     }
 }

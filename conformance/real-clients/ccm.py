@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""A stock Go cloud controller manager (conformance/peers/ccm) against `sim serve` and a real kube-apiserver.
+
+  conformance/real-clients/ccm.py [--ccm CCM] [--sim SIM] [--against sim|real] [--content-type TYPE]
+
+One story is played on both, with Protobuf bodies (client-go's default) and with JSON. After each act all nodes and
+services have to be the same, at the end also events and leases, and what the manager wrote: as often, for each verb and
+resource. uids, times, versions and the addresses and ports that a server draws are left out. `--against real` plays it on
+two real servers, which proves the comparison itself. Takes about a minute and a half.
+"""
+import argparse
+import collections
+import concurrent.futures
+import difflib
+import json
+import signal
+import subprocess
+import sys
+
+import servers
+from servers import Failed, wait_until
+
+N_NODES = 6
+CONTENT_TYPES = ("application/vnd.kubernetes.protobuf", "application/json")
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
+NODES, SERVICES = "/api/v1/nodes", "/api/v1/namespaces/ccm/services"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Story:
+    """One run on one server: what the cloud has, the replicas of the manager, and what was seen after each act."""
+
+    def __init__(self, server, ccm, content_type):
+        self.server, self.ccm, self.content_type = server, ccm, content_type
+        self.cloud = server.dir / "cloud.json"
+        self.instances = {}
+        self.replicas = []
+        self.seen = []
+
+    # ---- what the story is told with
+
+    def start(self):
+        log = open(self.server.dir / f"ccm-{len(self.replicas)}.log", "w")
+        self.replicas.append(subprocess.Popen([
+            self.ccm, "--cloud-provider=file", f"--cloud-config={self.cloud}", f"--kubeconfig={self.server.kubeconfig}",
+            f"--kube-api-content-type={self.content_type}", "--authentication-skip-lookup", "--secure-port=0",
+            "--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16", "--node-monitor-period=1s",
+            "--node-status-update-frequency=2s", "--route-reconciliation-period=2s", "--leader-elect-lease-duration=6s",
+            "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s", "--v=2"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+    def kill(self, replica):
+        replica.kill()
+        replica.wait()
+
+    def end(self):
+        for replica in self.replicas:
+            if replica.poll() is None:
+                replica.send_signal(signal.SIGTERM)
+        for replica in self.replicas:
+            try:
+                replica.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill(replica)
+
+    def log(self):
+        logs = sorted(self.server.dir.glob("ccm-*.log"))
+        return "".join(f"{path.name}: {line}\n" for path in logs for line in path.read_text().splitlines()[-12:])
+
+    def machines(self, **changes):
+        """Changes machines by name, to None if one is deleted, and lets the manager see it all at once."""
+        for name, change in changes.items():
+            name = name.replace("_", "-")
+            if change is None:
+                del self.instances[name]
+            else:
+                self.instances.setdefault(name, {"name": name}).update(change)
+        scratch = self.cloud.with_suffix(".new")
+        scratch.write_text(json.dumps(list(self.instances.values())))
+        scratch.rename(self.cloud)
+
+    def join(self, n):
+        """A machine, and the node that its kubelet registers."""
+        name = f"node-{n}"
+        self.machines(**{name: {"id": f"machine-{n}", "type": "m1.large", "region": "r1", "zone": f"z{n % 3}",
+                                "addresses": [f"192.0.2.{n}"]}})
+        self.server.must("POST", NODES, {
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}},
+            "spec": {"podCIDR": f"10.244.{n}.0/24", "podCIDRs": [f"10.244.{n}.0/24"],
+                     "taints": [{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]},
+            "status": {"addresses": [{"type": "Hostname", "address": name}], "conditions": [ready("True")]}})
+
+    def kubelet(self, n, status):
+        patch = {"status": {"conditions": [ready(status)]}}
+        self.server.must("PATCH", f"{NODES}/node-{n}/status", patch, STRATEGIC)
+
+    def until(self, holds, path, what):
+        """Waits until the object at `path` is as it should be; None stands for one that is gone."""
+        last = []
+
+        def check():
+            status, answer = self.server.ask("GET", path)
+            last[:] = [answer]
+            return holds(None if status == 404 else answer)
+        wait_until(lambda: f"{self.server.name}: {what}: {json.dumps(last)[:1500]}\n{self.log()}", check, 60)
+
+    def act(self, name):
+        """The act is over: nodes and services as they are now."""
+        self.seen.append((name, {path: self.list(path) for path in (NODES, SERVICES)}))
+
+    def list(self, path):
+        return sorted(map(normal, self.server.must("GET", path)["items"]), key=lambda it: json.dumps(it, sort_keys=True))
+
+    # ---- the story
+
+    def play(self):
+        self.server.must("POST", "/api/v1/namespaces", {"metadata": {"name": "ccm"}})
+        self.machines()
+        self.start()
+        self.until(lambda it: it and it["spec"]["holderIdentity"], LEASE, "a leader")
+        first = self.server.must("GET", LEASE)["spec"]["holderIdentity"]
+        self.start()
+
+        for n in range(1, N_NODES + 1):
+            self.join(n)
+        for n in range(1, N_NODES + 1):
+            self.until(joined(f"192.0.2.{n}"), f"{NODES}/node-{n}", "a node that joins")
+        self.act("join")
+
+        self.machines(node_1={"addresses": ["192.0.2.101"]})
+        self.until(lambda it: address(it) == "192.0.2.101", f"{NODES}/node-1", "the new address")
+        self.act("address")
+
+        self.machines(node_2={"shutdown": True})
+        self.kubelet(2, "Unknown")
+        self.until(lambda it: SHUTDOWN in taints(it), f"{NODES}/node-2", "the taint of a machine that is off")
+        self.act("shutdown")
+
+        self.machines(node_2={"shutdown": False})
+        self.kubelet(2, "True")
+        self.until(lambda it: SHUTDOWN not in taints(it), f"{NODES}/node-2", "no taint any more")
+        self.act("boot")
+
+        self.machines(node_3=None)
+        self.kubelet(3, "Unknown")
+        self.until(lambda it: it is None, f"{NODES}/node-3", "no node without a machine")
+        self.act("delete")
+
+        for name in ("stays", "changes", "goes"):
+            self.server.must("POST", SERVICES, service(name))
+            self.until(balanced(80), f"{SERVICES}/{name}", "a balancer")
+        self.act("services")
+
+        ports = {"spec": {"ports": [port(80), port(443)]}}
+        self.server.must("PATCH", f"{SERVICES}/stays", ports, MERGE)
+        self.until(balanced(80, 443), f"{SERVICES}/stays", "a balancer with two ports")
+        self.server.must("PATCH", f"{SERVICES}/changes", {"spec": {"type": "ClusterIP"}}, MERGE)
+        self.until(lambda it: it["status"] == {"loadBalancer": {}} and not it["metadata"].get("finalizers"),
+                   f"{SERVICES}/changes", "no balancer, no finalizer")
+        self.act("service changes")
+
+        self.server.must("DELETE", f"{SERVICES}/goes")
+        self.until(lambda it: it is None, f"{SERVICES}/goes", "a service that goes")
+        self.act("service deleted")
+
+        self.kill(self.replicas[0])
+        self.until(lambda it: it["spec"]["holderIdentity"] not in ("", first), LEASE, "another leader")
+        self.join(N_NODES + 1)
+        self.until(joined(f"192.0.2.{N_NODES + 1}"), f"{NODES}/node-{N_NODES + 1}", "a node that joins the second leader")
+        self.act("takeover")
+        self.end()
+        events = {event(it) for it in self.server.must("GET", "/api/v1/events")["items"]}
+        self.seen.append(("events", sorted(events)))
+        self.seen.append(("lease", normal(self.server.must("GET", LEASE))))
+        self.seen.append(("writes", self.writes()))
+
+    def writes(self):
+        """How often which write succeeded. Renewals and events go by the clock: that there are some is what counts. So do
+    conflicts of the controllers with each other, which they try again."""
+        counts = collections.Counter()
+        for agent, verb, resource, status in self.server.writes():
+            if not agent.startswith("ccm/") or status == 409:
+                continue
+            what = f"{verb} {resource}" if status < 300 else f"{verb} {resource}: {status}"
+            timed = what == "update leases" or resource == "events"
+            counts[what] = "some" if timed else counts[what] + 1
+        if counts["update nodes"] < N_NODES:
+            raise Failed(f"{self.server.name}: the writes of the manager are not on record: {counts}")
+        return dict(sorted(counts.items()))
+
+
+# ---- objects
+
+def ready(status):
+    return {"type": "Ready", "status": status, "reason": f"Kubelet{status}", "message": "as the story has it"}
+
+
+def port(number):
+    return {"name": f"p{number}", "port": number, "protocol": "TCP"}
+
+
+def service(name):
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": "LoadBalancer", "selector": {"app": name}, "ports": [port(80)]}}
+
+
+def taints(node):
+    return [taint["key"] for taint in node["spec"].get("taints", [])]
+
+
+def address(node):
+    return next((it["address"] for it in node["status"]["addresses"] if it["type"] == "InternalIP"), None)
+
+
+def joined(its_address):
+    def holds(node):
+        routed = any(it["type"] == "NetworkUnavailable" and it["status"] == "False" for it in node["status"]["conditions"])
+        return UNINITIALIZED not in taints(node) and address(node) == its_address and routed
+    return holds
+
+
+def balanced(*ports):
+    def holds(it):
+        ingress = it["status"].get("loadBalancer", {}).get("ingress", [{}])[0]
+        return [p["port"] for p in ingress.get("ports", [])] == list(ports) and it["metadata"].get("finalizers")
+    return holds
+
+
+LEFT_OUT = {  # what names an object or a moment of one server, and what it draws
+    "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "lastHeartbeatTime", "lastTransitionTime",
+    "acquireTime", "renewTime", "holderIdentity", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}
+
+
+def normal(it):
+    if isinstance(it, dict):
+        # managedFields repeat every field of a request; they are not compared anywhere.
+        return {key: "…" if key in LEFT_OUT else normal(value) for key, value in it.items() if key != "managedFields"}
+    return [normal(value) for value in it] if isinstance(it, list) else it
+
+
+def event(it):
+    about = it["involvedObject"]
+    return (about["kind"], about.get("namespace", ""), about["name"].split("_")[0], it["type"], it["reason"],
+            it["message"].split("_")[0], it["source"].get("component", ""), it.get("reportingComponent", ""))
+
+
+# ---- two of them
+
+def play(server, ccm, content_type):
+    story = Story(server, ccm, content_type)
+    try:
+        story.play()
+    finally:
+        story.end()
+    return story.seen
+
+
+def compare(left, right, names):
+    """Prints a line for each thing that was looked at. How many differ."""
+    failed = 0
+    for (what, a), (_, b) in zip(left, right):
+        texts = [json.dumps(it, indent=1, sort_keys=True).splitlines() for it in (a, b)]
+        same = texts[0] == texts[1]
+        print(f"{'ok  ' if same else 'FAIL'} {what}" + (f": {b}" if what == "writes" else ""))
+        if not same:
+            failed += 1
+            lines = list(difflib.unified_diff(*texts, *names, lineterm="", n=4))
+            print("\n".join("     | " + line for line in lines[:80]))
+    return failed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ccm", help="the manager; built if left out")
+    parser.add_argument("--sim", help="the sim; target/release/sim if left out")
+    parser.add_argument("--against", choices=("sim", "real"), default="sim")
+    parser.add_argument("--content-type", choices=CONTENT_TYPES, help="one of the two alone")
+    args = parser.parse_args()
+    ccm = args.ccm or servers.built("ccm")
+    other = (lambda: servers.Real("other")) if args.against == "real" else (lambda: servers.Sim(binary))
+    binary = servers.sim_binary(args.sim) if args.against == "sim" else None
+    looked_at = failed = 0
+    for content_type in [args.content_type] if args.content_type else CONTENT_TYPES:
+        print(f"--- {content_type}", flush=True)
+        with servers.Real() as real, other() as ours, concurrent.futures.ThreadPoolExecutor() as both:
+            runs = [both.submit(play, server, ccm, content_type) for server in (real, ours)]
+            left, right = [run.result() for run in runs]
+            looked_at += len(left)
+            failed += compare(left, right, (real.name, ours.name))
+    print(f"{looked_at - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as failure:
+        print(f"FAIL {failure}")
+        sys.exit(1)

@@ -1,0 +1,58 @@
+# What the lines of `commands` may use besides bash and kubectl.
+
+eventually() { # COMMAND…: again and again until it succeeds, half a minute at most; else it is the end of the line
+  local end=$((SECONDS + 30))
+  until "$@"; do
+    [ "$SECONDS" -lt "$end" ] || { echo "not within 30 s: $*"; exit $trouble; }
+    sleep 0.03
+  done
+}
+trouble=99 # what a line ends with that could not do what it is for
+has() { [ "$(wc -l <"$1")" -ge "$2" ]; } # FILE LINES
+told() { grep -q "\"Response\" verb=\"$2\" url=\"[^\"]*/namespaces/lab/" "$1"; } # FILE VERB: about something in the namespace
+
+# FIRST LAST COMMAND CHANGE…: runs COMMAND; when it has printed FIRST lines, makes the changes, each of them when the last one
+# has been answered; when it has printed LAST lines, ends it. Prints what COMMAND printed.
+watching() {
+  local first=$1 last=$2 command=$3 change pid
+  shift 3
+  : >watch.out
+  # Without a line to wait for, its first answer has to do.
+  [ "$first" -gt 0 ] || command="$command -v=6"
+  bash -c "exec $command" >watch.out 2>watch.err &
+  pid=$!
+  if [ "$first" -gt 0 ]; then eventually has watch.out "$first"; else eventually told watch.err GET; fi
+  for change; do bash -c "$change" >/dev/null || { echo "failed: $change"; exit $trouble; }; done
+  eventually has watch.out "$last"
+  kill -TERM "$pid"
+  wait "$pid"
+  cat watch.out
+  grep -v '^I[0-9]' watch.err >&2
+  return 0
+}
+
+# COMMAND CHANGE: runs COMMAND, which logs at level 6; makes the change when its first question has been answered, or its deletion.
+# Ends as it does.
+meanwhile() {
+  local pid code verb=GET
+  [[ $1 != kubectl\ delete* ]] || verb=DELETE
+  bash -c "exec $1" >watch.out 2>watch.err &
+  pid=$!
+  eventually told watch.err "$verb"
+  bash -c "$2" >/dev/null || { echo "failed: $2"; exit $trouble; }
+  wait "$pid"
+  code=$?
+  cat watch.out
+  grep -v '^I[0-9]' watch.err >&2
+  return $code
+}
+
+# JSON for comparison: the order of fields is nobody's business, and managedFields repeat every field of a request.
+in_order() {
+  python3 -c 'import json, sys
+def without(it):
+    if isinstance(it, dict):
+        return {key: without(value) for key, value in it.items() if key != "managedFields"}
+    return [without(value) for value in it] if isinstance(it, list) else it
+print(json.dumps(without(json.load(sys.stdin)), indent=1, sort_keys=True))'
+}

@@ -1,0 +1,156 @@
+"""The two API servers that real clients are run against: a real etcd and kube-apiserver, and `sim serve`.
+
+Each is empty when it starts and is gone with everything it wrote when it is closed. `writes` says what clients wrote: the
+real server's audit log, the sim's ledger. Python's standard library alone; the names are those of the other scripts.
+"""
+import json
+import os
+import pathlib
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+class Failed(Exception):
+    """Something that the comparison needs did not come about."""
+
+
+def built(name):
+    """The path of a peer's binary, built if it is not in the cache."""
+    answer = subprocess.run([ROOT / "conformance/peers/build.sh", name], stdout=subprocess.PIPE, text=True)
+    if answer.returncode:
+        sys.exit(answer.returncode)
+    return answer.stdout.strip()
+
+
+def sim_binary(path=None):
+    target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
+    path = path or os.environ.get("SIM_BIN") or f"{target}/release/sim"
+    if not os.access(path, os.X_OK):
+        sys.exit(f"no sim at {path}; build it: cargo build --release --locked -p sim")
+    return str(path)
+
+
+def wait_until(what, holds, seconds=60.0, pause=0.05):
+    """What `holds` gives once that is true. Failed, with `what`, if it is not in time."""
+    end = time.monotonic() + seconds
+    while True:
+        found = holds()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise Failed(f"not within {seconds:.0f} s: {what() if callable(what) else what}")
+        time.sleep(pause)
+
+
+class Server:
+    """An API server that somebody started: where it is, how to ask it, and the kubeconfig of its administrator."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="real-clients-"))
+        self.kubeconfig = self.dir / "kubeconfig"
+        self.tls = ssl._create_unverified_context()  # pylint: disable=protected-access
+
+    def ask(self, method, path, body=None, content_type="application/json"):
+        """The answer as (status, document). A Status of failure is an answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, method=method, headers={
+            "Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type})
+        try:
+            with urllib.request.urlopen(request, timeout=20, context=self.tls) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            try:
+                return error.code, json.loads(text)
+            except ValueError:
+                return error.code, {"message": text.decode(errors="replace")}
+
+    def must(self, method, path, body=None, content_type="application/json"):
+        """As `ask`, for what has to succeed."""
+        status, answer = self.ask(method, path, body, content_type)
+        if status >= 300:
+            raise Failed(f"{self.name}: {method} {path}: {status} {answer.get('message', answer)}")
+        return answer
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Real(Server):
+    """kube-apiserver over etcd."""
+
+    def __init__(self, name="real"):
+        super().__init__(name)
+        self.audit = self.dir / "audit.jsonl"
+        self.process = subprocess.Popen(
+            [ROOT / "conformance/peers/cluster.sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "CLUSTER_AUDIT": str(self.audit)})
+        line = self.process.stdout.readline().split()
+        if len(line) < 2:
+            raise Failed("no API server came up; the lines above say why")
+        self.url, self.token = line[:2]
+        self.kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {"server": self.url, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "it", "user": {"token": self.token}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
+
+    def writes(self):
+        """Every write that was answered: (user agent, verb, resource, status)."""
+        for line in self.audit.read_text().splitlines():
+            it = json.loads(line)
+            thing = it["objectRef"]
+            resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
+            yield it.get("userAgent", ""), it["verb"], resource, it["responseStatus"]["code"]
+
+
+class Sim(Server):
+    """`sim serve` without machines, with RBAC."""
+
+    def __init__(self, binary, name="sim"):
+        super().__init__(name)
+        env = self.dir / "env"
+        log = open(self.dir / "log", "w")
+        any_port = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "admin")]
+        self.process = subprocess.Popen(
+            [binary, "serve", "--vms=0", "--rbac", f"--env={env}", *any_port], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_until(lambda: "sim serve:\n" + (self.dir / "log").read_text(),
+                   lambda: env.exists() or self.process.poll() is not None, 20)
+        if self.process.poll() is not None:
+            raise Failed("sim serve ended:\n" + (self.dir / "log").read_text())
+        words = (line.removeprefix("export ").split("=", 1) for line in env.read_text().splitlines())
+        known = {key: value.strip("'") for key, value in words}
+        self.url, self.admin = known["SIM_CLUSTER"], known["SIM_ADMIN"]
+        shutil.copy(known["KUBECONFIG"], self.kubeconfig)
+        lines = self.kubeconfig.read_text().splitlines()
+        self.token = next(line.split()[-1] for line in lines if line.strip().startswith("token:"))
+        self.tls = ssl.create_default_context(cafile=known["SIM_CA"])
+
+    def writes(self):
+        """Every write that was answered: (user agent, verb, resource, status)."""
+        with urllib.request.urlopen(self.admin + "/ledger?op=@write", timeout=20) as answer:
+            for line in answer.read().decode().splitlines():
+                it = json.loads(line)
+                verb, _, resource = it["op"].partition(" ")
+                if verb in WRITES and "ended" in it:
+                    yield it["client"]["user_agent"], verb, resource, it["ended"].get("status")

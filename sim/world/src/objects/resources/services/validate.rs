@@ -1,0 +1,441 @@
+//! What is wrong with a service, in the real server's words.
+//!
+//! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateService…`.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::{family, is_external, is_headless, needs_address, needs_health_check};
+use crate::objects::resources::endpoints::{
+    refuse_special, validate_app_protocol, validate_protocol,
+};
+use crate::objects::{FieldErrors, NameRule, fields, meta, names};
+
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
+const NO_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
+const FIXED: &str = "may not change once set";
+/// A day.
+const MAX_TIMEOUT: i64 = 86_400;
+
+/// A service as it would be, and as it is, if it is there.
+pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let spec = &service["spec"];
+    let kind = fields::text(spec, "/type");
+    let ports = fields::list(spec, "/ports");
+    if ports.is_empty() && !is_headless(spec) && kind != "ExternalName" {
+        errors.required("spec.ports", "");
+    }
+    match kind {
+        "LoadBalancer" | "NodePort" if is_headless(spec) => {
+            let why = format!("may not be set to 'None' for {kind} services");
+            errors.invalid("spec.clusterIPs[0]", &"None".into(), &why);
+        }
+        "ExternalName" => validate_external_name(spec, errors),
+        _ => {}
+    }
+    for at in 0..ports.len() {
+        validate_port(ports, at, errors);
+    }
+    meta::validate_labels(&spec["selector"], "spec.selector", errors);
+    validate_affinity(spec, errors);
+    let old = old.map(|old| &old["spec"]);
+    validate_addresses(spec, old, errors);
+    for (at, ip) in fields::list(spec, "/externalIPs").iter().enumerate() {
+        let path = format!("spec.externalIPs[{at}]");
+        let text = ip.as_str().unwrap_or_default();
+        match text.parse() {
+            Ok(parsed) => refuse_special(parsed, text, &path, errors),
+            Err(_) => errors.invalid(path, ip, names::NO_ADDRESS),
+        }
+    }
+    if !TYPES.contains(&kind) {
+        errors.not_supported("spec.type", kind, &TYPES);
+    }
+    validate_ports(kind, ports, errors);
+    validate_balancer(service, errors);
+    validate_class(None, spec, errors);
+    validate_policies(spec, errors);
+}
+
+/// What a change must not do.
+pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let (spec, before) = (&new["spec"], &old["spec"]);
+    if needs_address(spec) && needs_address(before) {
+        let was_headless = is_headless(before);
+        if !(was_headless && is_headless(spec)) {
+            validate_change(before, spec, "clusterIPs", errors);
+        }
+        if !was_headless && !is_headless(spec) {
+            validate_change(before, spec, "ipFamilies", errors);
+        }
+    }
+    validate_class(Some(before), spec, errors);
+    if needs_health_check(before)
+        && needs_health_check(spec)
+        && before["healthCheckNodePort"] != spec["healthCheckNodePort"]
+    {
+        errors.forbidden("spec.healthCheckNodePort", "field is immutable");
+    }
+    validate(new, Some(old), errors);
+}
+
+/// Addresses of a load balancer.
+pub(super) fn validate_status(new: &Value, _: &Value, errors: &mut FieldErrors) {
+    const FIELD: &str = "status.loadBalancer.ingress";
+    let ingress = fields::list(new, "/status/loadBalancer/ingress");
+    if new["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
+        let why = "may only be used when `spec.type` is 'LoadBalancer'";
+        return errors.forbidden(FIELD, why);
+    }
+    for (at, one) in ingress.iter().enumerate() {
+        let path = format!("{FIELD}[{at}]");
+        let ip = fields::text(one, "/ip");
+        if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
+            errors.invalid(format!("{path}.ip"), &one["ip"], names::NO_ADDRESS);
+        }
+        match one["ipMode"].as_str() {
+            None if !ip.is_empty() => {
+                errors.required(format!("{path}.ipMode"), "must be specified when `ip` is set");
+            }
+            Some(_) if ip.is_empty() => {
+                let why = "may not be specified when `ip` is not set";
+                errors.forbidden(format!("{path}.ipMode"), why);
+            }
+            Some(mode) if !["Proxy", "VIP"].contains(&mode) => {
+                errors.not_supported(format!("{path}.ipMode"), mode, &["Proxy", "VIP"]);
+            }
+            _ => {}
+        }
+        let host = fields::text(one, "/hostname");
+        if !host.is_empty() {
+            let field = format!("{path}.hostname");
+            for why in names::name_problems(NameRule::Subdomain, host) {
+                errors.invalid(&*field, &host.into(), &why);
+            }
+            if host.parse::<IpAddr>().is_ok() {
+                errors.invalid(field, &host.into(), "must be a DNS name, not an IP address");
+            }
+        }
+    }
+}
+
+/// Follows `kubernetes: pkg/api/service/warnings.go`, but for addresses that are written oddly.
+pub(super) fn warn(service: &Value) -> Vec<String> {
+    let spec = &service["spec"];
+    let is_headless = spec["type"] == "ClusterIP" && spec["clusterIP"] == "None";
+    let is_named = spec["type"] == "ExternalName";
+    let has = |field: &str| match &spec[field] {
+        Value::Array(list) => !list.is_empty(),
+        other => other.as_str().is_some_and(|text| !text.is_empty()),
+    };
+    let warnings = [
+        (
+            is_headless && has("loadBalancerIP"),
+            "spec.loadBalancerIP is ignored for headless services",
+        ),
+        (is_headless && has("externalIPs"), "spec.externalIPs is ignored for headless services"),
+        (
+            is_headless && spec["sessionAffinity"] != "None",
+            "spec.SessionAffinity is ignored for headless services",
+        ),
+        (
+            has("externalIPs") && !is_headless && !is_named,
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+        ),
+        (
+            has("externalIPs") && is_named,
+            "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
+        ),
+        (
+            has("externalName") && !is_named,
+            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
+        ),
+        (
+            spec["trafficDistribution"] == "PreferClose",
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+        ),
+    ];
+    warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it.to_owned()).collect()
+}
+
+fn validate_external_name(spec: &Value, errors: &mut FieldErrors) {
+    for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        let is_set = match &spec[field] {
+            Value::Array(list) => !list.is_empty(),
+            other => other.is_string(),
+        };
+        if is_set {
+            let why = "may not be set for ExternalName services";
+            errors.forbidden(format!("spec.{field}"), why);
+        }
+    }
+    let name = fields::text(spec, "/externalName");
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.is_empty() {
+        errors.required("spec.externalName", "");
+        return;
+    }
+    for why in names::name_problems(NameRule::Subdomain, name) {
+        errors.invalid("spec.externalName", &name.into(), &why);
+    }
+}
+
+fn validate_port(ports: &[Value], at: usize, errors: &mut FieldErrors) {
+    let (port, path) = (&ports[at], format!("spec.ports[{at}]"));
+    let name = fields::text(port, "/name");
+    if !name.is_empty() {
+        for why in names::name_problems(NameRule::Label, name) {
+            errors.invalid(format!("{path}.name"), &name.into(), &why);
+        }
+        if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
+            errors.duplicate(format!("{path}.name"), &name.into(), "");
+        }
+    } else if ports.len() > 1 {
+        errors.required(format!("{path}.name"), "");
+    }
+    let number = port["port"].as_i64().unwrap_or_default();
+    if !(1..=65_535).contains(&number) {
+        errors.invalid(format!("{path}.port"), &number.into(), OUT_OF_RANGE);
+    }
+    validate_protocol(port, &path, errors);
+    let field = format!("{path}.targetPort");
+    match &port["targetPort"] {
+        Value::String(target) => {
+            for why in names::port_name_problems(target) {
+                errors.invalid(&*field, &target.as_str().into(), why);
+            }
+        }
+        target => {
+            let number = target.as_i64().unwrap_or_default();
+            if !(1..=65_535).contains(&number) {
+                errors.invalid(field, &number.into(), OUT_OF_RANGE);
+            }
+        }
+    }
+    validate_app_protocol(port, &path, errors);
+}
+
+fn validate_affinity(spec: &Value, errors: &mut FieldErrors) {
+    const FIELD: &str = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+    match fields::text(spec, "/sessionAffinity") {
+        "ClientIP" => {
+            let timeout = &spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"];
+            if timeout.as_i64().is_some_and(|it| it <= 0 || it > MAX_TIMEOUT) {
+                let why = format!("must be greater than 0 and less than {MAX_TIMEOUT}");
+                errors.invalid(FIELD, timeout, &why);
+            }
+        }
+        "None" => {}
+        other => errors.not_supported("spec.sessionAffinity", other, &["ClientIP", "None"]),
+    }
+}
+
+/// Addresses, families and policy, taken together.
+pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    const FIELD: &str = "spec.clusterIPs";
+    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+    if !needs_address(spec) {
+        return;
+    }
+    let (one, all) = (fields::text(spec, "/clusterIP"), &spec["clusterIPs"]);
+    let ips = fields::list(spec, "/clusterIPs");
+    match (one, ips.first()) {
+        ("", Some(_)) => {
+            errors.invalid(FIELD, all, "must be empty when `clusterIP` is not specified");
+        }
+        ("", None) => {}
+        (_, None) => errors.required(FIELD, ""),
+        (one, Some(first)) if first != one => {
+            errors.invalid(FIELD, all, "first value must match `clusterIP`");
+        }
+        _ => {}
+    }
+    let families = fields::list(spec, "/ipFamilies");
+    for (at, family) in families.iter().enumerate() {
+        let path = format!("spec.ipFamilies[{at}]");
+        let text = family.as_str().unwrap_or_default();
+        if !["IPv4", "IPv6"].contains(&text) {
+            errors.not_supported(&*path, text, &["IPv4", "IPv6"]);
+        }
+        if families[..at].contains(family) {
+            errors.duplicate(path, family, "");
+        }
+    }
+    if let Some(policy) = spec["ipFamilyPolicy"].as_str().filter(|it| !POLICIES.contains(it)) {
+        errors.not_supported("spec.ipFamilyPolicy", policy, &POLICIES);
+    }
+    let known = old.map_or(&[][..], |old| fields::list(old, "/clusterIPs"));
+    let mut is_wrong = false;
+    for (at, ip) in ips.iter().enumerate() {
+        let text = ip.as_str().unwrap_or_default();
+        if at == 0 && text == "None" {
+            if ips.len() > 1 {
+                is_wrong = true;
+                errors.invalid(FIELD, all, "'None' must be the first and only value");
+            }
+        } else if text.parse::<IpAddr>().is_err() && !known.contains(ip) {
+            is_wrong = true;
+            errors.invalid(format!("{FIELD}[{at}]"), ip, names::NO_ADDRESS);
+        }
+    }
+    if ips.len() > 2 {
+        errors.invalid(FIELD, all, "may only hold up to 2 values");
+    }
+    if is_wrong {
+        return;
+    }
+    let texts: Vec<&str> = ips.iter().filter_map(Value::as_str).collect();
+    let of_both = ["IPv4", "IPv6"].iter().all(|one| texts.iter().any(|ip| family(ip) == *one));
+    if ips.len() > 1 && !of_both {
+        errors.invalid(FIELD, all, "may specify no more than one IP for each IP family");
+    }
+    if is_headless(spec) {
+        return;
+    }
+    for (at, (ip, wanted)) in texts.iter().zip(families).enumerate() {
+        let wanted = wanted.as_str().unwrap_or_default();
+        if matches!(wanted, "IPv4" | "IPv6") && family(ip) != wanted {
+            let why = format!("expected an {wanted} value as indicated by `ipFamilies[{at}]`");
+            errors.invalid(format!("{FIELD}[{at}]"), &(*ip).into(), &why);
+        }
+    }
+}
+
+/// The first of `clusterIPs` or `ipFamilies` stays; the second may come and go.
+fn validate_change(old: &Value, new: &Value, field: &str, errors: &mut FieldErrors) {
+    let pointer = format!("/{field}");
+    let (before, after) = (fields::list(old, &pointer), fields::list(new, &pointer));
+    let (path, shown) = (format!("spec.{field}"), &new[field]);
+    let is_ips = field == "clusterIPs";
+    if before.len() == after.len() {
+        for (at, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
+            // Of families, the real server names the first whichever has changed.
+            let at = if is_ips { at } else { 0 };
+            errors.invalid(format!("{path}[{at}]"), shown, FIXED);
+        }
+        return;
+    }
+    let first = format!("{path}[0]");
+    if before.len() > after.len() && fields::list(new, "/clusterIPs").is_empty() {
+        let what = if is_ips { "clusterIP" } else { "ipFamily" };
+        errors.invalid(&*first, shown, &format!("primary {what} can not be unset"));
+    }
+    if let (Some(old), Some(new_first)) = (before.first(), after.first())
+        && old != new_first
+    {
+        errors.invalid(&*first, &new["clusterIPs"], FIXED);
+    }
+    if before.len() > after.len() && after.len() == 1 && new["ipFamilyPolicy"] != "SingleStack" {
+        let what = if is_ips { "clusterIP" } else { "ipFamily" };
+        let why = format!("must be set to 'SingleStack' when releasing the secondary {what}");
+        errors.invalid("spec.ipFamilyPolicy", &new["ipFamilyPolicy"], &why);
+    }
+}
+
+fn validate_ports(kind: &str, ports: &[Value], errors: &mut FieldErrors) {
+    let node_port = |port: &Value| port["nodePort"].as_i64().unwrap_or_default();
+    for (at, port) in ports.iter().enumerate() {
+        if kind == "ClusterIP" && node_port(port) != 0 {
+            let why = "may not be used when `type` is 'ClusterIP'";
+            errors.forbidden(format!("spec.ports[{at}].nodePort"), why);
+        }
+    }
+    let same_protocol = |a: &Value, b: &Value| a["protocol"] == b["protocol"];
+    for (at, port) in ports.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
+        let is_same =
+            |earlier: &Value| same_protocol(earlier, port) && node_port(earlier) == node_port(port);
+        if ports[..at].iter().any(is_same) {
+            errors.duplicate(format!("spec.ports[{at}].nodePort"), &port["nodePort"], "");
+        }
+    }
+    for (at, port) in ports.iter().enumerate() {
+        let is_same =
+            |earlier: &Value| same_protocol(earlier, port) && earlier["port"] == port["port"];
+        if ports[..at].iter().any(is_same) {
+            // The real server compares, and shows, no more than this.
+            let shown = json!({
+                "Name": "", "Protocol": port["protocol"], "AppProtocol": null,
+                "Port": port["port"], "TargetPort": 0, "NodePort": 0,
+            });
+            errors.duplicate(format!("spec.ports[{at}]"), &shown, "");
+        }
+    }
+}
+
+/// What only load balancers have.
+fn validate_balancer(service: &Value, errors: &mut FieldErrors) {
+    let spec = &service["spec"];
+    let is_balancer = spec["type"] == "LoadBalancer";
+    let ranges = fields::list(spec, "/loadBalancerSourceRanges");
+    if !ranges.is_empty() && !is_balancer {
+        errors.forbidden("spec.LoadBalancerSourceRanges", NO_BALANCER);
+    }
+    for (at, range) in ranges.iter().enumerate() {
+        let range = range.as_str().unwrap_or_default().trim();
+        if !names::is_cidr(range) {
+            // The real server spells this one with a capital.
+            let field = format!("spec.LoadBalancerSourceRanges[{at}]");
+            errors.invalid(field, &range.into(), names::NO_CIDR);
+        }
+    }
+    if !spec["allocateLoadBalancerNodePorts"].is_null() && !is_balancer {
+        errors.forbidden("spec.allocateLoadBalancerNodePorts", NO_BALANCER);
+    }
+}
+
+fn validate_class(old: Option<&Value>, spec: &Value, errors: &mut FieldErrors) {
+    const FIELD: &str = "spec.loadBalancerClass";
+    let class = &spec["loadBalancerClass"];
+    let is_balancer = |spec: &Value| spec["type"] == "LoadBalancer";
+    if let Some(old) = old
+        && is_balancer(old)
+        && is_balancer(spec)
+        && old["loadBalancerClass"] != *class
+    {
+        errors.invalid(FIELD, class, FIXED);
+    }
+    let Some(name) = class.as_str() else { return };
+    if !is_balancer(spec) {
+        return errors.forbidden(FIELD, NO_BALANCER);
+    }
+    for why in names::qualified_name_problems(name) {
+        errors.invalid(FIELD, class, &why);
+    }
+}
+
+fn validate_policies(spec: &Value, errors: &mut FieldErrors) {
+    const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
+    let external = fields::text(spec, "/externalTrafficPolicy");
+    if is_external(spec) {
+        if !["Cluster", "Local"].contains(&external) {
+            errors.not_supported("spec.externalTrafficPolicy", external, &["Cluster", "Local"]);
+        }
+    } else if !external.is_empty() {
+        let why = "may only be set for externally-accessible services";
+        errors.invalid("spec.externalTrafficPolicy", &external.into(), why);
+    }
+    let port = spec["healthCheckNodePort"].as_i64().unwrap_or_default();
+    if needs_health_check(spec) {
+        if port == 0 {
+            errors.required("spec.healthCheckNodePort", "");
+        } else if !(1..=65_535).contains(&port) {
+            errors.invalid("spec.healthCheckNodePort", &port.into(), OUT_OF_RANGE);
+        }
+    } else if port != 0 {
+        let why =
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+        errors.invalid("spec.healthCheckNodePort", &port.into(), why);
+    }
+    if let Some(internal) = spec["internalTrafficPolicy"].as_str()
+        && !["Cluster", "Local"].contains(&internal)
+    {
+        errors.not_supported("spec.internalTrafficPolicy", internal, &["Cluster", "Local"]);
+    }
+    if let Some(wanted) = spec["trafficDistribution"].as_str()
+        && !DISTRIBUTIONS.contains(&wanted)
+    {
+        errors.not_supported("spec.trafficDistribution", wanted, &DISTRIBUTIONS);
+    }
+}
