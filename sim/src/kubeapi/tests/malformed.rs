@@ -86,7 +86,7 @@ async fn bodies() {
     insta::assert_snapshot!(seen, @r#"
     no JSON: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: invalid character 'o' in literal null (expecting 'u') (6e6f6e73656e7365)
     half a document: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: unexpected end of JSON input ({"metadata":)
-    a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5d)
+    a list: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5
     too deep: 400 BadRequest: the object provided is unrecognized (must be of type Node): couldn't get version/kind; json parse error: exceeded max depth (5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b ...)
     too large: 413 RequestEntityTooLarge: Request entity too large: limit is 3145728
     protobuf: 400 BadRequest: the object provided is unrecognized (must be of type Node): empty body (6b387300)
