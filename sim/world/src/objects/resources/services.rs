@@ -42,6 +42,7 @@ pub(super) fn definition() -> ResourceDef {
             default: Some(default),
             allocate: Some(allocate::allocate),
             begin: |service| {
+                drop_inner_policy(service);
                 fields::as_map(service).insert("status".into(), json!({"loadBalancer": {}}));
             },
             carry_over: drop_what_the_type_has_not,
@@ -131,6 +132,7 @@ fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
         gone.push("externalTrafficPolicy");
     }
     let loses_status = !balances(spec);
+    drop_inner_policy(new);
     let spec = fields::map_mut(new, "spec");
     for field in gone {
         spec.shift_remove(field);
@@ -142,6 +144,15 @@ fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
     }
     if loses_status {
         fields::map_mut(new, "status").insert("loadBalancer".into(), json!({}));
+    }
+}
+
+/// A name that leads elsewhere has no traffic inside the cluster; the real server hides what is left of
+/// it when it reads.
+fn drop_inner_policy(service: &mut Value) {
+    let spec = fields::map_mut(service, "spec");
+    if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
+        spec.shift_remove("internalTrafficPolicy");
     }
 }
 

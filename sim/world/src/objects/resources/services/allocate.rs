@@ -2,7 +2,7 @@
 //!
 //! Follows `kubernetes: pkg/registry/core/service/storage`. The cluster has the one range
 //! `10.96.0.0/12` of addresses. Which free one a service gets follows from its namespace and name, so
-//! that no service changes what another gets unless they meet.
+//! that no service changes what another gets unless they meet; see [`seed`].
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use super::validate::validate_addresses;
 use super::{
     family, has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports,
 };
-use crate::objects::{FieldErrors, Status, Store, fields, meta};
+use crate::objects::{FieldErrors, Key, Status, Store, fields, meta};
 
 /// Addresses of services: `10.96.0.0/12`.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 0]);
@@ -33,7 +33,7 @@ pub(super) fn allocate(
     old: Option<&Value>,
 ) -> Result<(), Status> {
     let name = meta::text(service, "name").to_owned();
-    let seed = format!("{}/{name}", meta::text(service, "namespace"));
+    let seed = seed(store, service, old);
     let invalid = |errors| Status::invalid("", "Service", &name, errors);
     let old = old.map(|old| &old["spec"]);
     let before = old.cloned().unwrap_or_default();
@@ -53,6 +53,20 @@ pub(super) fn allocate(
     })?;
     *fields::map_mut(service, "spec") = spec;
     Ok(())
+}
+
+/// What a service gets follows from this: from its name as long as it is the first of it, and gets
+/// everything on creation. What was given back is not given again at once.
+fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
+    let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
+    let key = Key::new(id(), namespace, name);
+    let version = old.map_or("", |old| meta::text(old, "resourceVersion"));
+    match (store.graves.get(&key), version) {
+        (None, "") => format!("{namespace}/{name}"),
+        (n_before, version) => {
+            format!("{namespace}/{name}#{}@{version}", n_before.copied().unwrap_or_default())
+        }
+    }
 }
 
 fn view(spec: &Spec) -> Value {
