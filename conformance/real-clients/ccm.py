@@ -232,13 +232,12 @@ def balanced(*ports):
 
 LEFT_OUT = {  # what names an object or a moment of one server, and what it draws
     "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "lastHeartbeatTime", "lastTransitionTime",
-    "acquireTime", "renewTime", "holderIdentity", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}
+    "acquireTime", "renewTime", "time", "holderIdentity", "clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"}
 
 
 def normal(it):
     if isinstance(it, dict):
-        # managedFields repeat every field of a request; they are not compared anywhere.
-        return {key: "…" if key in LEFT_OUT else normal(value) for key, value in it.items() if key != "managedFields"}
+        return {key: "…" if key in LEFT_OUT else normal(value) for key, value in it.items()}
     return [normal(value) for value in it] if isinstance(it, list) else it
 
 

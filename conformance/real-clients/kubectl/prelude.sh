@@ -47,12 +47,4 @@ meanwhile() {
   return $code
 }
 
-# JSON for comparison: the order of fields is nobody's business, and managedFields repeat every field of a request.
-in_order() {
-  python3 -c 'import json, sys
-def without(it):
-    if isinstance(it, dict):
-        return {key: without(value) for key, value in it.items() if key != "managedFields"}
-    return [without(value) for value in it] if isinstance(it, list) else it
-print(json.dumps(without(json.load(sys.stdin)), indent=1, sort_keys=True))'
-}
+in_order() { python3 -m json.tool --sort-keys; } # the order of fields in JSON is nobody's business

@@ -260,8 +260,9 @@ fn compare(
         (Some(_), Some(_)) => {}
     }
     let is_whole = [outer, schema].iter().any(|it| it["x-kubernetes-map-type"] == "atomic");
-    let is_map = |it: Option<&Value>| it.is_none_or(Value::is_object);
-    let is_list = |it: Option<&Value>| it.is_none_or(Value::is_array);
+    // Go's zero of a list that is always written is null: it is there, and has no elements.
+    let is_map = |it: Option<&Value>| it.is_none_or(|it| it.is_object() || it.is_null());
+    let is_list = |it: Option<&Value>| it.is_none_or(|it| it.is_array() || it.is_null());
     let kind = outer["x-kubernetes-list-type"].as_str();
     let mut child = |name: String, schema: &Value, old: Option<&Value>, new: Option<&Value>| {
         let (mut more, mut less) = (Set::default(), Set::default());
@@ -375,6 +376,22 @@ mod tests {
         object["metadata"]["managedFields"] = json!([]);
         assert!(lab.managers(5, Command::update(key.clone(), object).by("one")).is_empty());
         assert!(lab.managers(6, patch(json!({"a": "3"})).by("one")).is_empty());
+    }
+
+    #[test]
+    fn elements_of_a_list_that_is_always_written_have_owners() {
+        let mut lab = Lab(Store::new(Ids::new(1)));
+        let containers =
+            json!([{"name": "c", "image": "i:1", "env": [{"name": "A", "value": "b"}]}]);
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+        let create = Command::create(GroupResource::core("pods"), "default", pod);
+        let found = lab.managers(1, create.by("one"));
+        let container = json!({
+            ".": {}, "f:name": {}, "f:image": {}, "f:imagePullPolicy": {}, "f:resources": {},
+            "f:terminationMessagePath": {}, "f:terminationMessagePolicy": {},
+            "f:env": {".": {}, "k:{\"name\":\"A\"}": {".": {}, "f:name": {}, "f:value": {}}},
+        });
+        assert_eq!(found[0].1["f:spec"]["f:containers"], json!({"k:{\"name\":\"c\"}": container}));
     }
 
     #[test]
