@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use sim::Class;
 use sim::ledger::Record;
+use sim::world::Time;
 use sim::world::objects::{GroupResource, Key, Op};
-use sim::world::{Event, Time};
 
 use crate::judge::{NodeFacts, Violation, facts, safety};
 use crate::lab::Run;
@@ -40,14 +40,9 @@ impl Run {
         if let Some(node) = self.log.base().and_then(|base| base.cluster.get(&key)) {
             versions.push((Time::ZERO, Some(facts(node))));
         }
-        for (at, event) in self.log.entries() {
-            if let Event::Cluster(event) = event
-                && event.key == key
-            {
-                let gone = event.op == Op::Deleted;
-                versions.push((*at, (!gone).then(|| facts(&event.object))));
-            }
-        }
+        let events = self.node_events(name).iter();
+        versions
+            .extend(events.map(|(at, op, node)| (*at, (*op != Op::Deleted).then(|| facts(node)))));
         versions
     }
 

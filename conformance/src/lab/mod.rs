@@ -2,10 +2,14 @@
 
 mod provider;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde_json::Value;
 use sim::ledger::{Kind, Ledger, Record};
-use sim::world::{Log, Retain, State, World};
+use sim::world::objects::{GroupResource, Op};
+use sim::world::{Event, Log, Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::scenario::{Act, Scenario};
@@ -49,9 +53,30 @@ pub struct Run {
     pub logs: String,
     /// The metrics of every replica that was told to stop or still ran at the end, as it served them last.
     pub metrics: Vec<String>,
+    nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
 }
 
+/// When something happened to a Node, what, and the object: as it was, if it was deleted.
+pub type NodeEvent = (Time, Op, Arc<Value>);
+
 impl Run {
+    /// What happened to a Node. The log is read once for all of them: judges ask for a thousand, one by one.
+    pub fn node_events(&self, name: &str) -> &[NodeEvent] {
+        let nodes = self.nodes.get_or_init(|| {
+            let mut nodes: BTreeMap<String, Vec<NodeEvent>> = BTreeMap::new();
+            for (at, event) in self.log.entries() {
+                if let Event::Cluster(event) = event
+                    && event.key.resource == GroupResource::core("nodes")
+                {
+                    let of = nodes.entry(event.key.name.clone()).or_default();
+                    of.push((*at, event.op, event.object.clone()));
+                }
+            }
+            nodes
+        });
+        nodes.get(name).map_or(&[], Vec::as_slice)
+    }
+
     /// How often the rule fired.
     pub fn fired(&self, rule: &str) -> u64 {
         self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
@@ -332,6 +357,18 @@ impl Lab {
         let Self { sim, exits, metrics, scenario, stage, .. } = self;
         sim.shutdown().await;
         let logs = String::new();
-        Run { scenario, stage, ledger, log, end, after, fired, exits, logs, metrics }
+        Run {
+            scenario,
+            stage,
+            ledger,
+            log,
+            end,
+            after,
+            fired,
+            exits,
+            logs,
+            metrics,
+            nodes: OnceLock::new(),
+        }
     }
 }
