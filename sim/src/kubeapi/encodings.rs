@@ -6,12 +6,13 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::accept::Form;
+use super::table::Include;
 
 /// Five thousand nodes of a few kilobytes, three times over.
 const MAX_BYTES: usize = 64 << 20;
@@ -28,6 +29,16 @@ pub(super) struct Edition {
     pub(super) is_gone: bool,
     pub(super) version: Cow<'static, str>,
     pub(super) form: Form,
+    /// What else a table depends on.
+    pub(super) table: Option<Moment>,
+}
+
+/// What a table depends on besides its object: ages are told in seconds, columns once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Moment {
+    pub(super) at: i64,
+    pub(super) include: Include,
+    pub(super) with_columns: bool,
 }
 
 /// Serialised objects. Clones are the same.
@@ -38,7 +49,7 @@ pub(super) struct Encodings {
 
 #[derive(Debug, Default)]
 struct Shared {
-    bytes: HashMap<Edition, Bytes>,
+    bytes: HashMap<Edition, Arc<OnceLock<Bytes>>>,
     /// The oldest first.
     order: VecDeque<Edition>,
     n_bytes: usize,
@@ -48,16 +59,15 @@ struct Shared {
 impl Encodings {
     /// The bytes of an edition; `object` makes them if nobody has yet.
     ///
-    /// Written outside the lock: two that come at once may both write, and one of them counts.
+    /// Written outside the lock: who comes meanwhile for the same waits, everybody else does not.
     pub(super) fn bytes(&self, edition: Edition, object: impl FnOnce() -> Bytes) -> Bytes {
-        if let Some(bytes) = self.lock().bytes.get(&edition) {
-            return bytes.clone();
-        }
-        let bytes = object();
-        let mut shared = self.lock();
-        shared.n_written += 1;
-        shared.keep(edition, bytes.clone());
-        bytes
+        let cell = self.lock().cell(&edition);
+        let bytes = cell.get_or_init(|| {
+            let bytes = object();
+            self.lock().written(&edition, bytes.len());
+            bytes
+        });
+        bytes.clone()
     }
 
     /// How many objects have been written so far.
@@ -72,17 +82,28 @@ impl Encodings {
 }
 
 impl Shared {
-    fn keep(&mut self, edition: Edition, bytes: Bytes) {
-        if bytes.len() > MAX_BYTES / 16 {
-            return;
+    /// Where the bytes of an edition are or will be.
+    fn cell(&mut self, edition: &Edition) -> Arc<OnceLock<Bytes>> {
+        if let Some(cell) = self.bytes.get(edition) {
+            return Arc::clone(cell);
         }
-        self.n_bytes += bytes.len();
-        if self.bytes.insert(edition.clone(), bytes).is_none() {
-            self.order.push_back(edition);
+        let cell = Arc::new(OnceLock::new());
+        self.bytes.insert(edition.clone(), Arc::clone(&cell));
+        self.order.push_back(edition.clone());
+        cell
+    }
+
+    /// Counts so many bytes, and lets go of the oldest if there are too many.
+    fn written(&mut self, edition: &Edition, n_bytes: usize) {
+        self.n_written += 1;
+        // Whoever was let go of meanwhile no longer counts.
+        if self.bytes.contains_key(edition) {
+            self.n_bytes += n_bytes;
         }
-        while self.n_bytes > MAX_BYTES {
+        while self.n_bytes > MAX_BYTES && self.order.len() > 1 {
             let Some(oldest) = self.order.pop_front() else { break };
-            let n_bytes = self.bytes.remove(&oldest).map_or(0, |bytes| bytes.len());
+            let cell = self.bytes.remove(&oldest);
+            let n_bytes = cell.as_ref().and_then(|cell| cell.get()).map_or(0, Bytes::len);
             self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
         }
     }

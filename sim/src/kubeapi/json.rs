@@ -83,6 +83,16 @@ mod tests {
     }
 
     #[test]
+    fn numbers_read_again_as_they_are_written() {
+        for text in
+            ["111111111111111111111110", "1.1111111111111113e23", "0.1", "2.2250738585072014e-308"]
+        {
+            let number = read(text.as_bytes()).unwrap();
+            assert_eq!(read(number.to_string().as_bytes()), Ok(number), "{text}");
+        }
+    }
+
+    #[test]
     fn complaints_are_gos() {
         for (body, want) in [
             (&b"nonsense"[..], "invalid character 'o' in literal null (expecting 'u')"),

@@ -111,9 +111,9 @@ impl Rendering {
         }
     }
 
-    /// Whether every client of this form gets the same bytes: tables tell ages.
-    pub(super) fn is_timeless(&self) -> bool {
-        !matches!(self.form, Form::Table(_))
+    /// What tables have of their objects; `None` if this is no table.
+    pub(super) fn include(&self) -> Option<Include> {
+        self.layout.as_ref().map(Layout::include)
     }
 
     /// 406: one object and a list of objects are not the same.

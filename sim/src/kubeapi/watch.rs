@@ -16,7 +16,7 @@ use sim_world::objects::{FieldErrors, Paging, ResourceDef, Selection, Status, Wa
 use tokio::time::Instant;
 
 use super::accept::Form;
-use super::encodings::{self, Edition, Encodings};
+use super::encodings::{self, Edition, Encodings, Moment};
 use super::objects::{name_of, selection};
 use super::render::Rendering;
 use super::route::Target;
@@ -328,12 +328,19 @@ impl Watch {
         self.is_over = true;
     }
 
+    /// Whether everybody who asks alike gets the same bytes. Columns of custom kinds change with their
+    /// definitions, so that two tables of one object may differ.
+    fn is_shared(&self, kind: &str) -> bool {
+        let is_table = self.rendering.include().is_some();
+        !is_table || (kind != BOOKMARK && self.def.custom.is_none())
+    }
+
     /// One line of the answer. What many watches tell is serialised once for all of them.
     fn write(&mut self, pending: Pending) -> Bytes {
         let Pending { kind, object } = pending;
         let bytes = match kind {
             ERROR => encodings::json(&object),
-            _ if !self.rendering.is_timeless() => {
+            _ if !self.is_shared(kind) => {
                 let with_columns = !std::mem::replace(&mut self.has_columns, true);
                 let now = timestamp(&self.world);
                 encodings::json(&self.rendering.value(&object, with_columns, now))
@@ -342,6 +349,13 @@ impl Watch {
                 encodings::json(&self.rendering.value(&object, false, Timestamp::UNIX_EPOCH))
             }
             _ => {
+                let now = timestamp(&self.world);
+                let table = self.rendering.include().map(|include| Moment {
+                    at: now.as_second(),
+                    include,
+                    with_columns: !std::mem::replace(&mut self.has_columns, true),
+                });
+                let with_columns = table.is_some_and(|table| table.with_columns);
                 let revision = object["metadata"]["resourceVersion"].as_str();
                 let edition = Edition {
                     revision: revision.and_then(|it| it.parse().ok()).unwrap_or_default(),
@@ -349,14 +363,11 @@ impl Watch {
                     is_gone: kind == WatchType::Deleted.as_str(),
                     version: self.def.version.clone(),
                     form: self.rendering.form,
+                    table,
                 };
                 self.encodings.bytes(edition, || match self.rendering.form {
                     Form::Whole => encodings::json(&object),
-                    _ => encodings::json(&self.rendering.value(
-                        &object,
-                        false,
-                        Timestamp::UNIX_EPOCH,
-                    )),
+                    _ => encodings::json(&self.rendering.value(&object, with_columns, now)),
                 })
             }
         };

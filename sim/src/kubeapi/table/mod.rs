@@ -30,7 +30,7 @@ static COLUMNS: LazyLock<BTreeMap<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("columns.json")).unwrap_or_default());
 
 /// What a row says of its object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Include {
     Nothing,
     Metadata,
@@ -79,6 +79,11 @@ struct Column {
 }
 
 impl Layout {
+    /// What rows say of their objects.
+    pub(super) fn include(&self) -> Include {
+        self.include
+    }
+
     /// The layout of a resource as it is defined now.
     pub(super) fn of(def: &ResourceDef, store: &Store, meta: Meta, include: Include) -> Self {
         let resource = def.id.to_string();

@@ -323,3 +323,82 @@ async fn the_verb_may_stand_in_the_path() {
         assert_eq!(lab.send(method, path, "", "").await.code, code, "{method} {path}");
     }
 }
+
+/// Takes in so many events of a body without looking into them.
+async fn drain(body: &mut Body, n_events: usize, kind: &str) {
+    let begin = format!("{{\"type\":\"{kind}\"");
+    for _ in 0..n_events {
+        let frame = timeout(Duration::from_secs(1), body.frame()).await.expect("an event is there");
+        let frame = frame.unwrap().unwrap().into_data().unwrap();
+        assert!(frame.starts_with(begin.as_bytes()), "{frame:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() {
+    const N_NODES: usize = 5_000;
+    const N_CHANGED: usize = 50;
+    const FORMS: [(&str, usize); 3] = [
+        ("application/json", 20),
+        ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json", 10),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", 20),
+    ];
+    let lab = Lab::new();
+    let name = |n: usize| format!("n{n:04}");
+    (0..N_NODES).for_each(|n| lab.node(&name(n)));
+    let mut watchers = Vec::new();
+    for (accept, n_clients) in FORMS {
+        for _ in 0..n_clients {
+            let listed = lab.get("/api/v1/nodes?limit=5000").await;
+            assert_eq!(listed.text.matches("\"uid\"").count(), N_NODES);
+            let request = http::Request::builder().uri("/api/v1/nodes?watch=1");
+            let request = request.header("accept", accept).body(Default::default()).unwrap();
+            let (_, reply) = lab.reply(request, &Effects::default()).await;
+            watchers.push(reply.response.into_body());
+        }
+    }
+    assert_eq!(watchers.len(), 50);
+    for watcher in &mut watchers {
+        drain(watcher, N_NODES, "ADDED").await;
+    }
+    let n_forms = FORMS.len() as u64;
+    assert_eq!(lab.api.encodings.n_written(), n_forms * N_NODES as u64);
+    (0..N_CHANGED).for_each(|n| label(&lab, &name(n * 100), "changed"));
+    for watcher in &mut watchers {
+        drain(watcher, N_CHANGED, "MODIFIED").await;
+    }
+    (0..N_CHANGED).for_each(|n| delete(&lab, &name(n * 100)));
+    for watcher in &mut watchers {
+        drain(watcher, N_CHANGED, "DELETED").await;
+    }
+    let n_events = (N_NODES + 2 * N_CHANGED) as u64;
+    assert_eq!(lab.api.encodings.n_written(), n_forms * n_events, "an event, once per encoding");
+}
+
+#[test]
+fn those_who_come_at_once_for_one_object_have_it_written_once() {
+    let lab = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let lab = lab.block_on(async { Lab::new() });
+    let edition = || crate::kubeapi::encodings::Edition {
+        revision: 7,
+        uid: "u".into(),
+        is_gone: false,
+        version: "v1".into(),
+        form: Default::default(),
+        table: None,
+    };
+    let all = std::sync::Barrier::new(8);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                all.wait();
+                let bytes = lab.api.encodings.bytes(edition(), || {
+                    std::thread::yield_now();
+                    "x".into()
+                });
+                assert_eq!(bytes, "x");
+            });
+        }
+    });
+    assert_eq!(lab.api.encodings.n_written(), 1);
+}

@@ -11,7 +11,9 @@ use super::resources::{self, customresourcedefinitions};
 use super::{Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
 use crate::Ids;
 
-/// How many changes of one resource a watch may lag behind before it has to start over.
+/// How many changes of one resource a watch may lag behind before it has to start over, at least. It is
+/// twice the objects where these are more: all of them may change at one moment, as Nodes do whose kubelets
+/// report together, and nobody who watches has been slow then.
 const DEFAULT_WINDOW: usize = 4096;
 
 /// The revision of a store in which nothing has happened yet.
@@ -34,7 +36,8 @@ pub struct Store {
     pub(super) revision: u64,
     /// Functions between versions of custom kinds whose definitions ask for a webhook.
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
-    window: usize,
+    /// Changes that are kept of a resource; `None` for as many as [`DEFAULT_WINDOW`] says.
+    window: Option<usize>,
 }
 
 /// Objects of one resource by [`Key::path`], which is the order of etcd's keys.
@@ -64,7 +67,7 @@ impl Store {
             graves: BTreeMap::new(),
             revision: FIRST_REVISION,
             conversions: BTreeMap::new(),
-            window: DEFAULT_WINDOW,
+            window: None,
         }
     }
 
@@ -110,13 +113,14 @@ impl Store {
                 objects.remove(&at)
             }
         };
+        let n_objects = objects.len();
         self.revision = *revision;
         if key.resource == customresourcedefinitions::id() {
             self.register(object, *op);
         }
         let log = self.logs.entry(key.resource.clone()).or_default();
         log.push(Entry { revision: *revision, op: *op, at, object: object.clone(), previous });
-        log.keep(self.window);
+        log.keep(self.window.unwrap_or_else(|| DEFAULT_WINDOW.max(2 * n_objects)));
     }
 
     /// Registers what a CustomResourceDefinition defines, or no longer defines.
@@ -146,7 +150,7 @@ impl Store {
 
     /// Keeps at most `window` changes per resource from now on; older watches have to start over.
     pub fn set_window(&mut self, window: usize) {
-        self.window = window;
+        self.window = Some(window);
         self.compact(window);
     }
 

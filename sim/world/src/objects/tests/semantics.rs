@@ -311,3 +311,20 @@ fn deterministic_identity_depends_on_the_path_alone() {
     assert_eq!(one.node("a")["metadata"]["uid"], two.node("a")["metadata"]["uid"]);
     assert_eq!(now().to_string(), one.node("a")["metadata"]["creationTimestamp"]);
 }
+
+#[test]
+fn all_objects_may_change_at_one_moment() {
+    const N_NODES: usize = 5_000;
+    let mut store = store();
+    let name = |n: usize| format!("n{n}");
+    (0..N_NODES).for_each(|n| {
+        store.done(create_node(&name(n)));
+    });
+    let before = store.revision();
+    let patch = json!({"metadata": {"labels": {"a": "b"}}});
+    for n in 0..N_NODES {
+        store.done(Command::patch(Key::node(name(n)), PatchKind::Merge, patch.clone()));
+    }
+    let told = store.watch_since(&nodes(), &Selection::default(), before).unwrap();
+    assert_eq!(told.len(), N_NODES, "nobody who watches has been slow");
+}
