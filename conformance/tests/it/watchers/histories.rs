@@ -88,7 +88,7 @@ fn a_cache_never_shows_what_never_was_and_is_complete_in_the_end() {
     let fired = RefCell::new(Fired::new());
     let histories = prop::collection::vec(happening(), 1..40);
     let result = runner.run(&histories, |history| {
-        play(async |sim| live(sim, &history, &mut fired.borrow_mut()).await);
+        play(async |sim| live(sim, &history, &fired).await);
         Ok(())
     });
     if let Err(error) = result {
@@ -99,7 +99,7 @@ fn a_cache_never_shows_what_never_was_and_is_complete_in_the_end() {
     assert!(fired.values().all(|n| *n >= 10), "met too rarely to prove anything: {fired:#?}");
 }
 
-async fn live(sim: &Sim, history: &[Happening], fired: &mut Fired) {
+async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
     // There is always one that stays.
     create(sim, "stays");
     let mut caches = Strategy::ALL.map(|strategy| Cache::new(sim, strategy));
@@ -144,6 +144,7 @@ async fn live(sim: &Sim, history: &[Happening], fired: &mut Fired) {
         cache.assert_complete();
     }
     let records = sim.ledger().records();
+    let mut fired = fired.borrow_mut();
     for evaluation in records.iter().flat_map(|record| &record.rules).filter(|it| it.fired) {
         *fired.entry(rules[&evaluation.rule].clone()).or_default() += 1;
     }

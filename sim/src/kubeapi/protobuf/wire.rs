@@ -70,26 +70,26 @@ impl<'a> Reader<'a> {
 
     /// The next field and its number; `message` is named in errors.
     pub(super) fn next(&mut self, message: &str) -> Result<Option<(i32, Field<'a>)>, WireError> {
-        while !self.rest.is_empty() {
-            let tag = self.varint()?;
-            // Field numbers are 32 bits of it.
-            #[expect(clippy::cast_possible_truncation, reason = "as generated code does")]
-            let number = (tag >> 3) as i32;
-            let wire_type = tag & 7;
-            if wire_type == 4 {
-                return Err(WireError::EndGroup(message.to_owned()));
-            }
-            if number <= 0 {
-                let message = message.to_owned();
-                return Err(WireError::Tag { message, number, wire_type });
-            }
-            if wire_type == 3 {
-                self.skip_group()?;
-                return Ok(Some((number, Field::Group)));
-            }
-            return Ok(Some((number, self.field(wire_type)?)));
+        if self.rest.is_empty() {
+            return Ok(None);
         }
-        Ok(None)
+        let tag = self.varint()?;
+        // Field numbers are 32 bits of it.
+        #[expect(clippy::cast_possible_truncation, reason = "as generated code does")]
+        let number = (tag >> 3) as i32;
+        let wire_type = tag & 7;
+        if wire_type == 4 {
+            return Err(WireError::EndGroup(message.to_owned()));
+        }
+        if number <= 0 {
+            let message = message.to_owned();
+            return Err(WireError::Tag { message, number, wire_type });
+        }
+        if wire_type == 3 {
+            self.skip_group()?;
+            return Ok(Some((number, Field::Group)));
+        }
+        Ok(Some((number, self.field(wire_type)?)))
     }
 
     fn field(&mut self, wire_type: u64) -> Result<Field<'a>, WireError> {
