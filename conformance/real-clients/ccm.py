@@ -237,7 +237,10 @@ LEFT_OUT = {  # what names an object or a moment of one server, and what it draw
 
 def normal(it):
     if isinstance(it, dict):
-        return {key: "…" if key in LEFT_OUT else normal(value) for key, value in it.items()}
+        found = {key: "…" if key in LEFT_OUT else normal(value) for key, value in it.items()}
+        if "managedFields" in found:  # they stand in the order of their times, which are seconds
+            found["managedFields"].sort(key=lambda entry: (entry["manager"], entry.get("subresource", "")))
+        return found
     return [normal(value) for value in it] if isinstance(it, list) else it
 
 
