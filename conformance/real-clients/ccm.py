@@ -171,6 +171,10 @@ class Story:
         self.until(lambda it: it["spec"]["holderIdentity"] not in ("", first), LEASE, "another leader")
         self.join(N_NODES + 1)
         self.until(joined(f"192.0.2.{N_NODES + 1}"), f"{NODES}/node-{N_NODES + 1}", "a node that joins the second leader")
+        # Events are sent when there is time; those of a manager that is told to end are lost.
+        last = {(f"node-{N_NODES + 1}", "Synced"), ("stays", "UpdatedLoadBalancer")}
+        self.until(lambda it: last <= {(e["involvedObject"]["name"], e["reason"]) for e in it["items"]},
+                   "/api/v1/events", "the last events")
         self.act("takeover")
         self.end()
         events = {event(it) for it in self.server.must("GET", "/api/v1/events")["items"]}
