@@ -1,7 +1,7 @@
 //! Bodies: objects, patches and options, read and refused in the words of the real decoder.
 
 use serde_json::{Map, Value};
-use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status};
+use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status, json_type};
 
 use super::protobuf::{self, ProtobufError};
 use super::{Request, duplicates, json};
@@ -156,7 +156,7 @@ impl Request {
         };
         let patch = json::read(&self.body).map_err(refused)?;
         let wrong = |found: &Value, wanted: &str| {
-            let found = go_type(found);
+            let found = json_type(found);
             refused(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
         };
         let (list, operation) = match is_strict {
@@ -216,7 +216,7 @@ fn unreadable(error: ProtobufError, kind: &str) -> Unreadable {
 /// Looks whether a document can say what it is.
 fn check_head(document: &Value) -> Result<(), String> {
     let Some(map) = document.as_object() else {
-        let found = go_type(document);
+        let found = json_type(document);
         return Err(format!("json: cannot unmarshal {found} into Go value of type {HEAD}"));
     };
     let is_odd = |(name, value): &(&String, &Value)| {
@@ -226,19 +226,8 @@ fn check_head(document: &Value) -> Result<(), String> {
         None => Ok(()),
         Some((name, value)) => Err(format!(
             "json: cannot unmarshal {} into Go struct field .{name} of type string",
-            go_type(value)
+            json_type(value)
         )),
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use sim_world::objects::{
-    Deletion, FieldErrors, FieldValidation, Preconditions, Propagation, Status,
+    Deletion, FieldErrors, FieldValidation, Preconditions, Propagation, Status, json_type,
 };
 
 use super::Request;
@@ -151,14 +151,6 @@ fn check_types(body: &Value) -> Result<(), Status> {
             "json: cannot unmarshal {what} into Go struct field DeleteOptions.{field} of type {kind}"
         )))
     };
-    let name = |value: &Value| match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
     for (field, kind) in
         [("gracePeriodSeconds", "int64"), ("propagationPolicy", "v1.DeletionPropagation")]
     {
@@ -167,7 +159,7 @@ fn check_types(body: &Value) -> Result<(), Status> {
             || (kind == "int64" && value.is_i64())
             || (kind != "int64" && value.is_string());
         if !fits {
-            return wrong(name(value), field, kind);
+            return wrong(json_type(value), field, kind);
         }
     }
     Ok(())

@@ -35,7 +35,7 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// A JSON value's type in the messages of Go's JSON decoder.
-pub(super) fn json_type(value: &Value) -> &'static str {
+pub fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
