@@ -71,6 +71,10 @@ impl Folder {
             let name = path.file_stem().map(|it| it.to_string_lossy().into_owned());
             topics.push(Topic { name: name.unwrap_or_default(), sequences });
         }
+        // Those that compact come last: others ask for the oldest states.
+        topics.sort_by_key(|topic| {
+            topic.sequences.iter().any(|it| it.steps.iter().any(|step| step.compact))
+        });
         Ok(topics)
     }
 
