@@ -190,8 +190,8 @@ impl KubeApi {
         let rendering = Rendering::of(&self.world, def, request)?;
         let selection = selection(def, request, target)?;
         let options = DeleteOptions::read(request)?;
-        let mut page =
-            self.world.read(|world| world.cluster.list(&def.id, &selection, &Paging::default()))?;
+        let paging = paging(request)?;
+        let mut page = self.world.read(|world| world.cluster.list(&def.id, &selection, &paging))?;
         for object in &page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
@@ -314,12 +314,7 @@ fn named(selector: &str, name: &str) -> Result<String, Status> {
 
 fn paging(request: &Request) -> Result<Paging, Status> {
     let query = &request.query;
-    let limit: i64 = match query.get("limit") {
-        "" => 0,
-        text => text.parse().map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        })?,
-    };
+    let limit = query.integer("limit").map_err(Status::bad_request)?.unwrap_or_default();
     Ok(Paging {
         limit: usize::try_from(limit).unwrap_or_default(),
         continue_token: query.get("continue").to_owned(),

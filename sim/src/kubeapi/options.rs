@@ -80,11 +80,7 @@ impl DeleteOptions {
         let given = |field: &str| body.get(field).filter(|it| !it.is_null());
         let (policy, orphans, dry_run_asked): (Option<&str>, Option<bool>, Vec<&str>) =
             if body.is_null() {
-                let grace = query.get("gracePeriodSeconds");
-                if !grace.is_empty() && grace.parse::<i64>().is_err() {
-                    let why = format!("strconv.ParseInt: parsing {grace:?}: invalid syntax");
-                    return Err(Status::bad_request(why));
-                }
+                query.integer("gracePeriodSeconds").map_err(Status::bad_request)?;
                 let policy = Some(query.get("propagationPolicy")).filter(|it| !it.is_empty());
                 let asked = query.all("dryRun").filter(|it| !it.is_empty()).collect();
                 let orphans = query.has("orphanDependents").then(|| query.flag("orphanDependents"));

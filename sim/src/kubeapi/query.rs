@@ -1,5 +1,7 @@
 //! Query strings, as the API machinery reads them.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 /// Decoded parameters in the order of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query(Vec<(String, String)>);
@@ -27,6 +29,24 @@ impl Query {
     /// Whether the parameter is there at all.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(given, _)| given == name)
+    }
+
+    /// A whole number as `strconv.ParseInt` reads it; none if there is no such parameter.
+    ///
+    /// # Errors
+    /// What Go says of one that is none, or that 64 bits do not hold.
+    pub(super) fn integer(&self, name: &str) -> Result<Option<i64>, String> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        let text = self.get(name);
+        text.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            format!("strconv.ParseInt: parsing {text:?}: {why}")
+        })
     }
 
     /// A flag as Go's conversion of query strings reads it: anything but `false` and `0` is true.

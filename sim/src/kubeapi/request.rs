@@ -150,9 +150,17 @@ fn impersonated(headers: &HeaderMap) -> Option<Identity> {
         values.map(str::to_owned).collect::<Vec<_>>()
     };
     let user = all("impersonate-user").into_iter().next();
-    let groups = all("impersonate-group");
+    let mut groups = all("impersonate-group");
     let is_asked = user.is_some() || !groups.is_empty();
-    is_asked.then(|| Identity { user: user.unwrap_or_default(), groups })
+    let user = user.unwrap_or_default();
+    let account = user.strip_prefix("system:serviceaccount:").and_then(|it| it.split_once(':'));
+    if let (Some((namespace, _)), true) = (account, groups.is_empty()) {
+        groups = vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+        ];
+    }
+    is_asked.then_some(Identity { user, groups })
 }
 
 fn accepts(headers: &HeaderMap) -> String {

@@ -28,6 +28,9 @@ use crate::{Body, Outcome, Reply, WorldHandle};
 /// The real server closes watches that set no time after 30 to 60 minutes, at random.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 
+/// Longer than anybody waits, and no clock overflows.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// How often the real server tells a watch how far it is.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
@@ -50,13 +53,12 @@ pub(super) fn answer(
     let query = &request.query;
     let selection = selection(def, request, target)?;
     check_options(request)?;
-    let timeout = match query.get("timeoutSeconds") {
-        "" => 0,
-        text => text.parse::<u64>().map_err(|_| {
-            Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-        })?,
+    let timeout = query.integer("timeoutSeconds").map_err(Status::bad_request)?;
+    let timeout = match timeout.unwrap_or_default() {
+        0 => DEFAULT_TIMEOUT,
+        // One that is over before it began is an empty stream.
+        seconds => Duration::from_secs(seconds.try_into().unwrap_or_default()).min(LONGEST),
     };
-    let timeout = if timeout == 0 { DEFAULT_TIMEOUT } else { Duration::from_secs(timeout) };
     let asked = match query.get("resourceVersion") {
         "" => 0,
         text => text.parse::<u64>().map_err(|_| {
@@ -230,9 +232,10 @@ impl Watch {
 
     /// Takes in what has happened since the cursor.
     fn look(&mut self) {
-        let (events, revision) = self.world.read(|world| {
+        let (events, revision, is_served) = self.world.read(|world| {
             let cluster = &world.cluster;
-            (cluster.watch_since(&self.def.id, &self.selection, self.cursor), cluster.revision())
+            let events = cluster.watch_since(&self.def.id, &self.selection, self.cursor);
+            (events, cluster.revision(), cluster.resource(&self.def.id).is_some())
         });
         match events {
             Ok(events) => {
@@ -243,6 +246,8 @@ impl Watch {
             }
             Err(status) => self.fail(&status),
         }
+        // A watch ends with the definition of what it watches.
+        self.is_over |= !is_served;
     }
 
     fn begin_with_everything(&mut self) -> Result<(), Status> {

@@ -402,3 +402,38 @@ fn those_who_come_at_once_for_one_object_have_it_written_once() {
     });
     assert_eq!(lab.api.encodings.n_written(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_timeout_is_too_long_for_the_clock() {
+    let lab = Lab::new();
+    for (seconds, want) in [("9223372036854775807", "nothing"), ("-1", "end")] {
+        let path = format!("/api/v1/secrets?watch=1&timeoutSeconds={seconds}");
+        let mut lines = Lines::of(&lab, &path, WatchEffects::default()).await;
+        assert_eq!(lines.next().await, want, "{seconds}");
+    }
+}
+
+/// The real server closes it, too: whoever watches a kind that is gone would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_with_the_definition_of_its_kind() {
+    let lab = Lab::new();
+    let schema = serde_json::json!({"type": "object"});
+    let definition = serde_json::json!({
+        "metadata": {"name": "parts.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"kind": "Part", "plural": "parts"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(lab.send("POST", definitions, super::JSON, definition).await.code, 201);
+    let path = "/apis/example.com/v1/parts?watch=1";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "nothing");
+    let one = format!("{definitions}/parts.example.com");
+    assert_eq!(lab.send("DELETE", &one, super::JSON, "").await.code, 200);
+    assert_eq!(lines.next().await, "end");
+}

@@ -98,6 +98,10 @@ impl Store {
             body::reorder(def, &mut object);
         }
         match subresource {
+            // Custom kinds take nothing else through that door.
+            Some(Subresource::Status) if def.custom.is_some() => {
+                keep_all_but(existing, &mut object, &["status"]);
+            }
             Some(Subresource::Status) => {
                 keep_all_but(existing, &mut object, &["metadata", "status"]);
             }

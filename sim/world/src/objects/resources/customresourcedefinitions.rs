@@ -341,7 +341,7 @@ fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if !is_established(old) {
         return;
     }
-    for pointer in ["/spec/scope", "/spec/group", "/spec/names/plural"] {
+    for pointer in ["/spec/scope", "/spec/group", "/spec/names/plural", "/spec/names/kind"] {
         let (before, after) = (fields::text(old, pointer), fields::text(new, pointer));
         if before != after {
             let field = pointer[1..].replace('/', ".");
