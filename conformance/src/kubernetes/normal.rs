@@ -12,6 +12,7 @@
 //! | node ports | `port1` … | allocated at random |
 //! | an object quoted in a message | `(the object)` | has managedFields and the server's times in it |
 //! | `storageVersionHash` | `(hash)` | of a group that has the namespace in its name |
+//! | ages in tables, up to two minutes | `(age)` | how long the play took |
 //! | continue tokens | `(token)` | opaque to clients |
 //! | `metadata.managedFields` | left out, unless the sequence is about them | repeats the fields of every request |
 //! | order of JSON fields | by name | no reader may depend on it |
@@ -72,6 +73,11 @@ struct Names {
     ports: Vec<u64>,
     /// Generated names with what stands for them.
     generated: Vec<(String, String)>,
+}
+
+/// Whether this is an age as kubectl shows young ones: `0s`, `119s`.
+fn is_age(cell: &str) -> bool {
+    cell.strip_suffix('s').and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it < 120)
 }
 
 /// Whether a version in this object's metadata is that of a collection.
@@ -155,6 +161,9 @@ impl Names {
         if field == "resourceVersion" && text != "0" {
             let Ok(version) = text.parse::<u64>() else { return self.text(text) };
             return self.version(version, covers);
+        }
+        if field.contains("cells") && is_age(text) {
+            return "(age)".into();
         }
         if field == "storageVersionHash" {
             return "(hash)".into();
