@@ -76,13 +76,7 @@ impl KubeApi {
         if effects.empty_result || effects.hides(&target.name) {
             return Err(missing());
         }
-        let asked = request.query.get("resourceVersion");
-        let asked: u64 = match asked {
-            "" => 0,
-            text => text.parse().map_err(|_| {
-                Status::new(500, "", format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
-            })?,
-        };
+        let asked = request.query.version()?;
         let (object, revision) = self.world.read(|world| {
             (world.cluster.get(&key(def, target)).cloned(), world.cluster.revision())
         });

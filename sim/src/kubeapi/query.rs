@@ -2,6 +2,8 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
+use sim_world::objects::Status;
+
 /// Decoded parameters in the order of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query(Vec<(String, String)>);
@@ -47,6 +49,19 @@ impl Query {
             };
             format!("strconv.ParseInt: parsing {text:?}: {why}")
         })
+    }
+
+    /// The version that is asked for; 0 if none is.
+    ///
+    /// # Errors
+    /// 500, as the real server has it, if it is no number.
+    pub(super) fn version(&self) -> Result<u64, Status> {
+        match self.get("resourceVersion") {
+            "" => Ok(0),
+            text => text.parse().map_err(|_| {
+                Status::new(500, "", format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+            }),
+        }
     }
 
     /// A flag as Go's conversion of query strings reads it: anything but `false` and `0` is true.

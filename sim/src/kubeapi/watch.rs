@@ -59,12 +59,7 @@ pub(super) fn answer(
         // One that is over before it began is an empty stream.
         seconds => Duration::from_secs(seconds.try_into().unwrap_or_default()).min(LONGEST),
     };
-    let asked = match query.get("resourceVersion") {
-        "" => 0,
-        text => text.parse::<u64>().map_err(|_| {
-            Status::new(500, "", format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
-        })?,
-    };
+    let asked = query.version()?;
     let bookmarks = query.flag("allowWatchBookmarks");
     let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
     let now = Instant::now();

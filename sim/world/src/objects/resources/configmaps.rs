@@ -23,19 +23,29 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             validate,
             validate_update: |new, old, errors| {
-                if old["immutable"] == true {
-                    if new["immutable"] != true {
-                        errors.forbidden("immutable", "field is immutable when `immutable` is set");
-                    }
-                    for field in ["data", "binaryData"] {
-                        if new.get(field) != old.get(field) {
-                            errors.forbidden(field, "field is immutable when `immutable` is set");
-                        }
-                    }
-                }
+                validate_immutable(new, old, &["data", "binaryData"], errors);
             },
             ..Strategy::PLAIN
         },
+    }
+}
+
+/// What was declared immutable stays so, and so do these fields of it. Secrets have the same rule.
+pub(super) fn validate_immutable(
+    new: &Value,
+    old: &Value,
+    fields: &[&'static str],
+    errors: &mut FieldErrors,
+) {
+    if old["immutable"] != true {
+        return;
+    }
+    let why = "field is immutable when `immutable` is set";
+    if new["immutable"] != true {
+        errors.forbidden("immutable", why);
+    }
+    for field in fields.iter().filter(|field| new.get(**field) != old.get(**field)) {
+        errors.forbidden(*field, why);
     }
 }
 

@@ -75,12 +75,5 @@ fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if new["type"] != old["type"] {
         errors.invalid("type", &new["type"], "field is immutable");
     }
-    if old["immutable"] == true {
-        if new["immutable"] != true {
-            errors.forbidden("immutable", "field is immutable when `immutable` is set");
-        }
-        if new.get("data") != old.get("data") {
-            errors.forbidden("data", "field is immutable when `immutable` is set");
-        }
-    }
+    super::configmaps::validate_immutable(new, old, &["data"], errors);
 }
