@@ -27,6 +27,8 @@ pub(super) struct Edition {
     pub(super) revision: u64,
     pub(super) uid: String,
     pub(super) is_gone: bool,
+    /// Whether nothing is hidden in it that readers do not see.
+    pub(super) as_kept: bool,
     pub(super) version: Cow<'static, str>,
     pub(super) form: Form,
     /// What else a table depends on.

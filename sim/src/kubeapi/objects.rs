@@ -200,7 +200,7 @@ impl KubeApi {
 
     /// Turns stored objects into those of the version that was asked for.
     fn show(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
-        if def.custom.is_none() {
+        if def.is_shown_as_kept() {
             return Ok(());
         }
         self.world.read(|world| {

@@ -63,6 +63,7 @@ pub(super) fn answer(
     let bookmarks = query.flag("allowWatchBookmarks");
     let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
     let now = Instant::now();
+    let current = world.read(|world| world.cluster.revision());
     let mut watch = Watch {
         changes: world.changes(),
         world: world.clone(),
@@ -72,6 +73,7 @@ pub(super) fn answer(
         def: def.clone(),
         selection,
         effects: effects.clone(),
+        began: current,
         cursor: asked,
         pending: VecDeque::new(),
         n_told: 0,
@@ -83,7 +85,6 @@ pub(super) fn answer(
     };
     watch.schedule_bookmark(now);
     watch.interrupt();
-    let current = world.read(|world| world.cluster.revision());
     match (wants_initial, asked) {
         _ if effects.watch.gone410 => watch.forget(),
         // Once a watch is accepted, whatever else is wrong comes as an event.
@@ -159,6 +160,8 @@ struct Watch {
     def: ResourceDef,
     selection: Selection,
     effects: Effects,
+    /// The revision when it began: what is newer happened while it watched.
+    began: u64,
     /// Everything up to this revision is told or pending.
     cursor: u64,
     /// Objects and not bytes: a slow reader holds references, and no copies.
@@ -235,7 +238,8 @@ impl Watch {
         match events {
             Ok(events) => {
                 for event in events {
-                    self.tell(event.kind.as_str(), &event.object);
+                    let is_live = event.revision > self.began;
+                    self.tell(event.kind.as_str(), &event.object, is_live);
                 }
                 self.cursor = self.cursor.max(revision);
             }
@@ -255,7 +259,7 @@ impl Watch {
             return Ok(());
         }
         for object in &page.items {
-            self.tell("ADDED", object);
+            self.tell("ADDED", object, false);
         }
         Ok(())
     }
@@ -266,13 +270,17 @@ impl Watch {
         }
     }
 
-    fn tell(&mut self, kind: &'static str, object: &Arc<Value>) {
+    fn tell(&mut self, kind: &'static str, object: &Arc<Value>, is_live: bool) {
         if self.is_over || self.is_held || self.effects.hides(name_of(object)) {
             return;
         }
         self.n_told += 1;
-        match self.shown(object) {
-            Ok(object) => self.pending.push_back(Pending { kind, object }),
+        // In the real server what happens while somebody watches comes wrapped, and nothing is hidden
+        // in what is wrapped (`apiserver: pkg/storage/cacher/caching_object.go`).
+        let as_kept = is_live && self.def.strategy.hide.is_some();
+        let object = if as_kept { Ok(object.clone()) } else { self.shown(object) };
+        match object {
+            Ok(object) => self.pending.push_back(Pending { kind, object, as_kept }),
             Err(status) => return self.fail(&status),
         }
         self.interrupt();
@@ -297,13 +305,13 @@ impl Watch {
         self.fail(&Status::expired(format!("too old resource version: {at} ({})", at + 1)));
     }
 
-    /// The object in the version that is watched; built-in kinds have one.
+    /// The object in the version that is watched.
     fn shown(&self, object: &Arc<Value>) -> Result<Arc<Value>, Status> {
         let def = &self.def;
-        match def.custom {
-            None => Ok(object.clone()),
-            Some(_) => self.world.read(|world| world.cluster.shown(def, &def.version, object)),
+        if def.is_shown_as_kept() {
+            return Ok(object.clone());
         }
+        self.world.read(|world| world.cluster.shown(def, &def.version, object))
     }
 
     fn bookmark(&mut self, annotations: Option<Value>) {
@@ -319,12 +327,16 @@ impl Watch {
             "apiVersion": answer::api_version(&self.def),
             "metadata": metadata,
         });
-        self.pending.push_back(Pending { kind: BOOKMARK, object: Arc::new(object) });
+        self.pending.push_back(Pending {
+            kind: BOOKMARK,
+            object: Arc::new(object),
+            as_kept: false,
+        });
     }
 
     fn fail(&mut self, status: &Status) {
         let object = Arc::new(status.to_value());
-        self.pending.push_back(Pending { kind: ERROR, object });
+        self.pending.push_back(Pending { kind: ERROR, object, as_kept: false });
         self.is_over = true;
     }
 
@@ -337,7 +349,7 @@ impl Watch {
 
     /// One line of the answer. What many watches tell is serialised once for all of them.
     fn write(&mut self, pending: Pending) -> Bytes {
-        let Pending { kind, object } = pending;
+        let Pending { kind, object, as_kept } = pending;
         let bytes = match kind {
             ERROR => encodings::json(&object),
             _ if !self.is_shared(kind) => {
@@ -361,6 +373,7 @@ impl Watch {
                     revision: revision.and_then(|it| it.parse().ok()).unwrap_or_default(),
                     uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
                     is_gone: kind == WatchType::Deleted.as_str(),
+                    as_kept,
                     version: self.def.version.clone(),
                     form: self.rendering.form,
                     table,
@@ -385,6 +398,8 @@ impl Watch {
 struct Pending {
     kind: &'static str,
     object: Arc<Value>,
+    /// Whether nothing is hidden in it.
+    as_kept: bool,
 }
 
 const BOOKMARK: &str = "BOOKMARK";

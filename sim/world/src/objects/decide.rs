@@ -92,7 +92,12 @@ impl Store {
             Action::Delete { preconditions, how } => self.delete(&request, &preconditions, &how),
         }?;
         if subresource != Some(Subresource::Scale) {
-            decision.reply.object = self.shown(def, &version, &decision.reply.object)?;
+            let object = &decision.reply.object;
+            // As in the real server, what waits for its end is answered as it is kept.
+            decision.reply.object = match decision.reply.effect {
+                Effect::Terminating => self.in_version(def, &version, object)?,
+                _ => self.shown(def, &version, object)?,
+            };
         }
         decision = self.follow_up(now, decision)?;
         if dry_run {

@@ -103,6 +103,11 @@ impl ResourceDef {
         Types::builtin().kind(&self.id.group, &self.kind)
     }
 
+    /// Whether readers see what is kept, and nothing has to be converted or hidden.
+    pub fn is_shown_as_kept(&self) -> bool {
+        self.custom.is_none() && self.strategy.hide.is_none()
+    }
+
     /// Whether requests for this version are answered.
     pub fn serves(&self, version: &str) -> bool {
         match &self.custom {
@@ -219,6 +224,9 @@ pub struct Strategy {
     pub validate_update: fn(&Value, &Value, &mut FieldErrors),
     /// What is checked of a change through the status: as it would be, and as it is.
     pub validate_status: fn(&Value, &Value, &mut FieldErrors),
+    /// Hides what is kept but not shown, if there is such a thing in this object. Who changes an object
+    /// changes what is kept.
+    pub hide: Option<fn(&Value) -> Option<Value>>,
     /// What to tell whoever writes an object like this.
     pub warn: fn(&Value) -> Vec<String>,
     /// What an update checks, in this order.
@@ -254,6 +262,7 @@ impl Strategy {
         validate: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},
+        hide: None,
         warn: |_| Vec::new(),
         checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Whole],
         status_checks: &[Check::MetadataChange, Check::Status],

@@ -19,6 +19,18 @@ impl Store {
         version: &str,
         object: &Arc<Value>,
     ) -> Result<Arc<Value>, Status> {
+        let object = self.in_version(def, version, object)?;
+        let hidden = def.strategy.hide.and_then(|hide| hide(&object));
+        Ok(hidden.map_or(object, Arc::new))
+    }
+
+    /// An object as it is kept, in another version.
+    pub(super) fn in_version(
+        &self,
+        def: &ResourceDef,
+        version: &str,
+        object: &Arc<Value>,
+    ) -> Result<Arc<Value>, Status> {
         let Some(custom) = &def.custom else { return Ok(object.clone()) };
         if version == def.version && object["apiVersion"] == def.api_version(version).as_str() {
             return Ok(object.clone());

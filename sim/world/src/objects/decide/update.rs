@@ -48,7 +48,7 @@ impl Store {
         if !given_uid.is_empty() && given_uid != uid {
             return Err(other_uid(&request, &given_uid, uid));
         }
-        let existing = &self.shown(def, &request.version, existing)?;
+        let existing = &self.in_version(def, &request.version, existing)?;
         self.replace(request, existing, object)
     }
 
@@ -63,7 +63,7 @@ impl Store {
             return Err(no_strategic_merge());
         }
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
-        let existing = &self.shown(def, &request.version, existing)?;
+        let existing = &self.in_version(def, &request.version, existing)?;
         let unknown = check_patch(patch, kind, request.validation)?;
         let patched = match (kind, def.structure()) {
             (PatchKind::Merge, _) => merge_patch(existing, patch)?,

@@ -42,13 +42,13 @@ pub(super) fn definition() -> ResourceDef {
             default: Some(default),
             allocate: Some(allocate::allocate),
             begin: |service| {
-                drop_inner_policy(service);
                 fields::as_map(service).insert("status".into(), json!({"loadBalancer": {}}));
             },
             carry_over: drop_what_the_type_has_not,
             validate: |service, errors| validate::validate(service, None, errors),
             validate_update: validate::validate_update,
             validate_status: validate::validate_status,
+            hide: Some(hide_inner_policy),
             warn: validate::warn,
             checks: &[Check::MetadataChange, Check::Change],
             ..Strategy::PLAIN
@@ -132,7 +132,6 @@ fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
         gone.push("externalTrafficPolicy");
     }
     let loses_status = !balances(spec);
-    drop_inner_policy(new);
     let spec = fields::map_mut(new, "spec");
     for field in gone {
         spec.shift_remove(field);
@@ -147,13 +146,17 @@ fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
     }
 }
 
-/// A name that leads elsewhere has no traffic inside the cluster; the real server hides what is left of
-/// it when it reads.
-fn drop_inner_policy(service: &mut Value) {
-    let spec = fields::map_mut(service, "spec");
-    if spec.get("type").is_some_and(|kind| kind == "ExternalName") {
-        spec.shift_remove("internalTrafficPolicy");
-    }
+/// A name that leads elsewhere has no traffic inside the cluster. What is left of a policy for it is
+/// kept: follows `kubernetes: pkg/registry/core/service/storage/storage.go`,
+/// `defaultOnReadInternalTrafficPolicy`.
+fn hide_inner_policy(service: &Value) -> Option<Value> {
+    let spec = &service["spec"];
+    let is_left = spec["type"] == "ExternalName" && !spec["internalTrafficPolicy"].is_null();
+    is_left.then(|| {
+        let mut service = service.clone();
+        fields::map_mut(&mut service, "spec").shift_remove("internalTrafficPolicy");
+        service
+    })
 }
 
 fn needs_address(spec: &Value) -> bool {
