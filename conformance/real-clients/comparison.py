@@ -19,7 +19,8 @@ class Options:
         self.parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
         self.parser.add_argument(f"--{client}", metavar="FILE", help="the client; built if left out")
         self.parser.add_argument("--sim", metavar="FILE", help="the sim; target/release/sim if left out")
-        self.parser.add_argument("--against", choices=("sim", "real"), default="sim", help="what the real server is compared with")
+        self.parser.add_argument(
+            "--against", choices=("sim", "real"), default="sim", help="what the real server is compared with")
 
     def wrong(self, sentence):
         """Ends the script: it was called wrongly."""
