@@ -9,18 +9,16 @@ to stay stands in kubectl/differences, with the reason; one that is not listed f
 `--against real` compares two real servers, which proves the comparison itself. `--only` prints those commands that contain
 TEXT, with what both servers answered; all are run. `--write` brings kubectl/differences up to date, reasons kept.
 """
-import argparse
 import concurrent.futures
 import difflib
 import os
-import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
+import comparison
 import servers
-from servers import Failed
 
 FOLDER = servers.HERE / "kubectl"
 DIFFERENCES = FOLDER / "differences"
@@ -137,23 +135,17 @@ def compare(left, right, only, write):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kubectl", help="the client; built if left out")
-    parser.add_argument("--sim", help="the sim; target/release/sim if left out")
-    parser.add_argument("--against", choices=("sim", "real"), default="sim")
-    parser.add_argument("--only", help="commands to show in full")
-    parser.add_argument("--write", action="store_true", help="bring kubectl/differences up to date")
-    args = parser.parse_args()
-    kubectl = pathlib.Path(args.kubectl or servers.built("kubectl")).resolve()
-    other = (lambda: servers.Real("other")) if args.against == "real" else (lambda: servers.Sim(binary))
-    binary = servers.sim_binary(args.sim) if args.against == "sim" else None
-    with servers.Real() as real, other() as ours:
-        return compare(Shell(real, kubectl), Shell(ours, kubectl), args.only, args.write) > 0
+    options = comparison.Options(__doc__, "kubectl")
+    options.parser.add_argument("--only", metavar="TEXT", help="commands to show in full")
+    options.parser.add_argument("--write", action="store_true", help="bring kubectl/differences up to date")
+    args = options.parse()
+    if args.only is not None and not any(args.only in line for line in commands()):
+        options.wrong(f"--only {args.only!r}: no command contains it; they stand in {FOLDER / 'commands'}")
+    with comparison.pair(args) as (real, ours):
+        failed = compare(Shell(real, args.client), Shell(ours, args.client), args.only, args.write)
+        real.keep = ours.keep = failed > 0
+        return failed
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failed as failure:
-        print(f"FAIL {failure}")
-        sys.exit(1)
+    comparison.run(main)

@@ -1,7 +1,8 @@
 """The two API servers that real clients are run against: a real etcd and kube-apiserver, and `sim serve`.
 
-Each is empty when it starts and is gone with everything it wrote when it is closed. `writes` says what clients wrote: the
-real server's audit log, the sim's ledger. Python's standard library alone; the names are those of the other scripts.
+Each is empty when it starts and is gone with everything it wrote when it is closed, unless something failed: then its
+folder stays, with logs and records of requests. `writes` says what clients wrote: the real server's audit log, the sim's
+ledger. Python's standard library alone; the names are those of the other scripts.
 """
 import json
 import os
@@ -32,14 +33,6 @@ def built(name):
     return answer.stdout.strip()
 
 
-def sim_binary(path=None):
-    target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
-    path = path or os.environ.get("SIM_BIN") or f"{target}/release/sim"
-    if not os.access(path, os.X_OK):
-        sys.exit(f"no sim at {path}; build it: cargo build --release --locked -p sim")
-    return str(path)
-
-
 def wait_until(what, holds, seconds=60.0, pause=0.05):
     """What `holds` gives once that is true. Failed, with `what`, if it is not in time."""
     end = time.monotonic() + seconds
@@ -57,7 +50,8 @@ class Server:
 
     def __init__(self, name):
         self.name = name
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="real-clients-"))
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"real-clients-{name}-"))
+        self.keep = False  # whether its folder is evidence
         self.kubeconfig = self.dir / "kubeconfig"
         self.tls = ssl._create_unverified_context()  # pylint: disable=protected-access
 
@@ -86,14 +80,17 @@ class Server:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failure, *_):
         self.process.terminate()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
+        if failure or self.keep:
+            print(f"what {self.name} and its clients left: {self.dir}", flush=True)
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
 
 
 class Real(Server):
@@ -133,7 +130,8 @@ class Sim(Server):
         log = open(self.dir / "log", "w")
         any_port = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "admin")]
         self.process = subprocess.Popen(
-            [binary, "serve", "--vms=0", "--rbac", f"--env={env}", *any_port], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            [binary, "serve", "--vms=0", "--rbac", f"--env={env}", f"--ledger={self.dir}/ledger.jsonl", *any_port],
+            stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         wait_until(lambda: "sim serve:\n" + (self.dir / "log").read_text(),
                    lambda: env.exists() or self.process.poll() is not None, 20)
         if self.process.poll() is not None:

@@ -1,6 +1,7 @@
 //! `conformance kubernetes …`.
 
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
@@ -36,14 +37,14 @@ pub enum What {
         #[arg(long)]
         show: bool,
         /// Only sequences whose name contains this.
-        #[arg(long)]
+        #[arg(long, requires = "show")]
         only: Option<String>,
     },
     /// Play generated histories on both, and shrink what differs to the shortest.
     Fuzz {
         /// How many histories.
-        #[arg(long, default_value_t = 300)]
-        runs: u32,
+        #[arg(long, default_value = "300")]
+        runs: NonZeroU32,
         /// Where every draw comes from.
         #[arg(long, default_value_t = 0)]
         seed: u64,
@@ -51,6 +52,17 @@ pub enum What {
         #[command(flatten)]
         live: Server,
     },
+}
+
+impl What {
+    /// What the names of sequences have to contain.
+    fn only(&self) -> Option<&str> {
+        match self {
+            Self::Diff(live) | Self::Record(live) => live.only.as_deref(),
+            Self::Known { only, .. } => only.as_deref(),
+            Self::List | Self::Fuzz { .. } => None,
+        }
+    }
 }
 
 /// Which sequences, and which real server.
@@ -67,14 +79,22 @@ pub struct Live {
 #[derive(Debug, Args)]
 pub struct Server {
     /// The URL of a real server; without it, one is started (conformance/peers/cluster.sh).
-    #[arg(long, requires = "token")]
+    #[arg(long, requires = "token", value_parser = url)]
     server: Option<String>,
     /// The token of an administrator there.
-    #[arg(long)]
+    #[arg(long, requires = "server")]
     token: Option<String>,
     /// The URL of the server's etcd; sequences with compactions need it.
-    #[arg(long, requires = "server")]
+    #[arg(long, requires = "server", value_parser = url)]
     etcd: Option<String>,
+}
+
+fn url(text: &str) -> Result<String, &'static str> {
+    let parts = text.parse::<http::Uri>().ok().map(http::Uri::into_parts);
+    match parts {
+        Some(http::uri::Parts { scheme: Some(_), authority: Some(_), .. }) => Ok(text.to_owned()),
+        _ => Err("this is no URL; give one like https://127.0.0.1:6443"),
+    }
 }
 
 /// Does it.
@@ -83,6 +103,16 @@ pub struct Server {
 /// When the harness fails. Differences are an exit code.
 pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
     let folder = Folder::default();
+    if let Some(only) = what.only()
+        && !folder.topics()?.iter().flat_map(|it| &it.sequences).any(|it| wants(it, Some(only)))
+    {
+        out.flush()?;
+        writeln!(
+            std::io::stderr(),
+            "error: --only {only}: no sequence has this in its name; `conformance kubernetes list` names them"
+        )?;
+        return Ok(ExitCode::from(2));
+    }
     match what {
         What::List => list(out, &folder),
         What::Diff(live) => diff(out, &folder, live),
@@ -92,7 +122,7 @@ pub fn run(out: &mut impl Write, what: &What) -> anyhow::Result<ExitCode> {
         }
         What::Fuzz { runs, seed, live } => {
             let real = Real::open(live)?;
-            fuzz::run(out, &real.runtime, &real.target, *runs, *seed)
+            fuzz::run(out, &real.runtime, &real.target, runs.get(), *seed)
         }
     }
 }

@@ -42,6 +42,22 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["sweep", "--sample", "0"], "--sample"),
         (vec!["run", "--mutant", "Nope"], "there are ErrorIsGone"),
         (vec!["runn"], "run"),
+        (vec!["kubernetes", "diff", "--server", "https://x"], "--token"),
+        (vec!["kubernetes", "diff", "--token", "t"], "--server"),
+        (vec!["kubernetes", "fuzz", "--etcd", "http://x"], "--server"),
+        (
+            vec!["kubernetes", "diff", "--server", "x", "--token", "t"],
+            "'x' for '--server <SERVER>'",
+        ),
+        (
+            vec!["kubernetes", "fuzz", "--server", "https://", "--token", "t"],
+            "give one like https://",
+        ),
+        (vec!["kubernetes", "diff", "--only", "no-such"], "--only no-such: no sequence"),
+        (vec!["kubernetes", "record", "--only", "no-such"], "`conformance kubernetes list`"),
+        (vec!["kubernetes", "known", "--show", "--only", "no-such"], "--only no-such: no sequence"),
+        (vec!["kubernetes", "known", "--only", "create"], "--show"),
+        (vec!["kubernetes", "fuzz", "--runs", "0"], "'0' for '--runs <RUNS>'"),
     ] {
         let output = conformance(&arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

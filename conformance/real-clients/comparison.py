@@ -1,0 +1,64 @@
+"""What the scripts share that compare `sim serve` with a real API server: options, the two servers, and how they end.
+
+Exit codes: 0 if all is the same, 1 if something differs or did not come about, 2 if the script was called wrongly.
+"""
+import argparse
+import contextlib
+import os
+import pathlib
+import sys
+
+import servers
+
+
+class Options:
+    """The options of a script for one client: those that all have, and what it adds to `parser`."""
+
+    def __init__(self, doc, client):
+        self.client = client
+        self.parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
+        self.parser.add_argument(f"--{client}", metavar="FILE", help="the client; built if left out")
+        self.parser.add_argument("--sim", metavar="FILE", help="the sim; target/release/sim if left out")
+        self.parser.add_argument(
+            "--against", choices=("sim", "real"), default="sim", help="what the real server is compared with")
+
+    def wrong(self, sentence):
+        """Ends the script: it was called wrongly."""
+        self.parser.error(sentence)
+
+    def parse(self):
+        """The options as given, the programs as paths: `client` and, unless two real servers are compared, `sim`."""
+        args = self.parser.parse_args()
+        if args.against == "real":
+            if args.sim:
+                self.wrong(f"--sim {args.sim}: --against real starts no sim; leave out one of the two")
+        else:
+            target = os.environ.get("CARGO_TARGET_DIR", servers.ROOT / "target")
+            args.sim = args.sim or os.environ.get("SIM_BIN") or f"{target}/release/sim"
+            if not program(args.sim):
+                self.wrong(f"--sim {args.sim}: no program is there; build it with: cargo build --release --locked -p sim")
+        path = getattr(args, self.client)
+        if path and not program(path):
+            self.wrong(f"--{self.client} {path}: no program is there; leave the option out to have it built")
+        args.client = str(pathlib.Path(path or servers.built(self.client)).resolve())
+        return args
+
+
+def program(path):
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+@contextlib.contextmanager
+def pair(args):
+    """The real server and the one to compare with it, while they run."""
+    with servers.Real() as real, servers.Real("other") if args.against == "real" else servers.Sim(args.sim) as other:
+        yield real, other
+
+
+def run(main):
+    """Ends the process with what `main` gives: how many things are not as they should be."""
+    try:
+        sys.exit(main() > 0)
+    except servers.Failed as failure:
+        print(f"FAIL {failure}")
+        sys.exit(1)
