@@ -380,6 +380,7 @@ fn those_who_come_at_once_for_one_object_have_it_written_once() {
     let lab = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let lab = lab.block_on(async { Lab::new() });
     let edition = || crate::kubeapi::encodings::Edition {
+        schemas: 0,
         revision: 7,
         uid: "u".into(),
         is_gone: false,

@@ -16,7 +16,9 @@ pub(super) use structural::{Structural, fill, find_unsupported};
 pub(super) use validate::{int32_at, validate, validate_status};
 
 use super::schema::{Decoded, Words, decode_metadata};
-use super::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
+use super::{
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields, meta,
+};
 
 /// Turns an object into another version, which is the group and version handed in
 /// (`example.com/v1`); metadata and the version itself need no care.
@@ -38,6 +40,9 @@ pub struct Custom {
     pub versions: Vec<CustomVersion>,
     /// Whether versions differ by more than their name.
     pub is_converted: bool,
+    /// The revision of the definition at which the schemas became what they are. What was written
+    /// later is as they ask; what is older is completed whenever it is read.
+    pub since: u64,
 }
 
 /// One version of a kind from a CustomResourceDefinition.
@@ -86,14 +91,60 @@ impl Custom {
         self.versions.iter().find(|version| version.name == name)
     }
 
+    /// An object as the schema of its version asks for today. Costs nothing unless that is another
+    /// one than when it was written.
+    pub(super) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
+        if meta::revision(object) > self.since {
+            return object.clone();
+        }
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = self.versions.iter().find(|it| def.api_version(&it.name) == api_version);
+        let Some(version) = version else { return object.clone() };
+        let mut completed = object.as_ref().clone();
+        version.complete(&mut completed);
+        if completed == **object { object.clone() } else { Arc::new(sorted(completed)) }
+    }
+
+    /// Reads an object by the schema of the version that it says it is of: unknown fields fall out, nulls
+    /// and defaults are settled. Of a version that nobody knows nothing but metadata is left; another
+    /// kind is left as it comes.
+    ///
+    /// # Errors
+    /// What Go says about metadata of the wrong type.
+    pub(super) fn read(
+        &self,
+        def: &ResourceDef,
+        object: &Value,
+        words: Words,
+    ) -> Result<Decoded, String> {
+        let given = object["apiVersion"].as_str().unwrap_or_default();
+        let (group, _) = given.split_once('/').unwrap_or(("", given));
+        let is_other = def.id.group != group || object["kind"] != *def.kind;
+        let version = self.versions.iter().find(|it| def.api_version(&it.name) == given);
+        match version {
+            _ if is_other => read(&Structural::any(), object, words),
+            Some(version) => read(&version.schema, object, words),
+            None => read(&Structural::default(), object, words),
+        }
+    }
+
     /// Where the field is that a selector names.
     pub(super) fn selectable(&self, name: &str) -> Option<String> {
         let mut fields = self.versions.iter().flat_map(|version| &version.selectable);
         fields.find(|(given, _)| given == name).map(|(_, pointer)| pointer.clone())
     }
 
-    /// The resource that an established definition makes.
-    pub(super) fn define(definition: &Value) -> Option<ResourceDef> {
+    /// Whether both have the same schemas in the same versions.
+    fn has_schemas_of(&self, other: &Self) -> bool {
+        let schemas = |custom: &Self| -> Vec<_> {
+            let schema = |it: &CustomVersion| (it.name.clone(), it.published.clone());
+            custom.versions.iter().map(schema).collect()
+        };
+        schemas(self) == schemas(other)
+    }
+
+    /// The resource that an established definition makes; `before` is what it made until now.
+    pub(super) fn define(definition: &Value, before: Option<&Self>) -> Option<ResourceDef> {
         let conditions = fields::list(definition, "/status/conditions");
         if !conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
             return None;
@@ -106,10 +157,22 @@ impl Custom {
             fields::list(spec, "/versions").iter().map(|it| version(spec, &group, it)).collect();
         versions.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
         let stored = versions.iter().find(|version| version.is_stored)?;
+        let (version, status) = (stored.name.clone(), stored.status);
         let plural = text("plural");
+        let mut custom = Self {
+            short_names: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+            list_kind: text("listKind"),
+            versions,
+            is_converted: spec["conversion"]["strategy"] == "Webhook",
+            since: meta::revision(definition),
+        };
+        if let Some(before) = before.filter(|before| before.has_schemas_of(&custom)) {
+            custom.since = before.since;
+        }
         Some(ResourceDef {
             id: GroupResource { group: group.clone().into(), resource: plural.clone().into() },
-            version: stored.name.clone().into(),
+            version: version.into(),
             kind: text("kind").into(),
             singular: text("singular").into(),
             short_names: &[],
@@ -117,7 +180,7 @@ impl Custom {
             namespaced: spec["scope"] == "Namespaced",
             confidential: false,
             returns_deleted: false,
-            status: stored.status,
+            status,
             registry: format!("{group}/{plural}").into(),
             deprecation: "",
             selectable: &[],
@@ -130,39 +193,12 @@ impl Custom {
                 knows_finalizers: false,
                 ..Strategy::PLAIN
             },
-            custom: Some(Arc::new(Self {
-                short_names: texts(&names["shortNames"]),
-                categories: texts(&names["categories"]),
-                list_kind: text("listKind"),
-                versions,
-                is_converted: spec["conversion"]["strategy"] == "Webhook",
-            })),
+            custom: Some(Arc::new(custom)),
         })
     }
 }
 
 impl CustomVersion {
-    /// Reads an object: unknown fields fall out, nulls and defaults are settled.
-    ///
-    /// # Errors
-    /// What Go says about metadata of the wrong type.
-    pub(super) fn read(&self, object: &Value, words: Words) -> Result<Decoded, String> {
-        let mut unknown = Vec::new();
-        let mut object = object.clone();
-        if let Some(metadata) = object.get("metadata") {
-            let read = decode_metadata(metadata, words)?;
-            unknown.extend(read.unknown);
-            fields::as_map(&mut object).insert("metadata".into(), read.object);
-        }
-        let mut pruned = Vec::new();
-        self.schema.prune_root(&mut object, &mut pruned);
-        pruned.sort();
-        let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
-        unknown.extend(pruned.into_iter().map(complaint));
-        self.schema.settle(&mut object);
-        Ok(Decoded { object: sorted(object), unknown })
-    }
-
     /// Checks what the schema asks for.
     pub(super) fn check(&self, object: &Value, errors: &mut FieldErrors) {
         validate(&self.schema, object, errors);
@@ -180,10 +216,34 @@ impl CustomVersion {
         }
     }
 
-    /// Fills in defaults that the schema has got since an object was stored.
+    /// Makes an object what this schema asks for: unknown fields fall out, nulls and defaults are
+    /// settled.
     pub(super) fn complete(&self, object: &mut Value) {
+        self.prune(object);
         fill(&self.schema, object);
     }
+
+    /// Removes what this schema does not know.
+    pub(super) fn prune(&self, object: &mut Value) {
+        self.schema.prune_root(object, &mut Vec::new());
+    }
+}
+
+fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, String> {
+    let mut unknown = Vec::new();
+    let mut object = object.clone();
+    if let Some(metadata) = object.get("metadata") {
+        let read = decode_metadata(metadata, words)?;
+        unknown.extend(read.unknown);
+        fields::as_map(&mut object).insert("metadata".into(), read.object);
+    }
+    let mut pruned = Vec::new();
+    schema.prune_root(&mut object, &mut pruned);
+    pruned.sort();
+    let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
+    unknown.extend(pruned.into_iter().map(complaint));
+    schema.settle(&mut object);
+    Ok(Decoded { object: sorted(object), unknown })
 }
 
 /// Converts an object for a client or for the store.

@@ -94,6 +94,11 @@ impl FieldErrors {
         self.push("FieldValueTooMany", field, body);
     }
 
+    /// Takes over what was found elsewhere.
+    pub(super) fn append(&mut self, found: Self) {
+        self.0.extend(found.0);
+    }
+
     /// Takes over what was found below `field`.
     pub(super) fn add_below(&mut self, field: &str, found: Self) {
         for mut error in found.0 {

@@ -49,6 +49,11 @@ pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
+/// `metadata.resourceVersion`; 0 if there is none.
+pub(super) fn revision(object: &Value) -> u64 {
+    text(object, "resourceVersion").parse().unwrap_or_default()
+}
+
 /// Sets `metadata.resourceVersion`.
 pub(super) fn set_revision(object: &mut Value, revision: u64) {
     fields::map_mut(object, "metadata")

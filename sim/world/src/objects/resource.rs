@@ -95,6 +95,15 @@ pub struct ResourceDef {
 }
 
 impl ResourceDef {
+    /// Whether both come from the same state of a definition, in whatever version they are seen.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.custom, &other.custom) {
+            (None, None) => self.id == other.id,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// The Go structure of a built-in kind.
     pub(super) fn structure(&self) -> Option<&'static Struct> {
         if self.custom.is_some() {

@@ -66,6 +66,11 @@ pub(super) enum ListType {
 }
 
 impl Structural {
+    /// The schema that lets everything be.
+    pub(super) fn any() -> Self {
+        Self { keeps_unknown: true, ..Self::default() }
+    }
+
     pub(super) fn read(schema: &Value) -> Self {
         let text = |field: &str| schema[field].as_str().unwrap_or_default().to_owned();
         let is = |field: &str| schema[field] == true;

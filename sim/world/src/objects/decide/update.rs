@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::body::OtherType;
 use super::create::settle_namespace;
 use super::{Request, body, no_such_resource, unchanged, warned};
 use crate::objects::managed::track;
@@ -80,6 +81,7 @@ impl Store {
         settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         request.forgets_managers = forgets_managers;
+        request.other_type = OtherType::of(&request, &object);
         warned(self.replace(request, existing, object), warnings)
     }
 
@@ -147,7 +149,10 @@ impl Store {
             return self.emptied(def, key, existing, object);
         }
         if object == **existing {
-            return Ok(unchanged(existing));
+            let kept = self.get(&key).unwrap_or(existing);
+            if self.is_current(def, kept) {
+                return Ok(unchanged(kept));
+            }
         }
         let counts_status = def.custom.is_some() && !def.has_status(&version);
         if def.strategy.generation && is_other_spec(&object, existing, counts_status) {
@@ -229,6 +234,10 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
     if object["metadata"] != existing["metadata"] {
         meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
         meta::validate_update(object, existing, &mut errors);
+    }
+    if let Some(OtherType { group, kind, problems }) = &request.other_type {
+        errors.append(problems.clone());
+        return Err(Status::invalid(group, kind, meta::text(object, "name"), errors));
     }
     // Metadata that is fine is not looked at again, but for what only the kind asks for.
     let is_fine = errors.is_empty();

@@ -63,6 +63,14 @@ pub(in crate::objects) fn defined(definition: &Value) -> GroupResource {
     }
 }
 
+/// Whether two states of a definition define the same.
+pub(in crate::objects) fn is_same(one: &Value, other: &Value) -> bool {
+    let names = |it: &Value| it.pointer("/status/acceptedNames").cloned();
+    is_established(one) == is_established(other)
+        && one["spec"] == other["spec"]
+        && names(one) == names(other)
+}
+
 fn default(definition: &mut Value) {
     let spec = fields::map_mut(definition, "spec");
     let names = fields::as_map(spec.entry("names").or_insert(Value::Null));

@@ -47,9 +47,7 @@ pub(super) fn allocate(
     pool.addresses(old, &mut spec).map_err(invalid)?;
     pool.ports(&before, &mut spec).map_err(|refusal| match refusal {
         Refusal::Fields(errors) => invalid(errors),
-        Refusal::Internal(why) => {
-            Status::new(500, "InternalError", format!("Internal error occurred: {why}"))
-        }
+        Refusal::Internal(why) => Status::internal(&why),
     })?;
     *fields::map_mut(service, "spec") = spec;
     Ok(())
