@@ -5,6 +5,8 @@
 //! refused when a definition is created: `x-kubernetes-validations`. A conversion by webhook needs a
 //! function of this process ([`Conversion`]); without one the other versions are refused.
 
+mod embedded;
+mod formats;
 mod structural;
 mod validate;
 
@@ -12,8 +14,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(super) use structural::{Structural, fill, find_unsupported};
-pub(super) use validate::{int32_at, validate, validate_status};
+pub(super) use embedded::validate as validate_embedded;
+pub(super) use structural::{Structural, fill, has_unknown};
+pub(super) use validate::{int32_at, validate, validate_status, validate_value};
 
 use super::schema::{Decoded, Words, decode_metadata};
 use super::{
@@ -237,6 +240,7 @@ fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, St
         unknown.extend(read.unknown);
         fields::as_map(&mut object).insert("metadata".into(), read.object);
     }
+    embedded::coerce(schema, &mut object, "", &mut unknown)?;
     let mut pruned = Vec::new();
     schema.prune_root(&mut object, &mut pruned);
     pruned.sort();

@@ -228,8 +228,12 @@ pub struct Strategy {
     pub validate_update: fn(&Value, &Value, &mut FieldErrors),
     /// What is checked of a change through the status: as it would be, and as it is.
     pub validate_status: fn(&Value, &Value, &mut FieldErrors),
+    /// What is checked of a change through `finalize`: the object as it would be.
+    pub validate_finalize: fn(&Value, &mut FieldErrors),
     /// What to tell whoever writes an object like this.
     pub warn: fn(&Value) -> Vec<String>,
+    /// Whether an update tells again what could be told of the object before.
+    pub repeats_warnings: bool,
     /// What an update checks, in this order.
     pub checks: &'static [Check],
     /// What a change through the status checks, in this order.
@@ -263,7 +267,9 @@ impl Strategy {
         validate: |_, _| {},
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},
+        validate_finalize: |_, _| {},
         warn: |_| Vec::new(),
+        repeats_warnings: true,
         checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Whole],
         status_checks: &[Check::MetadataChange, Check::Status],
         knows_finalizers: true,

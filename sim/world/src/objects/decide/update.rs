@@ -129,10 +129,15 @@ impl Store {
             fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed);
             body::arrange(request.def, &request.version, &mut object);
         }
-        let warnings = match request.subresource {
-            None => (request.def.strategy.warn)(&object),
+        let strategy = &request.def.strategy;
+        let mut warnings = match request.subresource {
+            None => (strategy.warn)(&object),
             Some(_) => Vec::new(),
         };
+        if !strategy.repeats_warnings && !warnings.is_empty() {
+            let known = (strategy.warn)(existing);
+            warnings.retain(|it| !known.contains(it));
+        }
         warned(self.finish(request, existing, object), warnings)
     }
 
@@ -246,18 +251,25 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         Some(Subresource::Status) => strategy.status_checks,
         _ => strategy.checks,
     };
+    let check_finalizers = |errors: &mut FieldErrors| {
+        if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
+            meta::validate_finalizers(object, errors);
+        }
+    };
     for check in checks {
         match check {
             Check::Metadata => {
                 if !is_fine {
                     meta::validate(object, strategy.names, def.namespaced, &mut errors);
                 }
-                if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
-                    meta::validate_finalizers(object, &mut errors);
-                }
+                check_finalizers(&mut errors);
             }
-            Check::MetadataChange if is_fine => {}
-            Check::MetadataChange => meta::validate_update(object, existing, &mut errors),
+            Check::MetadataChange => {
+                if !is_fine {
+                    meta::validate_update(object, existing, &mut errors);
+                }
+                check_finalizers(&mut errors);
+            }
             Check::Whole => body::validate(def, version, object, &mut errors),
             Check::Change => (strategy.validate_update)(object, existing, &mut errors),
             Check::Status => {
@@ -267,6 +279,9 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
                 (strategy.validate_status)(object, existing, &mut errors);
             }
         }
+    }
+    if *subresource == Some(Subresource::Finalize) {
+        (strategy.validate_finalize)(object, &mut errors);
     }
     if errors.is_empty() {
         return Ok(());

@@ -3,9 +3,11 @@
 //! Addresses and node ports are given out by [`allocate`], what is wrong is said by [`validate`].
 
 mod allocate;
+mod balancer;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod warnings;
 
 use std::net::IpAddr;
 
@@ -48,8 +50,8 @@ pub(super) fn definition() -> ResourceDef {
             carry_over: drop_what_the_type_has_not,
             validate: |service, errors| validate::validate(service, None, errors),
             validate_update: validate::validate_update,
-            validate_status: validate::validate_status,
-            warn: validate::warn,
+            validate_status: balancer::validate_status,
+            warn: warnings::warn,
             checks: &[Check::MetadataChange, Check::Change],
             ..Strategy::PLAIN
         },
