@@ -4,6 +4,7 @@
 
 mod allocate;
 mod balancer;
+mod families;
 #[cfg(test)]
 mod tests;
 mod validate;
