@@ -30,6 +30,8 @@ pub(super) struct Edition {
     /// Whether nothing is hidden in it that readers do not see.
     pub(super) as_kept: bool,
     pub(super) version: Cow<'static, str>,
+    /// Since when the schemas of its kind are what they are; 0 for those of built-in kinds.
+    pub(super) schemas: u64,
     pub(super) form: Form,
     /// What else a table depends on.
     pub(super) table: Option<Moment>,

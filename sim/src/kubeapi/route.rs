@@ -221,6 +221,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
     match subresource {
         "" | "status" | "scale" => {}
         "finalize" if is_finalize && *method == Method::PUT => {}
+        "finalize" if is_finalize => return Route::NotAllowed,
         "log"
         | "exec"
         | "attach"

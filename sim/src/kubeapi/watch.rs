@@ -233,7 +233,9 @@ impl Watch {
         let (events, revision, is_served) = self.world.read(|world| {
             let cluster = &world.cluster;
             let events = cluster.watch_since(&self.def.id, &self.selection, self.cursor);
-            (events, cluster.revision(), cluster.resource(&self.def.id).is_some())
+            let is_served =
+                cluster.resource(&self.def.id).is_some_and(|def| def.is_same_as(&self.def));
+            (events, cluster.revision(), is_served)
         });
         match events {
             Ok(events) => {
@@ -245,7 +247,7 @@ impl Watch {
             }
             Err(status) => self.fail(&status),
         }
-        // A watch ends with the definition of what it watches.
+        // A watch ends when the definition of what it watches goes or changes.
         self.is_over |= !is_served;
     }
 
@@ -375,6 +377,7 @@ impl Watch {
                     is_gone: kind == WatchType::Deleted.as_str(),
                     as_kept,
                     version: self.def.version.clone(),
+                    schemas: self.def.custom.as_ref().map_or(0, |custom| custom.since),
                     form: self.rendering.form,
                     table,
                 };

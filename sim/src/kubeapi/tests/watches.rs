@@ -381,6 +381,7 @@ fn those_who_come_at_once_for_one_object_have_it_written_once() {
     let lab = lab.block_on(async { Lab::new() });
     let edition = || crate::kubeapi::encodings::Edition {
         as_kept: false,
+        schemas: 0,
         revision: 7,
         uid: "u".into(),
         is_gone: false,

@@ -5,6 +5,9 @@
 //! refused when a definition is created: `x-kubernetes-validations`. A conversion by webhook needs a
 //! function of this process ([`Conversion`]); without one the other versions are refused.
 
+mod embedded;
+mod formats;
+mod order;
 mod structural;
 mod validate;
 
@@ -12,11 +15,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(super) use structural::{Structural, fill, find_unsupported};
-pub(super) use validate::{int32_at, validate, validate_status};
+pub use order::compare_versions;
+use order::priority;
+
+pub(super) use embedded::validate as validate_embedded;
+pub(super) use structural::{Structural, fill, has_unknown};
+pub(super) use validate::{int32_at, validate, validate_status, validate_value};
 
 use super::schema::{Decoded, Words, decode_metadata};
-use super::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields};
+use super::{
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields, meta,
+};
 
 /// Turns an object into another version, which is the group and version handed in
 /// (`example.com/v1`); metadata and the version itself need no care.
@@ -38,6 +47,9 @@ pub struct Custom {
     pub versions: Vec<CustomVersion>,
     /// Whether versions differ by more than their name.
     pub is_converted: bool,
+    /// The revision of the definition at which the schemas became what they are. What was written
+    /// later is as they ask; what is older is completed whenever it is read.
+    pub since: u64,
 }
 
 /// One version of a kind from a CustomResourceDefinition.
@@ -86,14 +98,60 @@ impl Custom {
         self.versions.iter().find(|version| version.name == name)
     }
 
+    /// An object as the schema of its version asks for today. Costs nothing unless that is another
+    /// one than when it was written.
+    pub(super) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
+        if meta::revision(object) > self.since {
+            return object.clone();
+        }
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = self.versions.iter().find(|it| def.api_version(&it.name) == api_version);
+        let Some(version) = version else { return object.clone() };
+        let mut completed = object.as_ref().clone();
+        version.complete(&mut completed);
+        if completed == **object { object.clone() } else { Arc::new(sorted(completed)) }
+    }
+
+    /// Reads an object by the schema of the version that it says it is of: unknown fields fall out, nulls
+    /// and defaults are settled. Of a version that nobody knows nothing but metadata is left; another
+    /// kind is left as it comes.
+    ///
+    /// # Errors
+    /// What Go says about metadata of the wrong type.
+    pub(super) fn read(
+        &self,
+        def: &ResourceDef,
+        object: &Value,
+        words: Words,
+    ) -> Result<Decoded, String> {
+        let given = object["apiVersion"].as_str().unwrap_or_default();
+        let (group, _) = given.split_once('/').unwrap_or(("", given));
+        let is_other = def.id.group != group || object["kind"] != *def.kind;
+        let version = self.versions.iter().find(|it| def.api_version(&it.name) == given);
+        match version {
+            _ if is_other => read(&Structural::any(), object, words),
+            Some(version) => read(&version.schema, object, words),
+            None => read(&Structural::default(), object, words),
+        }
+    }
+
     /// Where the field is that a selector names.
     pub(super) fn selectable(&self, name: &str) -> Option<String> {
         let mut fields = self.versions.iter().flat_map(|version| &version.selectable);
         fields.find(|(given, _)| given == name).map(|(_, pointer)| pointer.clone())
     }
 
-    /// The resource that an established definition makes.
-    pub(super) fn define(definition: &Value) -> Option<ResourceDef> {
+    /// Whether both have the same schemas in the same versions.
+    fn has_schemas_of(&self, other: &Self) -> bool {
+        let schemas = |custom: &Self| -> Vec<_> {
+            let schema = |it: &CustomVersion| (it.name.clone(), it.published.clone());
+            custom.versions.iter().map(schema).collect()
+        };
+        schemas(self) == schemas(other)
+    }
+
+    /// The resource that an established definition makes; `before` is what it made until now.
+    pub(super) fn define(definition: &Value, before: Option<&Self>) -> Option<ResourceDef> {
         let conditions = fields::list(definition, "/status/conditions");
         if !conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
             return None;
@@ -106,10 +164,22 @@ impl Custom {
             fields::list(spec, "/versions").iter().map(|it| version(spec, &group, it)).collect();
         versions.sort_by_key(|version| std::cmp::Reverse(priority(&version.name)));
         let stored = versions.iter().find(|version| version.is_stored)?;
+        let (version, status) = (stored.name.clone(), stored.status);
         let plural = text("plural");
+        let mut custom = Self {
+            short_names: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+            list_kind: text("listKind"),
+            versions,
+            is_converted: spec["conversion"]["strategy"] == "Webhook",
+            since: meta::revision(definition),
+        };
+        if let Some(before) = before.filter(|before| before.has_schemas_of(&custom)) {
+            custom.since = before.since;
+        }
         Some(ResourceDef {
             id: GroupResource { group: group.clone().into(), resource: plural.clone().into() },
-            version: stored.name.clone().into(),
+            version: version.into(),
             kind: text("kind").into(),
             singular: text("singular").into(),
             short_names: &[],
@@ -117,7 +187,7 @@ impl Custom {
             namespaced: spec["scope"] == "Namespaced",
             confidential: false,
             returns_deleted: false,
-            status: stored.status,
+            status,
             registry: format!("{group}/{plural}").into(),
             deprecation: "",
             selectable: &[],
@@ -130,39 +200,12 @@ impl Custom {
                 knows_finalizers: false,
                 ..Strategy::PLAIN
             },
-            custom: Some(Arc::new(Self {
-                short_names: texts(&names["shortNames"]),
-                categories: texts(&names["categories"]),
-                list_kind: text("listKind"),
-                versions,
-                is_converted: spec["conversion"]["strategy"] == "Webhook",
-            })),
+            custom: Some(Arc::new(custom)),
         })
     }
 }
 
 impl CustomVersion {
-    /// Reads an object: unknown fields fall out, nulls and defaults are settled.
-    ///
-    /// # Errors
-    /// What Go says about metadata of the wrong type.
-    pub(super) fn read(&self, object: &Value, words: Words) -> Result<Decoded, String> {
-        let mut unknown = Vec::new();
-        let mut object = object.clone();
-        if let Some(metadata) = object.get("metadata") {
-            let read = decode_metadata(metadata, words)?;
-            unknown.extend(read.unknown);
-            fields::as_map(&mut object).insert("metadata".into(), read.object);
-        }
-        let mut pruned = Vec::new();
-        self.schema.prune_root(&mut object, &mut pruned);
-        pruned.sort();
-        let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
-        unknown.extend(pruned.into_iter().map(complaint));
-        self.schema.settle(&mut object);
-        Ok(Decoded { object: sorted(object), unknown })
-    }
-
     /// Checks what the schema asks for.
     pub(super) fn check(&self, object: &Value, errors: &mut FieldErrors) {
         validate(&self.schema, object, errors);
@@ -180,10 +223,35 @@ impl CustomVersion {
         }
     }
 
-    /// Fills in defaults that the schema has got since an object was stored.
+    /// Makes an object what this schema asks for: unknown fields fall out, nulls and defaults are
+    /// settled.
     pub(super) fn complete(&self, object: &mut Value) {
+        self.prune(object);
         fill(&self.schema, object);
     }
+
+    /// Removes what this schema does not know.
+    pub(super) fn prune(&self, object: &mut Value) {
+        self.schema.prune_root(object, &mut Vec::new());
+    }
+}
+
+fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, String> {
+    let mut unknown = Vec::new();
+    let mut object = object.clone();
+    if let Some(metadata) = object.get("metadata") {
+        let read = decode_metadata(metadata, words)?;
+        unknown.extend(read.unknown);
+        fields::as_map(&mut object).insert("metadata".into(), read.object);
+    }
+    embedded::coerce(schema, &mut object, "", &mut unknown)?;
+    let mut pruned = Vec::new();
+    schema.prune_root(&mut object, &mut pruned);
+    pruned.sort();
+    let complaint = |path: String| format!("unknown field {}", super::text::quote(&path));
+    unknown.extend(pruned.into_iter().map(complaint));
+    schema.settle(&mut object);
+    Ok(Decoded { object: sorted(object), unknown })
 }
 
 /// Converts an object for a client or for the store.
@@ -269,36 +337,6 @@ fn deprecation(spec: &Value, group: &str, kind: &str, name: &str) -> String {
     }
 }
 
-/// Orders versions as Kubernetes does, preferred ones first.
-pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {
-    priority(other).cmp(&priority(one))
-}
-
-/// Ranks versions as Kubernetes does: `v2` before `v1` before `v1beta2` before `v1alpha1` before
-/// everything else.
-fn priority(name: &str) -> (bool, u8, u32, u32, std::cmp::Reverse<String>) {
-    let parsed = || {
-        let rest = name.strip_prefix('v')?;
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (major, stage) = rest.split_at(end);
-        let major: u32 = major.parse().ok()?;
-        if stage.is_empty() {
-            return Some((2, major, 0));
-        }
-        let (level, minor) = if let Some(minor) = stage.strip_prefix("beta") {
-            (1, minor)
-        } else {
-            (0, stage.strip_prefix("alpha")?)
-        };
-        Some((level, major, minor.parse().ok()?))
-    };
-    let other = std::cmp::Reverse(name.to_owned());
-    match parsed() {
-        Some((level, major, minor)) => (true, level, major, minor, other),
-        None => (false, 0, 0, 0, other),
-    }
-}
-
 /// `.spec.color` as `/spec/color`.
 fn pointer(path: &str) -> String {
     if path.is_empty() { String::new() } else { path.replace('.', "/") }
@@ -325,20 +363,5 @@ pub(super) fn sorted(value: Value) -> Value {
         }
         Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::priority;
-
-    #[test]
-    fn versions_are_ordered_as_kubernetes_does() {
-        let mut versions =
-            ["foo10", "v1alpha1", "v10", "v2", "v1beta2", "foo1", "v1", "v1beta1", "v11alpha2"];
-        versions.sort_by_key(|name| std::cmp::Reverse(priority(name)));
-        let want =
-            ["v10", "v2", "v1", "v1beta2", "v1beta1", "v11alpha2", "v1alpha1", "foo1", "foo10"];
-        assert_eq!(versions, want);
     }
 }

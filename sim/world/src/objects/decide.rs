@@ -32,6 +32,8 @@ struct Request<'a> {
     manager: String,
     /// Whether nobody is to be known as a manager of fields any more.
     forgets_managers: bool,
+    /// What is wrong with the kind that a patch makes of a custom object.
+    other_type: Option<body::OtherType>,
     /// The group and version of bodies, `apps/v1`.
     api_version: String,
 }
@@ -82,6 +84,7 @@ impl Store {
             dry_run,
             manager,
             forgets_managers: false,
+            other_type: None,
             api_version: def.api_version(&version),
         };
         let mut decision = match action {

@@ -25,6 +25,16 @@ impl FieldErrors {
         self.0.is_empty()
     }
 
+    /// How many things are wrong.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Orders what is wrong by its text.
+    pub(super) fn sort(&mut self) {
+        self.0.sort_by_cached_key(|error| format!("{}: {}", error.field, error.body));
+    }
+
     /// The value is not acceptable.
     pub fn invalid(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueInvalid", field, with_value("Invalid value", value, why));
@@ -82,6 +92,11 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, body);
     }
 
+    /// The value could not be checked.
+    pub(super) fn internal(&mut self, field: impl Into<String>, why: &str) {
+        self.push("InternalError", field, format!("Internal error: {why}"));
+    }
+
     /// The value is longer than it may be.
     pub fn too_long(&mut self, field: impl Into<String>, max_bytes: usize) {
         let body = format!("Too long: may not be more than {max_bytes} bytes");
@@ -94,11 +109,16 @@ impl FieldErrors {
         self.push("FieldValueTooMany", field, body);
     }
 
+    /// Takes over what was found elsewhere.
+    pub(super) fn append(&mut self, found: Self) {
+        self.0.extend(found.0);
+    }
+
     /// Takes over what was found below `field`.
     pub(super) fn add_below(&mut self, field: &str, found: Self) {
         for mut error in found.0 {
             error.field = match error.field.as_str() {
-                "<nil>" => field.to_owned(),
+                "" | "<nil>" => field.to_owned(),
                 below => format!("{field}.{below}"),
             };
             self.0.push(error);

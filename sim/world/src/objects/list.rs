@@ -91,8 +91,9 @@ impl Store {
             Page { items: Vec::new(), revision: at, continue_token: None, remaining: None };
         let mut last = String::new();
         for (key, object) in rest.by_ref() {
-            if selection.matches(object) {
-                page.items.push(object.clone());
+            let object = self.read(resource, object);
+            if selection.matches(&object) {
+                page.items.push(object);
             }
             if page.items.len() >= limit {
                 last.push_str(&key[prefix.len()..]);

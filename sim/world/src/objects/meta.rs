@@ -49,6 +49,11 @@ pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
+/// `metadata.resourceVersion`; 0 if there is none.
+pub(super) fn revision(object: &Value) -> u64 {
+    text(object, "resourceVersion").parse().unwrap_or_default()
+}
+
 /// Sets `metadata.resourceVersion`.
 pub(super) fn set_revision(object: &mut Value, revision: u64) {
     fields::map_mut(object, "metadata")
@@ -179,14 +184,23 @@ pub(super) fn validate(
 /// What most built-in kinds check of finalizers besides.
 pub(super) fn validate_finalizers(object: &Value, errors: &mut FieldErrors) {
     for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
-        let finalizer = finalizer.as_str().unwrap_or_default();
-        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
-            errors.invalid(
-                format!("metadata.finalizers[{at}]"),
-                &finalizer.into(),
-                "name is neither a standard finalizer name nor is it fully qualified",
-            );
-        }
+        refuse_unknown_finalizer(finalizer, &format!("metadata.finalizers[{at}]"), errors);
+    }
+}
+
+/// Everything that is checked of a finalizer that is not one of metadata.
+pub(super) fn validate_finalizer(finalizer: &Value, field: &str, errors: &mut FieldErrors) {
+    for why in qualified_name_problems(finalizer.as_str().unwrap_or_default()) {
+        errors.invalid(field, finalizer, &why);
+    }
+    refuse_unknown_finalizer(finalizer, field, errors);
+}
+
+fn refuse_unknown_finalizer(finalizer: &Value, field: &str, errors: &mut FieldErrors) {
+    let name = finalizer.as_str().unwrap_or_default();
+    if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.invalid(field, finalizer, why);
     }
 }
 

@@ -98,7 +98,7 @@ pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
             name
         }
         _ => {
-            let why = QUALIFIED.replacen("name part must", "a qualified name must", 1);
+            let why = QUALIFIED.replacen("name part must", "a valid label key must", 1);
             problems.push(format!(
                 "{why} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             ));
@@ -156,6 +156,36 @@ pub(super) fn is_cidr(text: &str) -> bool {
         };
         bits.parse::<u8>().is_ok_and(|bits| bits <= max)
     })
+}
+
+/// What is wrong with a range of addresses where the real server has become strict.
+pub(super) fn range_problem(text: &str) -> Option<&'static str> {
+    let (ip, bits) = text.split_once('/')?;
+    let part = |part: &str| part.trim_start_matches('0').to_owned();
+    let plain = |text: &str| if part(text).is_empty() { "0".to_owned() } else { part(text) };
+    // Go's older parser read zeros before a number as nothing.
+    let address = if ip.contains(':') {
+        ip.to_owned()
+    } else {
+        ip.split('.').map(plain).collect::<Vec<_>>().join(".")
+    };
+    let (address, n_bits) = (address.as_str(), plain(bits));
+    if !is_cidr(&format!("{address}/{n_bits}")) {
+        return Some(NO_CIDR);
+    }
+    if address != ip || n_bits != bits {
+        return Some("must not have leading 0s in IP or prefix length");
+    }
+    let n_bits: u32 = n_bits.parse().unwrap_or_default();
+    let rest = match ip.parse::<IpAddr>() {
+        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
+            return Some("must not have an IPv4-mapped IPv6 address");
+        }
+        Ok(IpAddr::V4(ip)) => u128::from(ip.to_bits()).checked_shl(96 + n_bits).unwrap_or(0),
+        Ok(IpAddr::V6(ip)) => ip.to_bits().checked_shl(n_bits).unwrap_or(0),
+        Err(_) => return Some(NO_CIDR),
+    };
+    (rest != 0).then_some("must not have bits set beyond the prefix length")
 }
 
 /// What is wrong with the name of a port.

@@ -95,6 +95,15 @@ pub struct ResourceDef {
 }
 
 impl ResourceDef {
+    /// Whether both come from the same state of a definition, in whatever version they are seen.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.custom, &other.custom) {
+            (None, None) => self.id == other.id,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// The Go structure of a built-in kind.
     pub(super) fn structure(&self) -> Option<&'static Struct> {
         if self.custom.is_some() {
@@ -227,8 +236,12 @@ pub struct Strategy {
     /// Hides what is kept but not shown, if there is such a thing in this object. Who changes an object
     /// changes what is kept.
     pub hide: Option<fn(&Value) -> Option<Value>>,
+    /// What is checked of a change through `finalize`: the object as it would be.
+    pub validate_finalize: fn(&Value, &mut FieldErrors),
     /// What to tell whoever writes an object like this.
     pub warn: fn(&Value) -> Vec<String>,
+    /// Whether an update tells again what could be told of the object before.
+    pub repeats_warnings: bool,
     /// What an update checks, in this order.
     pub checks: &'static [Check],
     /// What a change through the status checks, in this order.
@@ -263,7 +276,9 @@ impl Strategy {
         validate_update: |_, _, _| {},
         validate_status: |_, _, _| {},
         hide: None,
+        validate_finalize: |_, _| {},
         warn: |_| Vec::new(),
+        repeats_warnings: true,
         checks: &[Check::MetadataChange, Check::Change, Check::Metadata, Check::Whole],
         status_checks: &[Check::MetadataChange, Check::Status],
         knows_finalizers: true,

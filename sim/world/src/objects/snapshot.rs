@@ -44,7 +44,7 @@ impl Store {
         for (key, object) in objects {
             let path = key.path();
             if key.resource == customresourcedefinitions::id() {
-                store.register(&object, Op::Added);
+                store.register(&object, Op::Added, None);
             }
             store.objects.entry(key.resource).or_default().insert(path, object);
         }

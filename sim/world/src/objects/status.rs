@@ -54,6 +54,14 @@ pub struct Cause {
 }
 
 impl Status {
+    /// 500 for what went wrong inside.
+    pub(super) fn internal(why: &str) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        let cause = Cause { reason: "".into(), message: why.to_owned(), field: String::new() };
+        let details = Details { causes: vec![cause], ..Details::default() };
+        Self { details: Some(Box::new(details)), ..Self::new(500, "InternalError", message) }
+    }
+
     /// A failure without details.
     pub fn new(
         code: u16,

@@ -114,24 +114,33 @@ impl Store {
             }
         };
         let n_objects = objects.len();
+        // Watchers whose selection it leaves are told of it as it was read.
+        let previous = previous.map(|object| self.read(&key.resource, &object));
         self.revision = *revision;
         if key.resource == customresourcedefinitions::id() {
-            self.register(object, *op);
+            self.register(object, *op, previous.as_deref());
         }
         let log = self.logs.entry(key.resource.clone()).or_default();
         log.push(Entry { revision: *revision, op: *op, at, object: object.clone(), previous });
         log.keep(self.window.unwrap_or_else(|| DEFAULT_WINDOW.max(2 * n_objects)));
     }
 
-    /// Registers what a CustomResourceDefinition defines, or no longer defines.
-    pub(super) fn register(&mut self, definition: &Value, op: Op) {
+    /// Registers what a CustomResourceDefinition defines, or no longer defines. Where it says the same
+    /// as before, what it made stays, and whoever watches that goes on.
+    pub(super) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
         let id = customresourcedefinitions::defined(definition);
+        let is_same = before.is_some_and(|it| customresourcedefinitions::is_same(it, definition));
+        if is_same && op != Op::Deleted && self.resources.contains_key(&id) {
+            return;
+        }
         let resources = Arc::make_mut(&mut self.resources);
         if resources.get(&id).is_some_and(|def| def.custom.is_none()) {
             // Nothing takes the place of a built-in kind.
             return;
         }
-        match Custom::define(definition).filter(|_| op != Op::Deleted) {
+        let custom = resources.get(&id).and_then(|def| def.custom.clone());
+        let def = Custom::define(definition, custom.as_deref());
+        match def.filter(|_| op != Op::Deleted) {
             Some(def) => {
                 resources.insert(id, def);
             }

@@ -1,5 +1,6 @@
 //! The store from outside: commands in, events and answers out.
 
+mod definitions;
 mod histories;
 mod semantics;
 mod strategic;

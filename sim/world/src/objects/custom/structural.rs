@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::objects::fields;
-
 /// The schema of a value.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Structural {
@@ -66,7 +64,12 @@ pub(super) enum ListType {
 }
 
 impl Structural {
-    pub(super) fn read(schema: &Value) -> Self {
+    /// The schema that lets everything be.
+    pub(super) fn any() -> Self {
+        Self { keeps_unknown: true, ..Self::default() }
+    }
+
+    pub(in crate::objects) fn read(schema: &Value) -> Self {
         let text = |field: &str| schema[field].as_str().unwrap_or_default().to_owned();
         let is = |field: &str| schema[field] == true;
         let number = |field: &str| schema[field].as_u64();
@@ -206,6 +209,13 @@ impl Structural {
     }
 }
 
+/// Whether a value has fields that its schema does not know.
+pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> bool {
+    let mut paths = Vec::new();
+    schema.prune(&mut value.clone(), "", false, &mut paths);
+    !paths.is_empty()
+}
+
 /// Fills in defaults only.
 pub(in crate::objects) fn fill(schema: &Structural, value: &mut Value) {
     schema.settle(value);
@@ -230,20 +240,4 @@ fn settle_numbers(value: &mut Value) {
 
 fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-/// The first part of a schema that is not evaluated here: its path.
-pub(in crate::objects) fn find_unsupported(schema: &Value, path: &str) -> Option<String> {
-    let field = "x-kubernetes-validations";
-    if schema[field].as_array().is_some_and(|rules| !rules.is_empty()) {
-        return Some(format!("{path}.{field}"));
-    }
-    let properties = fields::map(schema, "/properties").into_iter().flatten();
-    let mut inner = properties.map(|(name, it)| (format!("{path}.properties[{name}]"), it));
-    inner.find_map(|(path, it)| find_unsupported(it, &path)).or_else(|| {
-        ["items", "additionalProperties"].into_iter().find_map(|field| {
-            schema[field].is_object().then_some(())?;
-            find_unsupported(&schema[field], &format!("{path}.{field}"))
-        })
-    })
 }

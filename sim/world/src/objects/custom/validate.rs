@@ -2,23 +2,29 @@
 //!
 //! Follows `kube-openapi: pkg/validation/validate` and, for the words,
 //! `apiextensions-apiserver: pkg/apiserver/validation/validation.go`. The real server looks at the
-//! properties of an object in no order; here it is that of their names. Formats that are checked:
-//! `date-time`, `date`, `ipv4`, `ipv6`, `cidr`, `uuid`, `byte`, `int32`, `int64`; any other is
-//! accepted as it comes.
+//! properties of an object in no order; here it is that of their names.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use super::embedded::validate as validate_embedded;
+use super::formats;
 use super::structural::{Bound, ListType, Others, Structural};
-use crate::objects::{FieldErrors, names, text};
+use crate::objects::{FieldErrors, text};
 
-/// Checks a whole object. Metadata is checked elsewhere.
+/// Checks a whole object. Its own metadata is checked elsewhere.
 pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
     check(schema, object, "", errors);
+    validate_embedded(schema, object, "", errors);
     check_lists(schema, object, "", errors);
+}
+
+/// Checks a value by itself: what lists say of their elements does not count.
+pub(in crate::objects) fn validate_value(
+    schema: &Structural,
+    value: &Value,
+    errors: &mut FieldErrors,
+) {
+    check(schema, value, "", errors);
 }
 
 /// Checks the status alone, as a write to it does: messages begin below it.
@@ -93,7 +99,7 @@ fn check_type(schema: &Structural, value: &Value, path: &str, errors: &mut Field
         return;
     }
     let wanted = if schema.is_int_or_string { "integer,string" } else { &schema.kind };
-    let why = format!("{} in body must be of type {wanted}: \"{found}\"", field(path));
+    let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
     errors.wrong_type(field(path), &found.into(), &why);
     if schema.kind == "integer" && found == "number" {
         let why = format!("Checked value must be of type integer (default format) in {path}");
@@ -148,7 +154,7 @@ fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &m
 
 fn check_text(schema: &Structural, text: &str, path: &str, errors: &mut FieldErrors) {
     check_shape(schema, text, path, errors);
-    if !has_format(&schema.format, text) {
+    if !formats::fits(&schema.format, text) {
         let why = format!("{path} in body must be of type {}: \"{text}\"", schema.format);
         errors.wrong_type(path, &text.into(), &why);
     }
@@ -168,19 +174,6 @@ fn check_shape(schema: &Structural, text: &str, path: &str, errors: &mut FieldEr
     {
         let why = format!("{path} in body should match '{pattern}'");
         errors.invalid(path, &text.into(), &why);
-    }
-}
-
-fn has_format(format: &str, text: &str) -> bool {
-    match format {
-        "date-time" | "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
-        "date" => text.len() == "2006-01-02".len() && text.parse::<jiff::civil::Date>().is_ok(),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
-        "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => names::is_cidr(text),
-        "uuid" => uuid::Uuid::try_parse(text).is_ok(),
-        "byte" => STANDARD.decode(text).is_ok(),
-        _ => true,
     }
 }
 

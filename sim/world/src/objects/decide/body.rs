@@ -96,7 +96,9 @@ pub(super) fn read_patched(
         errors.invalid("patch", &shown.into(), &why);
         Status::invalid("", "", "", errors)
     };
-    if kind != PatchKind::StrategicMerge && request.def.custom.is_none() {
+    if request.def.custom.is_some() {
+        has_kind(document, &invalid)?;
+    } else if kind != PatchKind::StrategicMerge {
         same_kind(request, document).map_err(invalid)?;
     }
     let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
@@ -110,6 +112,50 @@ pub(super) fn read_patched(
     complaints.extend(unknown);
     let warnings = judge(request.validation, complaints).map_err(invalid)?;
     Ok(Body { object, warnings })
+}
+
+/// A custom object says what it is. Whether that is what it was is checked with everything else.
+fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(), Status> {
+    for field in ["kind", "apiVersion"] {
+        if !document[field].is_null() && !document[field].is_string() {
+            return Err(invalid(no_type(field, &document[field])));
+        }
+    }
+    let is_unsaid = |field: &str| document[field].as_str().is_none_or(str::is_empty);
+    if is_unsaid("kind") {
+        let shown = custom::sorted(document.clone());
+        return Err(invalid(format!("Object 'Kind' is missing in '{shown}'")));
+    }
+    if is_unsaid("apiVersion") {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(Status::internal(why));
+    }
+    Ok(())
+}
+
+/// What a patched custom object says that it is, where it was something else.
+pub(super) struct OtherType {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) problems: FieldErrors,
+}
+
+impl OtherType {
+    /// `None` if the object is still what it was.
+    pub(super) fn of(request: &Request<'_>, object: &Value) -> Option<Self> {
+        let Request { def, version, .. } = request;
+        def.custom.as_ref()?;
+        let mut problems = FieldErrors::default();
+        let expected = def.api_version(version);
+        for (field, wanted) in [("kind", &*def.kind), ("apiVersion", &expected)] {
+            if object[field] != wanted {
+                problems.invalid(field, &object[field], &format!("must be {wanted}"));
+            }
+        }
+        let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
+        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group).to_owned();
+        (!problems.is_empty()).then(|| Self { group, kind: text("kind"), problems })
+    }
 }
 
 /// A patch may not make another kind of an object; what the document is not as that kind comes first.
@@ -149,10 +195,9 @@ fn knows_kind(group: &str, kind: &str) -> bool {
 }
 
 fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decoded, String> {
-    let Request { def, version, .. } = request;
+    let Request { def, .. } = request;
     if let Some(custom) = &def.custom {
-        let version = custom.version(version).ok_or("no such version")?;
-        return version.read(document, words);
+        return custom.read(def, document, words);
     }
     match def.structure() {
         Some(root) => decode(root, document, words),
@@ -273,9 +318,14 @@ fn given<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.is_empty() => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(other) => Err(Status::bad_request(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of type string",
-            json_type(other)
-        ))),
+        Some(other) => Err(Status::bad_request(no_type(field, other))),
     }
+}
+
+/// Why `value` cannot be a kind or an apiVersion.
+fn no_type(field: &str, value: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of type string",
+        json_type(value)
+    )
 }

@@ -78,6 +78,7 @@ impl Store {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::new(500, "", why));
         }
+        let warnings = (def.strategy.warn)(&object);
         if let Some(existing) = self.get(&key) {
             let mut status = Status::already_exists(&def.id, &key.name);
             if is_generated {
@@ -91,13 +92,12 @@ impl Store {
             if meta::is_terminating(existing) {
                 status.message.insert_str(0, "object is being deleted: ");
             }
-            return Err(status);
+            return warned(Err(status), warnings);
         }
         if let Some(managed) = managed {
             fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed.into());
         }
         self.stamp(def, &version, &key, &mut object, seconds(now), dry_run);
-        let warnings = (def.strategy.warn)(&object);
         let object = self.stored(def, object)?;
         warned(Ok(self.change(key, Op::Added, Effect::Created, object)), warnings)
     }

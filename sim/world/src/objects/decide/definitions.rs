@@ -6,10 +6,14 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::objects::resources::customresourcedefinitions as definitions;
-use crate::objects::{Decision, Event, Key, Op, ResourceDef, Status, Store, custom, meta};
+use crate::objects::{
+    Decision, Event, GroupResource, Key, Op, ResourceDef, Status, Store, custom, meta,
+};
 
 impl Store {
-    /// An object as it is shown to those who ask for `version`.
+    /// An object as it is shown to those who ask for `version`: what is stored is read by the schema
+    /// of its own version, and then converted. The schema of the other version removes what it does
+    /// not know, and fills in nothing.
     ///
     /// # Errors
     /// 500 or 501 if it cannot be converted.
@@ -32,22 +36,52 @@ impl Store {
         object: &Arc<Value>,
     ) -> Result<Arc<Value>, Status> {
         let Some(custom) = &def.custom else { return Ok(object.clone()) };
-        if version == def.version && object["apiVersion"] == def.api_version(version).as_str() {
-            return Ok(object.clone());
+        let object = custom.completed(def, object);
+        if object["apiVersion"] == def.api_version(version).as_str() {
+            return Ok(object);
         }
         let conversion = self.conversions.get(&def.id).copied();
-        let mut shown = custom::convert(def, custom, conversion, object, version)?;
+        let mut shown = custom::convert(def, custom, conversion, &object, version)?;
         if let Some(version) = custom.version(version) {
-            version.complete(&mut shown);
+            version.prune(&mut shown);
         }
         Ok(Arc::new(custom::sorted(shown)))
     }
 
-    /// An object in the version in which it is kept.
+    /// An object as it is read from the store.
+    pub(in crate::objects) fn read(
+        &self,
+        resource: &GroupResource,
+        object: &Arc<Value>,
+    ) -> Arc<Value> {
+        match self.resources.get(resource) {
+            Some(def) => {
+                def.custom.as_ref().map_or_else(|| object.clone(), |it| it.completed(def, object))
+            }
+            None => object.clone(),
+        }
+    }
+
+    /// An object in the version in which it is kept, as it will be read.
     pub(super) fn stored(&self, def: &ResourceDef, object: Value) -> Result<Value, Status> {
         let Some(custom) = &def.custom else { return Ok(object) };
+        if object["apiVersion"] == def.api_version(&def.version).as_str() {
+            return Ok(object);
+        }
         let conversion = self.conversions.get(&def.id).copied();
-        custom::convert(def, custom, conversion, &object, &def.version)
+        let mut stored = custom::convert(def, custom, conversion, &object, &def.version)?;
+        if let Some(version) = custom.version(&def.version) {
+            version.complete(&mut stored);
+        }
+        Ok(custom::sorted(stored))
+    }
+
+    /// Whether a write of the same would leave an object as it is: it is kept in the version and by
+    /// the schema of today.
+    pub(super) fn is_current(&self, def: &ResourceDef, object: &Arc<Value>) -> bool {
+        let Some(custom) = &def.custom else { return true };
+        object["apiVersion"] == def.api_version(&def.version).as_str()
+            && custom.completed(def, object) == *object
     }
 
     /// Adds what the controllers of the real server do at once after a change of a definition: its
@@ -89,7 +123,7 @@ impl Store {
                 let (namespace, name) =
                     (meta::text(object, "namespace"), meta::text(object, "name"));
                 let key = Key::new(id.clone(), namespace, name);
-                push(key, Op::Deleted, object.as_ref().clone());
+                push(key, Op::Deleted, self.read(&id, object).as_ref().clone());
             }
         }
         let mut rest = definition.object.as_ref().clone();

@@ -23,6 +23,7 @@ impl Store {
             return Err(Status::forbidden(&def.id, &key.name, why));
         }
         let existing = self.get(key).ok_or_else(|| Status::not_found(&def.id, &key.name))?;
+        let existing = &self.in_version(def, &def.version, existing)?;
         check_preconditions(request, preconditions, existing)?;
         if let Some(begin) = def.strategy.begin_delete {
             return Ok(self.begin_delete(request, begin, existing, how));

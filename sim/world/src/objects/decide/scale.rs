@@ -9,7 +9,7 @@ use crate::objects::{
 };
 
 impl Store {
-    /// The scale of an object, as `autoscaling/v1` has it.
+    /// The scale of an object as it is [`shown`](Store::shown) in `version`, as `autoscaling/v1` has it.
     ///
     /// # Errors
     /// 404 if the kind has none in this version.
@@ -20,8 +20,7 @@ impl Store {
         object: &Value,
     ) -> Result<Value, Status> {
         let scale = def.scale(version).ok_or_else(no_such_resource)?;
-        let shown = self.shown(def, version, &std::sync::Arc::new(object.clone()))?;
-        Ok(write(scale, &shown))
+        Ok(write(scale, object))
     }
 
     /// Changes the replicas that there shall be.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::body::OtherType;
 use super::create::settle_namespace;
 use super::{Request, body, no_such_resource, unchanged, warned};
 use crate::objects::managed::track;
@@ -80,6 +81,7 @@ impl Store {
         settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         request.forgets_managers = forgets_managers;
+        request.other_type = OtherType::of(&request, &object);
         warned(self.replace(request, existing, object), warnings)
     }
 
@@ -127,10 +129,15 @@ impl Store {
             fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed);
             body::arrange(request.def, &request.version, &mut object);
         }
-        let warnings = match request.subresource {
-            None => (request.def.strategy.warn)(&object),
+        let strategy = &request.def.strategy;
+        let mut warnings = match request.subresource {
+            None => (strategy.warn)(&object),
             Some(_) => Vec::new(),
         };
+        if !strategy.repeats_warnings && !warnings.is_empty() {
+            let known = (strategy.warn)(existing);
+            warnings.retain(|it| !known.contains(it));
+        }
         warned(self.finish(request, existing, object), warnings)
     }
 
@@ -147,7 +154,10 @@ impl Store {
             return self.emptied(def, key, existing, object);
         }
         if object == **existing {
-            return Ok(unchanged(existing));
+            let kept = self.get(&key).unwrap_or(existing);
+            if self.is_current(def, kept) {
+                return Ok(unchanged(kept));
+            }
         }
         let counts_status = def.custom.is_some() && !def.has_status(&version);
         if def.strategy.generation && is_other_spec(&object, existing, counts_status) {
@@ -230,6 +240,10 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
         meta::validate_update(object, existing, &mut errors);
     }
+    if let Some(OtherType { group, kind, problems }) = &request.other_type {
+        errors.append(problems.clone());
+        return Err(Status::invalid(group, kind, meta::text(object, "name"), errors));
+    }
     // Metadata that is fine is not looked at again, but for what only the kind asks for.
     let is_fine = errors.is_empty();
     let strategy = &def.strategy;
@@ -237,18 +251,25 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         Some(Subresource::Status) => strategy.status_checks,
         _ => strategy.checks,
     };
+    let check_finalizers = |errors: &mut FieldErrors| {
+        if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
+            meta::validate_finalizers(object, errors);
+        }
+    };
     for check in checks {
         match check {
             Check::Metadata => {
                 if !is_fine {
                     meta::validate(object, strategy.names, def.namespaced, &mut errors);
                 }
-                if strategy.knows_finalizers && object["metadata"] != existing["metadata"] {
-                    meta::validate_finalizers(object, &mut errors);
-                }
+                check_finalizers(&mut errors);
             }
-            Check::MetadataChange if is_fine => {}
-            Check::MetadataChange => meta::validate_update(object, existing, &mut errors),
+            Check::MetadataChange => {
+                if !is_fine {
+                    meta::validate_update(object, existing, &mut errors);
+                }
+                check_finalizers(&mut errors);
+            }
             Check::Whole => body::validate(def, version, object, &mut errors),
             Check::Change => (strategy.validate_update)(object, existing, &mut errors),
             Check::Status => {
@@ -258,6 +279,9 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
                 (strategy.validate_status)(object, existing, &mut errors);
             }
         }
+    }
+    if *subresource == Some(Subresource::Finalize) {
+        (strategy.validate_finalize)(object, &mut errors);
     }
     if errors.is_empty() {
         return Ok(());

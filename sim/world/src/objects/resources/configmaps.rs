@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::objects::{FieldErrors, GroupResource, ResourceDef, Strategy, fields, names};
+use crate::objects::{FieldErrors, GroupResource, ResourceDef, Strategy, names};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -49,20 +49,71 @@ pub(super) fn validate_immutable(
     }
 }
 
-fn validate(map: &Value, errors: &mut FieldErrors) {
-    let binary = fields::map(map, "/binaryData");
-    for (key, _) in fields::map(map, "/data").into_iter().flatten() {
+/// A megabyte.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Checks the keys of `data`, and answers how many bytes its values have. Secrets have the same rule.
+pub(super) fn validate_keys(
+    object: &Value,
+    field: &str,
+    is_taken: impl Fn(&str) -> bool,
+    errors: &mut FieldErrors,
+) -> usize {
+    let mut n_bytes = 0;
+    for (key, value) in object[field].as_object().into_iter().flatten() {
+        let path = format!("{field}[{key}]");
         for why in names::config_key_problems(key) {
-            errors.invalid(format!("data[{key}]"), &key.as_str().into(), &why);
+            errors.invalid(path.as_str(), &key.as_str().into(), &why);
         }
-        if binary.is_some_and(|binary| binary.contains_key(key)) {
+        if is_taken(key) {
             let why = "duplicate of key present in binaryData";
-            errors.invalid(format!("data[{key}]"), &key.as_str().into(), why);
+            errors.invalid(path, &key.as_str().into(), why);
         }
+        n_bytes += value.as_str().unwrap_or_default().len();
     }
-    for (key, _) in binary.into_iter().flatten() {
-        for why in names::config_key_problems(key) {
-            errors.invalid(format!("binaryData[{key}]"), &key.as_str().into(), &why);
-        }
+    n_bytes
+}
+
+/// How many bytes base64 of so many stands for, but for what fills the last group.
+pub(super) fn decoded(object: &Value, field: &str) -> usize {
+    let texts = object[field].as_object().into_iter().flatten();
+    let texts = texts.map(|(_, value)| value.as_str().unwrap_or_default());
+    texts.map(|text| text.trim_end_matches('=').len() * 3 / 4).sum()
+}
+
+/// Refuses what is more than the real server stores.
+pub(super) fn refuse_large(n_bytes: usize, field: &str, errors: &mut FieldErrors) {
+    if n_bytes > MAX_BYTES {
+        errors.too_long(field, MAX_BYTES);
+    }
+}
+
+fn validate(map: &Value, errors: &mut FieldErrors) {
+    let is_binary = |key: &str| map["binaryData"].get(key).is_some();
+    let n_bytes = validate_keys(map, "data", is_binary, errors);
+    validate_keys(map, "binaryData", |_| false, errors);
+    // The whole object is meant.
+    refuse_large(n_bytes + decoded(map, "binaryData"), "[]", errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn more_than_a_megabyte_is_refused_however_it_is_spread() {
+        let told = |n_plain: usize, n_binary: usize| {
+            let mut errors = FieldErrors::default();
+            let encoded = "QUJD".repeat(n_binary / 3);
+            let map = json!({"data": {"a": "x".repeat(n_plain)}, "binaryData": {"b": encoded}});
+            validate(&map, &mut errors);
+            errors.to_string()
+        };
+        assert_eq!(told(MAX_BYTES - 3, 3), "[]");
+        let want = "[]: Too long: may not be more than 1048576 bytes";
+        assert_eq!(told(MAX_BYTES - 2, 3), want);
+        assert_eq!(told(MAX_BYTES + 1, 0), want);
     }
 }

@@ -143,6 +143,19 @@ pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut Field
     }
 }
 
+/// A port among others of a service or a slice: its name is a label, and no other has it.
+pub(super) fn validate_port_name(ports: &[Value], at: usize, path: &str, errors: &mut FieldErrors) {
+    let name = fields::text(&ports[at], "/name");
+    if !name.is_empty() {
+        for why in names::name_problems(NameRule::Label, name) {
+            errors.invalid(format!("{path}.name"), &name.into(), &why);
+        }
+    }
+    if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
+        errors.duplicate(format!("{path}.name"), &name.into(), "");
+    }
+}
+
 /// Checks the protocol of a port.
 pub(super) fn validate_protocol(port: &Value, path: &str, errors: &mut FieldErrors) {
     let protocol = fields::text(port, "/protocol");

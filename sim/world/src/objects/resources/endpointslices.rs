@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::endpoints::{
-    default_protocols, refuse_special, validate_app_protocol, validate_protocol,
+    default_protocols, refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
 use crate::objects::{
     Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names,
@@ -81,15 +81,7 @@ fn validate_head(slice: &Value, errors: &mut FieldErrors) {
     let ports = fields::list(slice, "/ports");
     for (at, port) in ports.iter().enumerate() {
         let path = format!("ports[{at}]");
-        let name = fields::text(port, "/name");
-        if !name.is_empty() {
-            for why in names::name_problems(NameRule::Label, name) {
-                errors.invalid(format!("{path}.name"), &name.into(), &why);
-            }
-        }
-        if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
-            errors.duplicate(format!("{path}.name"), &name.into(), "");
-        }
+        validate_port_name(ports, at, &path, errors);
         validate_protocol(port, &path, errors);
         validate_app_protocol(port, &path, errors);
     }

@@ -8,6 +8,9 @@ use crate::objects::{
     Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 
+/// Who holds a namespace until it is empty.
+const KUBERNETES: &str = "kubernetes";
+
 /// Those that every cluster has.
 pub(super) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
@@ -36,12 +39,25 @@ pub(super) fn definition() -> ResourceDef {
             names: NameRule::Label,
             begin: |namespace| {
                 fields::as_map(namespace).insert("status".into(), json!({"phase": "Active"}));
-                fields::as_map(namespace)
-                    .insert("spec".into(), json!({"finalizers": ["kubernetes"]}));
+                let finalizers = fields::as_list(fields::map_mut(namespace, "spec"), "finalizers");
+                if !finalizers.iter().any(|it| it == KUBERNETES) {
+                    finalizers.push(KUBERNETES.into());
+                }
                 // A name that was made up is known only now.
                 label(namespace);
             },
             default: Some(label),
+            validate: |namespace, errors| {
+                for finalizer in fields::list(namespace, "/spec/finalizers") {
+                    meta::validate_finalizer(finalizer, "spec.finalizers", errors);
+                }
+            },
+            validate_finalize: |namespace, errors| {
+                let finalizers = fields::list(namespace, "/spec/finalizers");
+                for (at, finalizer) in finalizers.iter().enumerate() {
+                    meta::validate_finalizer(finalizer, &format!("spec.finalizers[{at}]"), errors);
+                }
+            },
             carry_over: |old, new| fields::copy(old, new, "spec"),
             is_held: |namespace| !fields::list(namespace, "/spec/finalizers").is_empty(),
             begin_delete: Some(|namespace, _| {

@@ -34,6 +34,7 @@ pub(super) fn definition() -> ResourceDef {
         strategy: Strategy {
             default: Some(default),
             begin: taint,
+            warn,
             validate,
             validate_update,
             validate_status: validate_update,
@@ -48,14 +49,16 @@ pub(super) fn definition() -> ResourceDef {
 fn default(node: &mut Value) {
     let spec = fields::map_mut(node, "spec");
     let first = spec.get("podCIDRs").and_then(|all| all.get(0)).cloned();
-    match (first, spec.get("podCIDR").cloned()) {
-        (Some(first), _) => {
+    let one = spec.get("podCIDR").filter(|one| *one != "").cloned();
+    match (first, one) {
+        (Some(first), None) => {
             spec.insert("podCIDR".into(), first);
         }
-        (None, Some(one)) => {
+        // Where both say something, the one that older clients know counts.
+        (first, Some(one)) if first.as_ref() != Some(&one) => {
             spec.insert("podCIDRs".into(), json!([one]));
         }
-        (None, None) => {}
+        _ => {}
     }
     let status = fields::map_mut(node, "status");
     if let Some(capacity) = status.get("capacity").cloned() {
@@ -75,11 +78,58 @@ fn taint(node: &mut Value) {
 fn validate(node: &Value, errors: &mut FieldErrors) {
     validate_taints(fields::list(node, "/spec/taints"), errors);
     validate_resources(node, errors);
-    for (at, range) in fields::list(node, "/spec/podCIDRs").iter().enumerate() {
-        if !names::is_cidr(range.as_str().unwrap_or_default()) {
-            errors.invalid(format!("spec.podCIDRs[{at}]"), range, names::NO_CIDR);
+    validate_ranges(fields::list(node, "/spec/podCIDRs"), errors);
+}
+
+/// Ranges of the pods' addresses: one per family. What is no range is told twice, as by the real server.
+fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
+    const FIELD: &str = "spec.podCIDRs";
+    let texts: Vec<&str> = ranges.iter().map(|it| it.as_str().unwrap_or_default()).collect();
+    let mut wrong = None;
+    for (at, text) in texts.iter().enumerate() {
+        let is_range = names::is_cidr(text);
+        let problem =
+            if text.contains('/') { names::range_problem(text) } else { Some(names::NO_CIDR) };
+        if let Some(why) = problem {
+            errors.invalid(format!("{FIELD}[{at}]"), &(*text).into(), why);
+        }
+        if !is_range && wrong.is_none() {
+            wrong = Some((at, *text));
         }
     }
+    if texts.len() < 2 {
+        return;
+    }
+    if let Some((at, text)) = wrong {
+        errors.internal(
+            FIELD,
+            &format!(
+                "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{at}]: <nil> (invalid CIDR address: {text})"
+            ),
+        );
+    }
+    let n_wide = texts.iter().filter(|text| text.contains(':')).count();
+    let is_of_both = wrong.is_none() && n_wide > 0 && n_wide < texts.len();
+    if !is_of_both || texts.len() > 2 {
+        errors.invalid(
+            FIELD,
+            &ranges.into(),
+            "may specify no more than one CIDR for each IP family",
+        );
+    }
+}
+
+/// Follows `kubernetes: pkg/registry/core/node/strategy.go`, but for ranges that are written oddly.
+fn warn(node: &Value) -> Vec<String> {
+    let spec = &node["spec"];
+    let warnings = [
+        (spec["configSource"].is_object(), "spec.configSource: the feature is removed"),
+        (
+            !fields::text(spec, "/externalID").is_empty(),
+            "spec.externalID: this field is deprecated, and is unused by Kubernetes",
+        ),
+    ];
+    warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it.to_owned()).collect()
 }
 
 /// Amounts of what a node has are not negative, and whole for what cannot be divided.
@@ -138,6 +188,9 @@ fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
         );
     }
     validate_taints(fields::list(new, "/spec/taints"), errors);
+    if fields::text(old, "/spec/externalID") != fields::text(new, "/spec/externalID") {
+        errors.forbidden("spec.externalID", "may not be updated");
+    }
 }
 
 fn validate_addresses(addresses: &[Value], errors: &mut FieldErrors) {

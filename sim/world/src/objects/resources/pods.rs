@@ -3,14 +3,13 @@
 //! A deleted pod with a node waits for its grace like any other, and nobody ends it before: no
 //! simulated kubelet runs pods.
 
+mod containers;
 mod place;
+mod validate;
 
 use serde_json::{Value, json};
 
-use crate::objects::{
-    Check, FieldErrors, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields,
-    names,
-};
+use crate::objects::{Check, GroupResource, ResourceDef, SelectableField, Strategy, fields};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -64,8 +63,8 @@ pub(super) fn definition() -> ResourceDef {
             allocate: Some(place::copy_topology),
             begin,
             default: Some(default),
-            validate,
-            validate_update,
+            validate: validate::validate,
+            validate_update: validate::validate_update,
             grace: Some(grace),
             checks: &[Check::MetadataChange, Check::Whole, Check::Change],
             ..Strategy::PLAIN
@@ -78,6 +77,9 @@ fn begin(pod: &mut Value) {
     let status = json!({"phase": "Pending", "qosClass": service_class(pod)});
     fields::as_map(pod).insert("status".into(), status);
     let spec = fields::map_mut(pod, "spec");
+    if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|it| it < 0) {
+        spec.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
     fields::default_to(spec, "priority", 0);
     fields::default_to(spec, "preemptionPolicy", "PreemptLowerPriority");
     let tolerations = fields::as_list(spec, "tolerations");
@@ -211,137 +213,4 @@ fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     }
     let seconds = asked.or_else(|| pod["spec"]["terminationGracePeriodSeconds"].as_i64());
     seconds.map_or(0, |seconds| if seconds < 0 { 1 } else { seconds })
-}
-
-/// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePodUpdate`. The real server
-/// adds the difference as a listing of its internal types; here it is left out.
-fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
-    const WHY: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
-    for list in ["containers", "initContainers"] {
-        let (before, after) = (
-            fields::list(&old["spec"], &format!("/{list}")),
-            fields::list(&new["spec"], &format!("/{list}")),
-        );
-        if before.len() != after.len() {
-            let why = "pod updates may not add or remove containers";
-            return errors.forbidden(format!("spec.{list}"), why);
-        }
-        for (at, container) in after.iter().enumerate() {
-            if fields::text(container, "/image").is_empty() {
-                errors.required(format!("spec.{list}[{at}].image"), "");
-            }
-        }
-    }
-    validate_deadline(&new["spec"], &old["spec"], errors);
-    let keeps = |it: &Value| fields::list(&new["spec"], "/tolerations").contains(it);
-    if !fields::list(&old["spec"], "/tolerations").iter().all(keeps) {
-        let why = "existing toleration can not be modified except its tolerationSeconds";
-        errors.forbidden("spec.tolerations", why);
-    }
-    let fixed = |pod: &Value| {
-        let mut spec = pod["spec"].clone();
-        for list in ["containers", "initContainers"] {
-            for container in fields::list_mut(&mut spec, list) {
-                fields::as_map(container).shift_remove("image");
-            }
-        }
-        for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
-            fields::as_map(&mut spec).shift_remove(field);
-        }
-        spec
-    };
-    let grace = |pod: &Value| pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(0);
-    let (mut after, before) = (fixed(new), fixed(old));
-    if grace(old) < 0 && grace(new) == 1 {
-        fields::copy(&before, &mut after, "terminationGracePeriodSeconds");
-    }
-    if after != before {
-        errors.forbidden("spec", WHY);
-    }
-}
-
-/// A deadline may come, and come closer.
-fn validate_deadline(new: &Value, old: &Value, errors: &mut FieldErrors) {
-    const FIELD: &str = "spec.activeDeadlineSeconds";
-    let seconds = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
-    let given = &new["activeDeadlineSeconds"];
-    match (seconds(old), seconds(new)) {
-        (_, Some(after)) if !(0..=i64::from(i32::MAX)).contains(&after) => {
-            errors.invalid(FIELD, given, "must be between 0 and 2147483647, inclusive");
-        }
-        (Some(before), Some(after)) if before < after => {
-            errors.invalid(FIELD, given, "must be less than or equal to previous value");
-        }
-        (Some(_), None) => {
-            errors.invalid(FIELD, given, "must not update from a positive integer to nil value");
-        }
-        _ => {}
-    }
-}
-
-fn validate(pod: &Value, errors: &mut FieldErrors) {
-    const POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    let spec = &pod["spec"];
-    let volumes = fields::list(spec, "/volumes");
-    let containers = fields::list(spec, "/containers");
-    if containers.is_empty() {
-        errors.required("spec.containers", "");
-    }
-    for (at, container) in containers.iter().enumerate() {
-        let path = format!("spec.containers[{at}]");
-        let name = fields::text(container, "/name");
-        if containers[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
-            errors.duplicate(format!("{path}.name"), &name.into(), "");
-        }
-        validate_container(container, volumes, &path, errors);
-    }
-    let restart = fields::text(spec, "/restartPolicy");
-    if !["Always", "OnFailure", "Never"].contains(&restart) {
-        errors.not_supported("spec.restartPolicy", restart, &["Always", "OnFailure", "Never"]);
-    }
-    let policy = fields::text(spec, "/dnsPolicy");
-    if !POLICIES.contains(&policy) {
-        errors.not_supported("spec.dnsPolicy", policy, &POLICIES);
-    }
-    let node = fields::text(spec, "/nodeName");
-    if !node.is_empty() {
-        for why in names::name_problems(NameRule::Subdomain, node) {
-            errors.invalid("spec.nodeName", &node.into(), &why);
-        }
-    }
-}
-
-fn validate_container(container: &Value, volumes: &[Value], path: &str, errors: &mut FieldErrors) {
-    const PULLS: [&str; 3] = ["Always", "IfNotPresent", "Never"];
-    let name = fields::text(container, "/name");
-    if name.is_empty() {
-        errors.required(format!("{path}.name"), "");
-    } else {
-        for why in names::name_problems(NameRule::Label, name) {
-            errors.invalid(format!("{path}.name"), &name.into(), &why);
-        }
-    }
-    if fields::text(container, "/image").is_empty() {
-        errors.required(format!("{path}.image"), "");
-    }
-    for (at, port) in fields::list(container, "/ports").iter().enumerate() {
-        let field = format!("{path}.ports[{at}].containerPort");
-        match port["containerPort"].as_i64().unwrap_or_default() {
-            0 => errors.required(field, ""),
-            1..=65_535 => {}
-            other => {
-                errors.invalid(field, &other.into(), "must be between 1 and 65535, inclusive");
-            }
-        }
-    }
-    for (at, mount) in fields::list(container, "/volumeMounts").iter().enumerate() {
-        let volume = fields::text(mount, "/name");
-        if !volumes.iter().any(|it| fields::text(it, "/name") == volume) {
-            errors.not_found(format!("{path}.volumeMounts[{at}].name"), &volume.into());
-        }
-    }
-    let pull = fields::text(container, "/imagePullPolicy");
-    if !PULLS.contains(&pull) {
-        errors.not_supported(format!("{path}.imagePullPolicy"), pull, &PULLS);
-    }
 }

@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::objects::{
-    FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
-};
+use super::configmaps;
+use crate::objects::text::{json_problem, json_type};
+use crate::objects::{FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields};
 
 pub(super) fn definition() -> ResourceDef {
     ResourceDef {
@@ -24,7 +24,13 @@ pub(super) fn definition() -> ResourceDef {
         custom: None,
         deprecation: "",
         selectable: const { &[SelectableField { name: "type", pointer: "/type", default: "" }] },
-        strategy: Strategy { default: Some(default), validate, validate_update, ..Strategy::PLAIN },
+        strategy: Strategy {
+            default: Some(default),
+            validate,
+            validate_update,
+            warn,
+            ..Strategy::PLAIN
+        },
     }
 }
 
@@ -39,41 +45,78 @@ fn default(secret: &mut Value) {
     }
 }
 
-/// Keys that secrets of a type must have.
-const REQUIRED: [(&str, &[&str]); 5] = [
-    ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
-    ("kubernetes.io/basic-auth", &["username", "password"]),
-    ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
-    ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
-    ("kubernetes.io/dockercfg", &[".dockercfg"]),
-];
-
 fn validate(secret: &Value, errors: &mut FieldErrors) {
+    configmaps::validate_keys(secret, "data", |_| false, errors);
+    configmaps::refuse_large(configmaps::decoded(secret, "data"), "data", errors);
     let data = fields::map(secret, "/data");
-    for (key, _) in data.into_iter().flatten() {
-        for why in names::config_key_problems(key) {
-            errors.invalid(format!("data[{key}]"), &key.as_str().into(), &why);
-        }
-    }
-    let kind = fields::text(secret, "/type");
     let has = |key: &str| data.is_some_and(|data| data.contains_key(key));
-    for key in REQUIRED.iter().filter(|(of, _)| *of == kind).flat_map(|(_, keys)| *keys) {
-        // Either half of a login is enough.
-        if !has(key)
-            && !(kind == "kubernetes.io/basic-auth" && (has("username") || has("password")))
-        {
-            errors.required(format!("data[{key}]"), "");
+    let mut need = |key: &str| errors.required(format!("data[{key}]"), "");
+    match fields::text(secret, "/type") {
+        "kubernetes.io/service-account-token" => {
+            let account = "/metadata/annotations/kubernetes.io~1service-account.name";
+            if fields::text(secret, account).is_empty() {
+                errors.required("metadata.annotations[kubernetes.io/service-account.name]", "");
+            }
         }
-    }
-    let account = "/metadata/annotations/kubernetes.io~1service-account.name";
-    if kind == "kubernetes.io/service-account-token" && fields::text(secret, account).is_empty() {
-        errors.required("metadata.annotations[kubernetes.io/service-account.name]", "");
+        "kubernetes.io/dockercfg" => validate_login(secret, ".dockercfg", errors),
+        "kubernetes.io/dockerconfigjson" => validate_login(secret, ".dockerconfigjson", errors),
+        // Either half of a login is enough.
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            need("username");
+            need("password");
+        }
+        "kubernetes.io/ssh-auth" if plain(secret, "ssh-privatekey").is_empty() => {
+            need("ssh-privatekey");
+        }
+        "kubernetes.io/tls" => {
+            for key in ["tls.crt", "tls.key"].into_iter().filter(|key| !has(key)) {
+                need(key);
+            }
+        }
+        _ => {}
     }
 }
+
+/// A login to a registry of images is a JSON object.
+fn validate_login(secret: &Value, key: &str, errors: &mut FieldErrors) {
+    let field = format!("data[{key}]");
+    if secret["data"].get(key).is_none() {
+        return errors.required(field, "");
+    }
+    let bytes = plain(secret, key);
+    let why = match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_) | Value::Null) => return,
+        Ok(other) => format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json_type(&other)
+        ),
+        Err(_) => json_problem(&bytes).unwrap_or_default(),
+    };
+    errors.invalid(field, &"<secret contents redacted>".into(), &why);
+}
+
+/// What is kept under `key`.
+fn plain(secret: &Value, key: &str) -> Vec<u8> {
+    STANDARD.decode(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default()
+}
+
+/// A certificate that is none is kept, and told of. Whether it fits its key is not looked at.
+fn warn(secret: &Value) -> Vec<String> {
+    let lacks = |key: &str| !plain(secret, key).windows(BLOCK.len()).any(|it| it == BLOCK);
+    let what = match fields::text(secret, "/type") {
+        "kubernetes.io/tls" if lacks("tls.crt") => "certificate",
+        "kubernetes.io/tls" if lacks("tls.key") => "key",
+        _ => return Vec::new(),
+    };
+    vec![format!("tls: failed to find any PEM data in {what} input")]
+}
+
+/// How a block of PEM begins.
+const BLOCK: &[u8] = b"-----BEGIN ";
 
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if new["type"] != old["type"] {
         errors.invalid("type", &new["type"], "field is immutable");
     }
-    super::configmaps::validate_immutable(new, old, &["data"], errors);
+    configmaps::validate_immutable(new, old, &["data"], errors);
 }

@@ -3,9 +3,12 @@
 //! Addresses and node ports are given out by [`allocate`], what is wrong is said by [`validate`].
 
 mod allocate;
+mod balancer;
+mod families;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod warnings;
 
 use std::net::IpAddr;
 
@@ -47,9 +50,9 @@ pub(super) fn definition() -> ResourceDef {
             carry_over: drop_what_the_type_has_not,
             validate: |service, errors| validate::validate(service, None, errors),
             validate_update: validate::validate_update,
-            validate_status: validate::validate_status,
+            validate_status: balancer::validate_status,
             hide: Some(hide_inner_policy),
-            warn: validate::warn,
+            warn: warnings::warn,
             checks: &[Check::MetadataChange, Check::Change],
             ..Strategy::PLAIN
         },

@@ -10,10 +10,8 @@ use std::net::Ipv4Addr;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::validate::validate_addresses;
-use super::{
-    family, has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports,
-};
+use super::families::{keep_what_was_given, settle_addresses, settle_families};
+use super::{has_node_ports, id, is_headless, needs_address, needs_health_check, node_ports};
 use crate::objects::{FieldErrors, Key, Status, Store, fields, meta};
 
 /// Addresses of services: `10.96.0.0/12`.
@@ -24,7 +22,7 @@ const FIRST_PORT: u16 = 30_000;
 const N_PORTS: u16 = 2_768;
 const N_NAMED_PORTS: u16 = 86;
 
-type Spec = Map<String, Value>;
+pub(super) type Spec = Map<String, Value>;
 
 /// Gives a service, old or new, what it needs.
 pub(super) fn allocate(
@@ -47,9 +45,7 @@ pub(super) fn allocate(
     pool.addresses(old, &mut spec).map_err(invalid)?;
     pool.ports(&before, &mut spec).map_err(|refusal| match refusal {
         Refusal::Fields(errors) => invalid(errors),
-        Refusal::Internal(why) => {
-            Status::new(500, "InternalError", format!("Internal error occurred: {why}"))
-        }
+        Refusal::Internal(why) => Status::internal(&why),
     })?;
     *fields::map_mut(service, "spec") = spec;
     Ok(())
@@ -69,191 +65,17 @@ fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
     }
 }
 
-fn view(spec: &Spec) -> Value {
+pub(super) fn view(spec: &Spec) -> Value {
     Value::Object(spec.clone())
 }
 
-fn is_empty(spec: &Spec, field: &str) -> bool {
+pub(super) fn is_empty(spec: &Spec, field: &str) -> bool {
     match spec.get(field) {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.is_empty(),
         Some(Value::Array(list)) => list.is_empty(),
         Some(Value::Number(number)) => number.as_i64() == Some(0),
         _ => false,
-    }
-}
-
-/// An update that leaves out what was given keeps it.
-fn keep_what_was_given(old: &Value, spec: &mut Spec) {
-    let new = view(spec);
-    if needs_address(old) && needs_address(&new) {
-        for field in ["clusterIP", "clusterIPs"] {
-            if is_empty(spec, field) && !old[field].is_null() {
-                spec.insert(field.into(), old[field].clone());
-            }
-        }
-    }
-    let allocates = |spec: &Value| {
-        has_node_ports(spec)
-            && (spec["type"] == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false)
-    };
-    if allocates(old) && allocates(&new) {
-        let (before, after) = (node_ports(old), node_ports(&new));
-        let used: Vec<i64> = before.into_iter().filter(|port| after.contains(port)).collect();
-        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-            let name = fields::text(port, "/name");
-            let ports = fields::list(old, "/ports");
-            let same = ports.iter().rev().find(|it| fields::text(it, "/name") == name);
-            let known = same.and_then(|it| it["nodePort"].as_i64()).unwrap_or_default();
-            if port["nodePort"].as_i64().unwrap_or_default() == 0
-                && known != 0
-                && !used.contains(&known)
-            {
-                fields::as_map(port).insert("nodePort".into(), known.into());
-            }
-        }
-    }
-    if needs_health_check(old)
-        && needs_health_check(&new)
-        && is_empty(spec, "healthCheckNodePort")
-        && !old["healthCheckNodePort"].is_null()
-    {
-        spec.insert("healthCheckNodePort".into(), old["healthCheckNodePort"].clone());
-    }
-}
-
-/// `clusterIP` and `clusterIPs` say the same, whoever of them was written.
-fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
-    let one = spec.get("clusterIP").cloned().unwrap_or_default();
-    let Some(old) = old else {
-        if !is_empty(spec, "clusterIP") && is_empty(spec, "clusterIPs") {
-            spec.insert("clusterIPs".into(), json!([one]));
-        }
-        return;
-    };
-    let before = fields::text(old, "/clusterIP");
-    let is_same = one.as_str().unwrap_or_default() == before;
-    if is_empty(spec, "clusterIPs") && is_same && !fields::list(old, "/clusterIPs").is_empty() {
-        spec.insert("clusterIPs".into(), old["clusterIPs"].clone());
-    }
-    // Who changes one address, and leaves the list alone, means both.
-    if !is_same && fields::list(&view(spec), "/clusterIPs") == fields::list(old, "/clusterIPs") {
-        if one.as_str().is_none_or(str::is_empty) && !before.is_empty() {
-            spec.shift_remove("clusterIPs");
-        } else {
-            spec.insert("clusterIPs".into(), json!([one]));
-        }
-    }
-}
-
-/// Fills in `ipFamilyPolicy` and `ipFamilies`; follows `initIPFamilyFields` for a cluster of IPv4.
-fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
-    const POLICY: &str = "spec.ipFamilyPolicy";
-    let new = view(spec);
-    if !needs_address(&new) || prefers_both_as_before(old, &new) {
-        return Ok(());
-    }
-    let is_open =
-        new["clusterIP"] == "None" && fields::map(&new, "/selector").is_none_or(Map::is_empty);
-    if is_empty(spec, "ipFamilyPolicy") {
-        let before = old.map(|old| &old["ipFamilyPolicy"]).filter(|it| it.is_string());
-        let policy = match before {
-            Some(before) => before.clone(),
-            None if is_open => "RequireDualStack".into(),
-            None => "SingleStack".into(),
-        };
-        spec.insert("ipFamilyPolicy".into(), policy);
-    }
-    let mut errors = FieldErrors::default();
-    validate_addresses(&view(spec), old, &mut errors);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let policy = spec["ipFamilyPolicy"].clone();
-    let is_single = policy == "SingleStack";
-    if let Some(old) = old {
-        shrink(old, spec, is_single, &mut errors);
-    }
-    for (field, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
-        if is_single && fields::list(&view(spec), &format!("/{field}")).len() == 2 {
-            let why = format!(
-                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-            );
-            errors.invalid(POLICY, &policy, &why);
-        }
-    }
-    infer_families(spec, &mut errors);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let families = fields::as_list(spec, "ipFamilies");
-    if is_open {
-        if families.is_empty() {
-            families.push("IPv4".into());
-        }
-        if families.len() < 2 && !is_single {
-            let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
-            families.push(other.into());
-        }
-        return Ok(());
-    }
-    if policy == "RequireDualStack" {
-        errors.invalid(POLICY, &policy, "this cluster is not configured for dual-stack services");
-    }
-    for (at, family) in families.iter().enumerate() {
-        if family != "IPv4" {
-            let why = "not configured on this cluster";
-            errors.invalid(format!("spec.ipFamilies[{at}]"), family, why);
-        }
-    }
-    if families.is_empty() {
-        families.push("IPv4".into());
-    }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
-}
-
-/// A service that takes both families where there are both stays as it is.
-fn prefers_both_as_before(old: Option<&Value>, new: &Value) -> bool {
-    let Some(old) = old else { return false };
-    let is_preferred = |spec: &Value| spec["ipFamilyPolicy"] == "PreferDualStack";
-    is_preferred(old)
-        && is_preferred(new)
-        && ["type", "clusterIPs", "ipFamilies"].iter().all(|field| old.get(field) == new.get(field))
-}
-
-/// Single stack gives up the second of what there are two.
-fn shrink(old: &Value, spec: &mut Spec, is_single: bool, errors: &mut FieldErrors) {
-    for (field, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
-        let before = fields::list(old, &format!("/{field}")).to_vec();
-        let now = fields::list(&view(spec), &format!("/{field}")).to_vec();
-        if is_single {
-            if before == now && now.len() > 1 {
-                spec.insert(field.into(), json!([now[0]]));
-            }
-        } else if !now.is_empty() && now.len() < before.len() {
-            let why = format!("must be 'SingleStack' to release the secondary {what}");
-            errors.invalid("spec.ipFamilyPolicy", &spec["ipFamilyPolicy"], &why);
-        }
-    }
-}
-
-/// Addresses say of which families they are.
-fn infer_families(spec: &mut Spec, errors: &mut FieldErrors) {
-    let ips = spec.get("clusterIPs").cloned().unwrap_or_default();
-    for (at, ip) in ips.as_array().into_iter().flatten().enumerate() {
-        let ip = ip.as_str().unwrap_or_default();
-        if ip == "None" {
-            break;
-        }
-        let families = fields::as_list(spec, "ipFamilies");
-        if at >= families.len() {
-            if family(ip) == "IPv4" {
-                families.push("IPv4".into());
-            } else {
-                let why = format!("{} is not configured on this cluster", family(ip));
-                errors.invalid(format!("spec.clusterIPs[{at}]"), &ips, &why);
-            }
-        }
     }
 }
 

@@ -6,16 +6,16 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
+use super::balancer::{validate_balancer, validate_class};
 use super::{family, is_external, is_headless, needs_address, needs_health_check};
 use crate::objects::resources::endpoints::{
-    refuse_special, validate_app_protocol, validate_protocol,
+    refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
 use crate::objects::{FieldErrors, NameRule, fields, meta, names};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
-const NO_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
-const FIXED: &str = "may not change once set";
+pub(super) const FIXED: &str = "may not change once set";
 /// A day.
 const MAX_TIMEOUT: i64 = 86_400;
 
@@ -40,8 +40,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldE
     }
     meta::validate_labels(&spec["selector"], "spec.selector", errors);
     validate_affinity(spec, errors);
-    let old = old.map(|old| &old["spec"]);
-    validate_addresses(spec, old, errors);
+    validate_addresses(spec, old.map(|old| &old["spec"]), errors);
     for (at, ip) in fields::list(spec, "/externalIPs").iter().enumerate() {
         let path = format!("spec.externalIPs[{at}]");
         let text = ip.as_str().unwrap_or_default();
@@ -54,7 +53,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldE
         errors.not_supported("spec.type", kind, &TYPES);
     }
     validate_ports(kind, ports, errors);
-    validate_balancer(service, errors);
+    validate_balancer(service, old, errors);
     validate_class(None, spec, errors);
     validate_policies(spec, errors);
 }
@@ -81,85 +80,6 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors
     validate(new, Some(old), errors);
 }
 
-/// Addresses of a load balancer.
-pub(super) fn validate_status(new: &Value, _: &Value, errors: &mut FieldErrors) {
-    const FIELD: &str = "status.loadBalancer.ingress";
-    let ingress = fields::list(new, "/status/loadBalancer/ingress");
-    if new["spec"]["type"] != "LoadBalancer" && !ingress.is_empty() {
-        let why = "may only be used when `spec.type` is 'LoadBalancer'";
-        return errors.forbidden(FIELD, why);
-    }
-    for (at, one) in ingress.iter().enumerate() {
-        let path = format!("{FIELD}[{at}]");
-        let ip = fields::text(one, "/ip");
-        if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
-            errors.invalid(format!("{path}.ip"), &one["ip"], names::NO_ADDRESS);
-        }
-        match one["ipMode"].as_str() {
-            None if !ip.is_empty() => {
-                errors.required(format!("{path}.ipMode"), "must be specified when `ip` is set");
-            }
-            Some(_) if ip.is_empty() => {
-                let why = "may not be specified when `ip` is not set";
-                errors.forbidden(format!("{path}.ipMode"), why);
-            }
-            Some(mode) if !["Proxy", "VIP"].contains(&mode) => {
-                errors.not_supported(format!("{path}.ipMode"), mode, &["Proxy", "VIP"]);
-            }
-            _ => {}
-        }
-        let host = fields::text(one, "/hostname");
-        if !host.is_empty() {
-            let field = format!("{path}.hostname");
-            for why in names::name_problems(NameRule::Subdomain, host) {
-                errors.invalid(&*field, &host.into(), &why);
-            }
-            if host.parse::<IpAddr>().is_ok() {
-                errors.invalid(field, &host.into(), "must be a DNS name, not an IP address");
-            }
-        }
-    }
-}
-
-/// Follows `kubernetes: pkg/api/service/warnings.go`, but for addresses that are written oddly.
-pub(super) fn warn(service: &Value) -> Vec<String> {
-    let spec = &service["spec"];
-    let is_headless = spec["type"] == "ClusterIP" && spec["clusterIP"] == "None";
-    let is_named = spec["type"] == "ExternalName";
-    let has = |field: &str| match &spec[field] {
-        Value::Array(list) => !list.is_empty(),
-        other => other.as_str().is_some_and(|text| !text.is_empty()),
-    };
-    let warnings = [
-        (
-            is_headless && has("loadBalancerIP"),
-            "spec.loadBalancerIP is ignored for headless services",
-        ),
-        (is_headless && has("externalIPs"), "spec.externalIPs is ignored for headless services"),
-        (
-            is_headless && spec["sessionAffinity"] != "None",
-            "spec.SessionAffinity is ignored for headless services",
-        ),
-        (
-            has("externalIPs") && !is_headless && !is_named,
-            "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
-        ),
-        (
-            has("externalIPs") && is_named,
-            "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
-        ),
-        (
-            has("externalName") && !is_named,
-            "spec.externalName is ignored when spec.type is not \"ExternalName\"",
-        ),
-        (
-            spec["trafficDistribution"] == "PreferClose",
-            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
-        ),
-    ];
-    warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it.to_owned()).collect()
-}
-
 fn validate_external_name(spec: &Value, errors: &mut FieldErrors) {
     for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         let is_set = match &spec[field] {
@@ -184,16 +104,12 @@ fn validate_external_name(spec: &Value, errors: &mut FieldErrors) {
 
 fn validate_port(ports: &[Value], at: usize, errors: &mut FieldErrors) {
     let (port, path) = (&ports[at], format!("spec.ports[{at}]"));
-    let name = fields::text(port, "/name");
-    if !name.is_empty() {
-        for why in names::name_problems(NameRule::Label, name) {
-            errors.invalid(format!("{path}.name"), &name.into(), &why);
+    if fields::text(port, "/name").is_empty() {
+        if ports.len() > 1 {
+            errors.required(format!("{path}.name"), "");
         }
-        if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
-            errors.duplicate(format!("{path}.name"), &name.into(), "");
-        }
-    } else if ports.len() > 1 {
-        errors.required(format!("{path}.name"), "");
+    } else {
+        validate_port_name(ports, at, &path, errors);
     }
     let number = port["port"].as_i64().unwrap_or_default();
     if !(1..=65_535).contains(&number) {
@@ -361,47 +277,6 @@ fn validate_ports(kind: &str, ports: &[Value], errors: &mut FieldErrors) {
             });
             errors.duplicate(format!("spec.ports[{at}]"), &shown, "");
         }
-    }
-}
-
-/// What only load balancers have.
-fn validate_balancer(service: &Value, errors: &mut FieldErrors) {
-    let spec = &service["spec"];
-    let is_balancer = spec["type"] == "LoadBalancer";
-    let ranges = fields::list(spec, "/loadBalancerSourceRanges");
-    if !ranges.is_empty() && !is_balancer {
-        errors.forbidden("spec.LoadBalancerSourceRanges", NO_BALANCER);
-    }
-    for (at, range) in ranges.iter().enumerate() {
-        let range = range.as_str().unwrap_or_default().trim();
-        if !names::is_cidr(range) {
-            // The real server spells this one with a capital.
-            let field = format!("spec.LoadBalancerSourceRanges[{at}]");
-            errors.invalid(field, &range.into(), names::NO_CIDR);
-        }
-    }
-    if !spec["allocateLoadBalancerNodePorts"].is_null() && !is_balancer {
-        errors.forbidden("spec.allocateLoadBalancerNodePorts", NO_BALANCER);
-    }
-}
-
-fn validate_class(old: Option<&Value>, spec: &Value, errors: &mut FieldErrors) {
-    const FIELD: &str = "spec.loadBalancerClass";
-    let class = &spec["loadBalancerClass"];
-    let is_balancer = |spec: &Value| spec["type"] == "LoadBalancer";
-    if let Some(old) = old
-        && is_balancer(old)
-        && is_balancer(spec)
-        && old["loadBalancerClass"] != *class
-    {
-        errors.invalid(FIELD, class, FIXED);
-    }
-    let Some(name) = class.as_str() else { return };
-    if !is_balancer(spec) {
-        return errors.forbidden(FIELD, NO_BALANCER);
-    }
-    for why in names::qualified_name_problems(name) {
-        errors.invalid(FIELD, class, &why);
     }
 }
 

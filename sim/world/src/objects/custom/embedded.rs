@@ -1,0 +1,150 @@
+//! Objects inside of objects: what `x-kubernetes-embedded-resource` asks for.
+//!
+//! Follows `apiextensions-apiserver: pkg/apiserver/schema/objectmeta`.
+
+use serde_json::{Map, Value};
+
+use super::structural::{Others, Structural};
+use crate::objects::schema::{Words, decode_metadata};
+use crate::objects::{FieldErrors, NameRule, meta, names};
+
+/// Reads the metadata of embedded objects: what metadata does not have falls out, and is named in
+/// `unknown`. The object itself is none of them.
+///
+/// # Errors
+/// What the real server says about metadata of the wrong type.
+pub(super) fn coerce(
+    schema: &Structural,
+    value: &mut Value,
+    path: &str,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    match value {
+        Value::Object(map) => {
+            if schema.is_embedded {
+                coerce_types(map, path, unknown)?;
+            }
+            for (name, value) in map.iter_mut() {
+                if let Some((known, path)) = below(schema, name, path) {
+                    coerce(known, value, &path, unknown)?;
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (at, value) in list.iter_mut().enumerate() {
+                if let Some(items) = &schema.items {
+                    coerce(items, value, &format!("{path}[{at}]"), unknown)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn coerce_types(
+    map: &mut Map<String, Value>,
+    path: &str,
+    unknown: &mut Vec<String>,
+) -> Result<(), String> {
+    for field in ["apiVersion", "kind"] {
+        if let Some(value) = map.get(field).filter(|value| !value.is_string()) {
+            return Err(format!("{path}.{field}: Invalid value: {value}: must be a string"));
+        }
+    }
+    let Some(metadata) = map.get_mut("metadata") else { return Ok(()) };
+    let read = decode_metadata(metadata, Words::Json)
+        .map_err(|why| format!("{path}.metadata: Invalid value: {metadata}: {why}"))?;
+    let here =
+        |complaint: String| complaint.replacen("\"metadata", &format!("\"{path}.metadata"), 1);
+    unknown.extend(read.unknown.into_iter().map(here));
+    *metadata = read.object;
+    Ok(())
+}
+
+/// Checks embedded objects: what they are, and their metadata.
+pub(in crate::objects) fn validate(
+    schema: &Structural,
+    value: &Value,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
+    match value {
+        Value::Object(map) => {
+            if schema.is_embedded {
+                validate_object(value, path, errors);
+            }
+            for (name, value) in map {
+                if let Some((known, path)) = below(schema, name, path) {
+                    validate(known, value, &path, errors);
+                }
+            }
+        }
+        Value::Array(list) => {
+            for (at, value) in list.iter().enumerate() {
+                if let Some(items) = &schema.items {
+                    validate(items, value, &format!("{path}[{at}]"), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn validate_object(object: &Value, path: &str, errors: &mut FieldErrors) {
+    let field =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    for name in ["apiVersion", "kind"] {
+        if object.get(name).is_none() {
+            errors.required(field(name), "");
+        }
+    }
+    for name in ["apiVersion", "kind"] {
+        let Some(value) = object.get(name) else { continue };
+        match value.as_str() {
+            None => errors.invalid(field(name), value, "must be a string"),
+            Some("") => errors.invalid(field(name), value, "must not be empty"),
+            Some(text) => {
+                if let Some(why) = type_problem(name, text) {
+                    errors.invalid(field(name), value, &why);
+                }
+            }
+        }
+    }
+    if object["metadata"].is_object() {
+        let mut named = object.clone();
+        if meta::text(&named, "name").is_empty() {
+            // Nobody asks for one.
+            named["metadata"]["name"] = "fakename".into();
+        }
+        let namespaced = !meta::text(&named, "namespace").is_empty();
+        let mut found = FieldErrors::default();
+        meta::validate(&named, NameRule::PathSegment, namespaced, &mut found);
+        if path.is_empty() {
+            errors.append(found);
+        } else {
+            errors.add_below(path, found);
+        }
+    }
+}
+
+fn type_problem(field: &str, text: &str) -> Option<String> {
+    if field == "apiVersion" {
+        let is_odd = text.matches('/').count() > 1;
+        return is_odd.then(|| format!("unexpected GroupVersion string: {text}"));
+    }
+    let why = names::name_problems(NameRule::Label1035, &text.to_lowercase()).join(",");
+    (!why.is_empty()).then(|| format!("may have mixed case, but should otherwise match: {why}"))
+}
+
+/// The schema and the path of a field.
+fn below<'a>(schema: &'a Structural, name: &str, path: &str) -> Option<(&'a Structural, String)> {
+    if let Some(known) = schema.properties.get(name) {
+        let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        return Some((known, path));
+    }
+    match &schema.others {
+        Some(Others::Like(like)) => Some((like, format!("{path}[{name}]"))),
+        _ => None,
+    }
+}

@@ -1,0 +1,400 @@
+//! The versions of a definition: names, schemas, subresources, columns and selectable fields.
+//!
+//! Follows `validateCustomResourceDefinitionSpec` of `apiextensions-apiserver:
+//! pkg/apis/apiextensions/validation/validation.go`. What all versions have alike, the real server
+//! keeps once, and names it as part of the whole: [`Shared`].
+
+use serde_json::{Value, json};
+
+use super::openapi::{self, Place};
+use super::structural::{self, is_zero};
+use super::{conversion, defaults, names};
+use crate::objects::names::name_problems;
+use crate::objects::{FieldErrors, NameRule, fields};
+
+const TYPES: &str = "boolean,date,integer,number,string";
+const FORMATS: &str = "byte,date,date-time,double,float,int32,int64,password";
+const MAX_SELECTABLE: usize = 8;
+
+/// Checks `spec`.
+pub(super) fn validate(spec: &Value, errors: &mut FieldErrors) {
+    group(spec, errors);
+    match fields::text(spec, "/scope") {
+        "" => errors.required("spec.scope", ""),
+        "Cluster" | "Namespaced" => {}
+        other => errors.not_supported("spec.scope", other, &["Cluster", "Namespaced"]),
+    }
+    let versions = fields::list(spec, "/versions");
+    let shared = Shared::of(versions);
+    for (at, version) in versions.iter().enumerate() {
+        if !version["schema"]["openAPIV3Schema"].is_object() {
+            errors.required(format!("spec.versions[{at}].schema.openAPIV3Schema"), "");
+        }
+    }
+    for (at, version) in versions.iter().enumerate() {
+        let path = format!("spec.versions[{at}]");
+        let name = fields::text(version, "/name");
+        let why = name_problems(NameRule::Label1035, name).join(",");
+        if !why.is_empty() {
+            errors.invalid(format!("{path}.name"), &name.into(), &why);
+        }
+        validate_version(version, &path, &shared, errors);
+    }
+    counts(versions, errors);
+    let first = versions.first().map_or("", |it| fields::text(it, "/name"));
+    let why = name_problems(NameRule::Label1035, first).join(",");
+    if !first.is_empty() && !why.is_empty() {
+        errors.invalid("spec.version", &first.into(), &why);
+    }
+    names::required(&spec["names"], errors);
+    names::validate(&spec["names"], "spec.names", errors);
+    validate_shared(versions, &shared, errors);
+    conversion::validate(&spec["conversion"], errors);
+}
+
+fn group(spec: &Value, errors: &mut FieldErrors) {
+    let group = fields::text(spec, "/group");
+    let why = name_problems(NameRule::Subdomain, group).join(",");
+    if group.is_empty() {
+        errors.required("spec.group", "");
+    } else if !why.is_empty() {
+        errors.invalid("spec.group", &group.into(), &why);
+    } else if !group.contains('.') {
+        errors.invalid("spec.group", &group.into(), "should be a domain with at least one dot");
+    }
+}
+
+/// What all versions have alike.
+struct Shared {
+    schema: bool,
+    subresources: bool,
+    columns: bool,
+    selectable: bool,
+}
+
+impl Shared {
+    fn of(versions: &[Value]) -> Self {
+        let alike = |field: &str| {
+            versions.iter().all(|it| {
+                it[field] == versions[0][field]
+                    || is_zero(&it[field]) && is_zero(&versions[0][field])
+            })
+        };
+        Self {
+            schema: alike("schema"),
+            subresources: alike("subresources"),
+            columns: alike("additionalPrinterColumns"),
+            selectable: alike("selectableFields"),
+        }
+    }
+}
+
+fn validate_version(version: &Value, path: &str, shared: &Shared, errors: &mut FieldErrors) {
+    for why in deprecation_problems(version) {
+        errors.invalid(format!("{path}.deprecationWarning"), &version["deprecationWarning"], &why);
+    }
+    let schema = &version["schema"]["openAPIV3Schema"];
+    if !shared.schema && schema.is_object() {
+        let has_status = version["subresources"]["status"].is_object();
+        validate_schema(schema, has_status, &format!("{path}.schema"), errors);
+    }
+    if !shared.subresources {
+        scale(&version["subresources"], &format!("{path}.subresources"), errors);
+    }
+    if !shared.columns {
+        columns(version, path, errors);
+    }
+    if !shared.selectable {
+        if shared.schema {
+            // The schema is no longer where the version had it.
+            let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            if !fields::list(version, "/selectableFields").is_empty() {
+                errors.invalid(format!("{path}.selectableFields"), &"".into(), why);
+            }
+        } else {
+            selectable(version, path, errors);
+        }
+    }
+}
+
+fn validate_shared(versions: &[Value], shared: &Shared, errors: &mut FieldErrors) {
+    let Some(first) = versions.first() else { return };
+    let schema = &first["schema"]["openAPIV3Schema"];
+    if shared.schema && schema.is_object() {
+        let has_status = versions.iter().any(|it| it["subresources"]["status"].is_object());
+        validate_schema(schema, has_status, "spec.validation", errors);
+    }
+    if shared.subresources {
+        scale(&first["subresources"], "spec.subresources", errors);
+    }
+    if shared.columns {
+        columns(first, "spec", errors);
+    }
+    if shared.selectable {
+        if !shared.schema && !fields::list(first, "/selectableFields").is_empty() {
+            let why = "may only be set when validations.schema is included";
+            errors.invalid("spec.selectableFields", &"".into(), why);
+        } else {
+            selectable(first, "spec", errors);
+        }
+    }
+}
+
+fn counts(versions: &[Value], errors: &mut FieldErrors) {
+    let is_unique = versions.iter().enumerate().all(|(at, version)| {
+        !versions[..at].iter().any(|earlier| earlier["name"] == version["name"])
+    });
+    if !is_unique {
+        errors.invalid("spec.versions", &shown(versions), "must contain unique version names");
+    }
+    if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
+        let why = "must have exactly one version marked as storage version";
+        errors.invalid("spec.versions", &shown(versions), why);
+    }
+}
+
+/// Versions as the real server shows them: by its internal type.
+fn shown(versions: &[Value]) -> Value {
+    let one = |version: &Value| {
+        json!({
+            "Name": version["name"], "Served": version["served"] == true,
+            "Storage": version["storage"] == true, "Deprecated": version["deprecated"] == true,
+            "DeprecationWarning": version["deprecationWarning"], "Schema": null,
+            "Subresources": null, "AdditionalPrinterColumns": null, "SelectableFields": null,
+        })
+    };
+    versions.iter().map(one).collect()
+}
+
+fn deprecation_problems(version: &Value) -> Vec<String> {
+    let Some(warning) = version["deprecationWarning"].as_str() else { return Vec::new() };
+    if version["deprecated"] != true {
+        return vec!["can only be set for deprecated versions".into()];
+    }
+    let mut problems = Vec::new();
+    if warning.len() > 256 {
+        problems.push("must be <= 256 characters long".into());
+    }
+    if warning.is_empty() {
+        problems.push("must not be an empty string".into());
+    }
+    let is_odd = |(_, c): &(usize, char)| c.is_control() || c.is_whitespace() && *c != ' ';
+    if let Some((at, _)) = warning.char_indices().find(is_odd) {
+        problems.push(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        ));
+    }
+    problems
+}
+
+fn validate_schema(schema: &Value, has_status: bool, path: &str, errors: &mut FieldErrors) {
+    let path = format!("{path}.openAPIV3Schema");
+    let n_before = errors.len();
+    if has_status {
+        with_status(schema, &path, errors);
+    }
+    if schema["nullable"] == true {
+        errors.forbidden(format!("{path}.nullable"), "nullable cannot be true at the root");
+    }
+    let unreadable = structural::unreadable(schema);
+    if unreadable.is_none() {
+        let found = structural::problems(schema, &path);
+        if found.is_empty() {
+            defaults::validate(schema, &path, errors);
+        }
+        errors.append(found);
+    }
+    openapi::validate(schema, &path, Place::ROOT, errors);
+    if let Some(why) = unreadable.filter(|_| errors.len() == n_before) {
+        errors.invalid(path, &"".into(), &why);
+    }
+}
+
+/// With a status of its own, the root of a schema says little else than what its fields are.
+fn with_status(schema: &Value, path: &str, errors: &mut FieldErrors) {
+    const ALLOWED: [&str; 22] = [
+        "Description",
+        "Type",
+        "Format",
+        "Title",
+        "Maximum",
+        "ExclusiveMaximum",
+        "Minimum",
+        "ExclusiveMinimum",
+        "MaxLength",
+        "MinLength",
+        "Pattern",
+        "MaxItems",
+        "MinItems",
+        "UniqueItems",
+        "MultipleOf",
+        "Required",
+        "Items",
+        "Properties",
+        "ExternalDocs",
+        "Example",
+        "XPreserveUnknownFields",
+        "XValidations",
+    ];
+    const REFUSED: [&str; 20] = [
+        "id",
+        "$schema",
+        "$ref",
+        "nullable",
+        "default",
+        "enum",
+        "maxProperties",
+        "minProperties",
+        "allOf",
+        "oneOf",
+        "anyOf",
+        "not",
+        "additionalProperties",
+        "patternProperties",
+        "dependencies",
+        "additionalItems",
+        "definitions",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-map-type",
+    ];
+    let kind = fields::text(schema, "/type");
+    if !kind.is_empty() && kind != "object" {
+        let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        errors.invalid(format!("{path}.type"), &kind.into(), why);
+    } else if REFUSED.iter().any(|field| !is_zero(&schema[*field])) {
+        let why = format!(
+            "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
+            ALLOWED.join(" ")
+        );
+        errors.invalid(path, schema, &why);
+    }
+}
+
+fn scale(subresources: &Value, path: &str, errors: &mut FieldErrors) {
+    let scale = &subresources["scale"];
+    if !scale.is_object() {
+        return;
+    }
+    let paths: [(&str, &[&str], &str); 3] = [
+        ("specReplicasPath", &[".spec."], ".spec"),
+        ("statusReplicasPath", &[".status."], ".status"),
+        ("labelSelectorPath", &[".spec.", ".status."], "either .spec or .status"),
+    ];
+    for (field, below, said) in paths {
+        let text = fields::text(scale, &format!("/{field}"));
+        let field = format!("{path}.scale.{field}");
+        if text.is_empty() {
+            if below.len() == 1 {
+                errors.required(field, "");
+            }
+        } else if let Some(why) = path_problem(text) {
+            errors.invalid(field, &text.into(), why);
+        } else if !below.iter().any(|below| text.starts_with(below)) {
+            errors.invalid(field, &text.into(), &format!("should be a json path under {said}"));
+        }
+    }
+}
+
+fn path_problem(path: &str) -> Option<&'static str> {
+    (!path.starts_with('.')).then_some("must be a simple json path starting with .")
+}
+
+fn columns(version: &Value, path: &str, errors: &mut FieldErrors) {
+    for (at, column) in fields::list(version, "/additionalPrinterColumns").iter().enumerate() {
+        let path = format!("{path}.additionalPrinterColumns[{at}]");
+        let text = |field: &str| column[field].as_str().unwrap_or_default();
+        if text("name").is_empty() {
+            errors.required(format!("{path}.name"), "");
+        }
+        let among = |known: &str| format!("must be one of {known}");
+        let kind = text("type");
+        if kind.is_empty() {
+            errors.required(format!("{path}.type"), &among(TYPES));
+        } else if !TYPES.split(',').any(|known| known == kind) {
+            errors.invalid(format!("{path}.type"), &kind.into(), &among(TYPES));
+        }
+        let format = text("format");
+        if !format.is_empty() && !FORMATS.split(',').any(|known| known == format) {
+            errors.invalid(format!("{path}.format"), &format.into(), &among(FORMATS));
+        }
+        let json_path = text("jsonPath");
+        if json_path.is_empty() {
+            errors.required(format!("{path}.JSONPath"), "");
+        } else if let Some(why) = path_problem(json_path) {
+            errors.invalid(format!("{path}.JSONPath"), &json_path.into(), why);
+        }
+    }
+}
+
+fn selectable(version: &Value, path: &str, errors: &mut FieldErrors) {
+    let schema = &version["schema"]["openAPIV3Schema"];
+    let given = fields::list(version, "/selectableFields");
+    if given.is_empty() {
+        return;
+    }
+    if let Some(why) = structural::unreadable(schema) {
+        return errors.invalid(format!("{path}.schema.openAPIV3Schema"), &"".into(), &why);
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    for (at, field) in given.iter().enumerate() {
+        let json_path = fields::text(field, "/jsonPath");
+        let at = format!("{path}.selectableFields[{at}].jsonPath");
+        if json_path.is_empty() {
+            errors.required(at, "");
+            continue;
+        }
+        let found = match field_at(schema, json_path) {
+            Ok(found) => found,
+            Err(why) => {
+                let why = format!("is an invalid path: {why}");
+                errors.invalid(at, &json_path.into(), &why);
+                continue;
+            }
+        };
+        if json_path.split('.').nth(1) == Some("metadata") {
+            errors.invalid(at.as_str(), &json_path.into(), "must not point to fields in metadata");
+        }
+        if !matches!(found["type"].as_str(), Some("string" | "boolean" | "integer")) {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+            errors.invalid(at.as_str(), &json_path.into(), why);
+        }
+        if seen.contains(&json_path) {
+            errors.duplicate(at, &json_path.into(), "");
+        } else {
+            seen.push(json_path);
+        }
+    }
+    if seen.len() > MAX_SELECTABLE {
+        errors.too_many(format!("{path}.selectableFields"), seen.len(), MAX_SELECTABLE);
+    }
+}
+
+/// The schema of a field.
+fn field_at<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, String> {
+    let mut found = schema;
+    let mut rest = path;
+    while !rest.is_empty() {
+        if rest.starts_with('[') {
+            return Err("array notation is not allowed".into());
+        }
+        let Some(after) = rest.strip_prefix('.') else {
+            let end = rest.find(['.', '[', ']']).filter(|end| *end > 0).unwrap_or(rest.len());
+            return Err(format!("expected [ or . but got: {}", &rest[..end]));
+        };
+        if after.is_empty() {
+            return Err("unexpected end of JSON path".into());
+        }
+        let end = after.find(['.', '[', ']']).unwrap_or(after.len());
+        let (name, others) = (&after[..end], &found["additionalProperties"]);
+        found = if found["properties"].is_object() {
+            found["properties"].get(name).ok_or("does not refer to a valid field")?
+        } else if others.is_object() {
+            others
+        } else {
+            return Err("does not refer to a valid field".into());
+        };
+        rest = &after[end..];
+    }
+    Ok(found)
+}

@@ -1,0 +1,130 @@
+//! What a change of a definition does to the objects that there are.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{now, store};
+use crate::objects::{Command, GroupResource, Key, PatchKind, Status, Store};
+
+fn parts() -> GroupResource {
+    GroupResource::of("example.com", "parts")
+}
+
+fn key() -> Key {
+    Key::new(parts(), "default", "a")
+}
+
+fn versions(properties: &Value) -> Value {
+    let spec = json!({"type": "object", "properties": properties});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}])
+}
+
+/// A store with a definition and one object of it.
+fn lab() -> Store {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "parts.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Part", "plural": "parts"},
+            "versions": versions(&json!({"size": {"type": "integer"}, "color": {"type": "string"}})),
+        },
+    });
+    let mut store = store();
+    store.run(Command::create(definition_key().resource, "", definition)).unwrap();
+    let part = json!({
+        "apiVersion": "example.com/v1", "kind": "Part", "metadata": {"name": "a"},
+        "spec": {"size": 1, "color": "red"},
+    });
+    store.run(Command::create(parts(), "default", part)).unwrap();
+    store
+}
+
+fn definition_key() -> Key {
+    let id = GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions");
+    Key::new(id, "", "parts.example.com")
+}
+
+fn redefine(store: &mut Store, patch: Value) {
+    store.run(Command::patch(definition_key(), PatchKind::Merge, patch)).unwrap();
+}
+
+fn read(store: &Store) -> Arc<Value> {
+    let def = store.resource(&parts()).unwrap();
+    store.shown(def, "v1", store.get(&key()).unwrap()).unwrap()
+}
+
+fn is_as_stored(store: &Store) -> bool {
+    Arc::ptr_eq(&read(store), store.get(&key()).unwrap())
+}
+
+#[test]
+fn objects_are_read_by_the_schema_of_today_and_only_then_anew() {
+    let mut store = lab();
+    assert!(is_as_stored(&store), "what nobody has redefined is shared");
+    let before = store.resource(&parts()).unwrap().clone();
+    redefine(&mut store, json!({"metadata": {"labels": {"a": "b"}}}));
+    assert!(is_as_stored(&store));
+    assert!(store.resource(&parts()).unwrap().is_same_as(&before), "watches go on");
+
+    let narrow = versions(
+        &json!({"color": {"type": "string"}, "shape": {"type": "string", "default": "round"}}),
+    );
+    redefine(&mut store, json!({"spec": {"versions": narrow}}));
+    assert!(!store.resource(&parts()).unwrap().is_same_as(&before), "watches end");
+    assert_eq!(read(&store)["spec"], json!({"color": "red", "shape": "round"}));
+    let restored: Store = serde_json::from_value(serde_json::to_value(&store).unwrap()).unwrap();
+    assert_eq!(read(&restored), read(&store), "and so after a restart");
+
+    let wide = versions(&json!({"size": {"type": "integer"}, "color": {"type": "string"}}));
+    redefine(&mut store, json!({"spec": {"versions": wide}}));
+    assert_eq!(read(&store)["spec"], json!({"size": 1, "color": "red"}), "nothing was lost");
+
+    let narrow = versions(&json!({"color": {"type": "string"}}));
+    redefine(&mut store, json!({"spec": {"versions": narrow}}));
+    let patch = |patch| Command::patch(key(), PatchKind::Merge, patch);
+    let revision = store.revision();
+    store.run(patch(json!({}))).unwrap();
+    assert_eq!(store.revision(), revision + 1, "it is stored as it is read");
+    assert!(is_as_stored(&store));
+    store.run(patch(json!({}))).unwrap();
+    assert_eq!(store.revision(), revision + 1, "now nothing is left to do");
+}
+
+#[test]
+fn a_patch_leaves_kind_and_version() {
+    let store = lab();
+    let refused = |patch: Value| -> Status {
+        store.decide(now(), Command::patch(key(), PatchKind::Merge, patch)).unwrap_err()
+    };
+    for (patch, code, want) in [
+        (json!({"kind": null}), 422, "Object 'Kind' is missing in '{"),
+        (json!({"kind": ""}), 422, "Object 'Kind' is missing in '{"),
+        (
+            json!({"kind": 5}),
+            422,
+            "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string",
+        ),
+        (
+            json!({"apiVersion": null}),
+            500,
+            "Internal error occurred: Object 'apiVersion' is missing in 'object has no apiVersion field'",
+        ),
+        (
+            json!({"kind": "Whole"}),
+            422,
+            "Whole.example.com \"a\" is invalid: kind: Invalid value: \"Whole\": must be Part",
+        ),
+        (
+            json!({"apiVersion": "v1"}),
+            422,
+            "Part \"a\" is invalid: apiVersion: Invalid value: \"v1\": must be example.com/v1",
+        ),
+    ] {
+        let status = refused(patch.clone());
+        assert_eq!(status.code, code, "{patch}");
+        assert!(status.message.contains(want), "{patch}: {}", status.message);
+    }
+}
