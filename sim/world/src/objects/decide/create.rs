@@ -29,7 +29,7 @@ const SYSTEM_FIELDS: [&str; 6] = [
 
 impl Store {
     pub(super) fn create(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
-        let body::Body { object, warnings } = body::read(&request, &object)?;
+        let body::Body { object, warnings } = body::read(&request, object)?;
         warned(self.create_checked(request, object), warnings)
     }
 
