@@ -111,7 +111,7 @@ impl Store {
         now: Value,
         dry_run: bool,
     ) {
-        let serial = self.graves.get(key).copied().unwrap_or_default();
+        let serial = self.graves.successor(key, self.revision + 1).unwrap_or_else(|| "0".into());
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
         let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
