@@ -124,7 +124,8 @@ mod tests {
     fn agrees(root: &Struct, document: &Value) -> bool {
         let decoded = decode(root, document, Words::Json);
         let is_same = decoded.is_ok_and(|decoded| {
-            decoded.unknown.is_empty() && decoded.object.to_string() == document.to_string()
+            let (written, given) = (decoded.object.to_string(), document.to_string());
+            decoded.unknown.is_empty() && written == given
         });
         assert!(is_same || !is_settled(root, document), "not settled: {document}");
         is_same
