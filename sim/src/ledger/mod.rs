@@ -21,6 +21,7 @@ use sim_world::Time;
 
 use crate::Call;
 use crate::faults::Evaluation;
+use crate::signal::{Changes, Signal};
 
 /// How many records are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub enum Keep {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     inner: Arc<Mutex<Inner>>,
+    changed: Signal,
 }
 
 struct Inner {
@@ -64,7 +66,7 @@ impl Ledger {
     /// An empty ledger.
     pub fn new(keep: Keep) -> Self {
         let inner = Inner { keep, first: 1, records: VecDeque::new(), phase: None, spill: None };
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        Self { inner: Arc::new(Mutex::new(inner)), changed: Signal::default() }
     }
 
     /// Writes records that leave memory to `sink`, as JSON lines.
@@ -103,6 +105,25 @@ impl Ledger {
     /// Looks at every record in memory without copying it.
     pub fn visit(&self, mut look: impl FnMut(&Record)) {
         self.lock().records.iter().for_each(&mut look);
+    }
+
+    /// A signal whose value grows with every record, and once more when its call ends.
+    pub fn changes(&self) -> Changes {
+        self.changed.changes()
+    }
+
+    /// What `look` finds in the ledger, as soon as there is something to find.
+    ///
+    /// Cancel safe. It waits for ever for what never comes: give it a deadline.
+    pub async fn wait_for<R>(&self, mut look: impl FnMut(&Self) -> Option<R>) -> R {
+        let mut changes = self.changes();
+        loop {
+            changes.mark_unchanged();
+            if let Some(found) = look(self) {
+                return found;
+            }
+            changes.changed().await;
+        }
     }
 
     /// Calls so far, to count.
@@ -148,6 +169,8 @@ impl Ledger {
         if let Some(record) = inner.records.get_mut(at) {
             record.ended = Some(ended);
         }
+        drop(inner);
+        self.changed.send();
     }
 
     fn push(&self, make: impl FnOnce(u64, Option<Arc<str>>) -> Record) -> u64 {
@@ -167,6 +190,8 @@ impl Ledger {
                 }
             }
         }
+        drop(inner);
+        self.changed.send();
         seq
     }
 
@@ -179,4 +204,27 @@ impl Ledger {
 pub(crate) fn digest(secret: &str) -> String {
     let hash = Sha256::digest(secret.as_bytes());
     hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_a_record_is_woken_by_it() {
+        let ledger = Ledger::new(Keep::All);
+        let wait = ledger.wait_for(|ledger| ledger.records().into_iter().find(|it| it.op == "b"));
+        let write = async {
+            for text in ["a", "b"] {
+                tokio::task::yield_now().await;
+                ledger.note(Time::ZERO, Kind::Note, text);
+            }
+        };
+        let both = async { tokio::join!(wait, write) };
+        let (found, ()) =
+            tokio::time::timeout(Duration::from_secs(1), both).await.expect("it wakes");
+        assert_eq!(found.seq, 2);
+    }
 }

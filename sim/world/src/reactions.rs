@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::completion::Step;
+use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};
 
 /// What a reaction waits for when nobody set a time.
@@ -95,5 +96,12 @@ pub enum Reaction {
         node: String,
         /// The run whose end it notices.
         run: u32,
+    },
+    /// The lease ends under which an event of the cluster was written.
+    EventExpires {
+        /// The event.
+        key: Key,
+        /// The write.
+        revision: u64,
     },
 }

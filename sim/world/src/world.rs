@@ -140,6 +140,9 @@ pub struct State {
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
     pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
     pub(crate) last_timer: u64,
+    /// When the lease ends that events of the cluster were last written under.
+    #[serde(default)]
+    pub(crate) event_lease: Time,
     /// The latest moment at which anything was applied; time does not run backwards.
     pub(crate) latest: Time,
 }
@@ -159,6 +162,7 @@ impl State {
             timers: BTreeMap::new(),
             held: BTreeMap::new(),
             last_timer: 0,
+            event_lease: Time::ZERO,
             latest: Time::ZERO,
         }
     }
@@ -218,6 +222,9 @@ impl State {
             }
             Event::Scheduled { id, at, held, reaction } => {
                 self.last_timer = *id;
+                if let (Some(at), Reaction::EventExpires { .. }) = (at, reaction) {
+                    self.event_lease = *at;
+                }
                 match (at, held) {
                     (Some(at), _) => {
                         self.timers.insert((*at, *id), reaction.clone());

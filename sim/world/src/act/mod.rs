@@ -4,6 +4,7 @@
 //! that a refused command leaves no trace (but for a failed login, which counts).
 
 mod creation;
+mod expiry;
 mod guests;
 mod hosts;
 mod kubelets;
@@ -145,6 +146,7 @@ impl<'a> Act<'a> {
             Reaction::ServiceReady { vcenter } => self.service_ready(&vcenter),
             Reaction::Heartbeat { node, run } => self.heartbeat(&node, run),
             Reaction::NodeSilent { node, run } => self.node_silent(&node, run),
+            Reaction::EventExpires { key, revision } => self.expire(&key, revision),
         }
     }
 
@@ -177,7 +179,11 @@ impl<'a> Act<'a> {
         let now = self.now.timestamp(self.state.epoch);
         let decision = self.state.cluster.decide(now, command).map_err(Fault::Cluster)?;
         for event in decision.events {
+            let expiry = expiry::of(&event);
             self.emit(Event::Cluster(event));
+            if let Some(expiry) = expiry {
+                self.lease(expiry);
+            }
         }
         Ok(decision.reply)
     }

@@ -39,6 +39,12 @@ impl Key {
         }
     }
 
+    /// The object at a [`Key::path`] of a resource.
+    pub(super) fn at(resource: GroupResource, path: &str) -> Self {
+        let (namespace, name) = path.split_once('/').unwrap_or(("", path));
+        Self::new(resource, namespace, name)
+    }
+
     /// The node `name`.
     pub fn node(name: impl Into<String>) -> Self {
         Self::new(GroupResource::core("nodes"), "", name)

@@ -80,14 +80,20 @@ pub(super) fn bump_generation(object: &mut Value) {
 /// Puts the object into the order of the real server: top-level fields, metadata, sorted maps.
 /// Empty maps and lists of metadata go, and so do fields that metadata does not have.
 pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
-    let old = std::mem::take(fields::as_map(object));
+    if is_arranged(object, api_version, kind) {
+        return;
+    }
+    let mut old = std::mem::take(fields::as_map(object));
     let mut new = Map::new();
     new.insert("kind".into(), kind.into());
     new.insert("apiVersion".into(), api_version.into());
-    let mut metadata = old.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut metadata = match old.shift_remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        _ => Map::new(),
+    };
     let mut arranged = Map::new();
     for field in ORDER {
-        let Some(value) = metadata.remove(field) else { continue };
+        let Some(value) = metadata.swap_remove(field) else { continue };
         match value {
             Value::Null => {}
             Value::Array(list) if list.is_empty() => {}
@@ -104,7 +110,7 @@ pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     }
     new.insert("metadata".into(), Value::Object(arranged));
     for (field, value) in old {
-        if !matches!(field.as_str(), "kind" | "apiVersion" | "metadata") {
+        if !matches!(field.as_str(), "kind" | "apiVersion") {
             new.insert(field, value);
         }
     }
@@ -112,6 +118,43 @@ pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
         new.insert("status".into(), status);
     }
     *object = Value::Object(new);
+}
+
+/// Whether [`arrange`] would leave the object as it is.
+fn is_arranged(object: &Value, api_version: &str, kind: &str) -> bool {
+    let Value::Object(object) = object else { return false };
+    let mut fields = object.iter();
+    if !fields.next().is_some_and(|(field, value)| field == "kind" && *value == kind)
+        || !fields
+            .next()
+            .is_some_and(|(field, value)| field == "apiVersion" && *value == api_version)
+    {
+        return false;
+    }
+    let Some((_, Value::Object(metadata))) =
+        fields.next().filter(|(field, _)| *field == "metadata")
+    else {
+        return false;
+    };
+    let mut order = ORDER.iter();
+    metadata.iter().all(|(field, value)| order.any(|one| one == field) && is_kept(value))
+        && fields
+            .clone()
+            .position(|(field, _)| field == "status")
+            .is_none_or(|at| at + 1 == fields.len())
+}
+
+/// Whether a field of metadata stays as it is: empty ones go, maps are sorted.
+fn is_kept(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Array(list) => !list.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        Value::Object(map) => {
+            !map.is_empty() && map.keys().is_sorted() && !map.values().any(Value::is_null)
+        }
+        Value::Bool(_) | Value::Number(_) => true,
+    }
 }
 
 fn sorted(map: Map<String, Value>) -> Map<String, Value> {

@@ -9,6 +9,7 @@ mod custom;
 mod decide;
 mod errors;
 mod fields;
+mod graves;
 mod list;
 mod log;
 mod managed;

@@ -5,9 +5,11 @@
 
 mod decode;
 mod quantity;
+mod settled;
 mod types;
 
 pub(super) use decode::{Decoded, Words, decode, decode_metadata};
+pub(super) use settled::is_settled;
 pub(super) use types::{Struct, Types};
 
 /// The OpenAPI v3 schemas of built-in kinds and of what they refer to, by name, as the real server

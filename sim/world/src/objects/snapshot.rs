@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::log::Log;
 use super::resources::{self, customresourcedefinitions};
-use super::{Key, Op, Store};
+use super::{GroupResource, Key, Op, Store};
 use crate::Ids;
 
 /// Everything a store of built-in resources knows, but for its watch logs.
@@ -18,29 +18,32 @@ pub struct Snapshot {
     objects: Vec<(Key, Arc<Value>)>,
     /// How many objects of a key have gone.
     graves: Vec<(Key, u32)>,
+    /// Resources of which too many have gone to be counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    uncounted: Vec<GroupResource>,
 }
 
 impl Store {
     /// This moment.
     pub fn snapshot(&self) -> Snapshot {
-        let entry = |(resource, path): (_, &String)| {
-            let (namespace, name) = path.split_once('/').unwrap_or(("", path));
-            Key::new(Clone::clone(resource), namespace, name)
-        };
         let mut objects = Vec::new();
         for (resource, all) in &self.objects {
-            objects.extend(all.iter().map(|(path, it)| (entry((resource, path)), it.clone())));
+            let entries =
+                all.iter().map(|(path, it)| (Key::at(resource.clone(), path), it.clone()));
+            objects.extend(entries);
         }
-        let graves = self.graves.iter().map(|(key, n)| (key.clone(), *n)).collect();
-        Snapshot { revision: self.revision, objects, graves }
+        let graves = self.graves.counted().collect();
+        let uncounted = self.graves.uncounted().cloned().collect();
+        Snapshot { revision: self.revision, objects, graves, uncounted }
     }
 
     /// A store as it was at the moment of `snapshot`. Watches from earlier versions start over.
     pub fn restore(ids: Ids, snapshot: Snapshot) -> Self {
-        let Snapshot { revision, objects, graves } = snapshot;
+        let Snapshot { revision, objects, graves, uncounted } = snapshot;
         let mut store = Self::empty(ids, resources::builtin());
         store.revision = revision;
-        store.graves = graves.into_iter().collect();
+        graves.iter().for_each(|(key, n_times)| store.graves.add(key, *n_times));
+        uncounted.into_iter().for_each(|resource| store.graves.stop(resource));
         for (key, object) in objects {
             let path = key.path();
             if key.resource == customresourcedefinitions::id() {

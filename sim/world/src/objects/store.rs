@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::graves::Graves;
 use super::log::{Entry, Log};
 use super::resources::{self, customresourcedefinitions};
 use super::{Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
@@ -31,8 +32,8 @@ pub struct Store {
     pub(super) objects: BTreeMap<GroupResource, Objects>,
     /// Changes by resource.
     pub(super) logs: BTreeMap<GroupResource, Log>,
-    /// How often an object of this key has gone, so that its successor is another one.
-    pub(super) graves: BTreeMap<Key, u32>,
+    /// Who bore a name before, so that the successor is another one.
+    pub(super) graves: Graves,
     pub(super) revision: u64,
     /// Functions between versions of custom kinds whose definitions ask for a webhook.
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
@@ -64,7 +65,7 @@ impl Store {
             resources: Arc::new(resources),
             objects: BTreeMap::new(),
             logs: BTreeMap::new(),
-            graves: BTreeMap::new(),
+            graves: Graves::default(),
             revision: FIRST_REVISION,
             conversions: BTreeMap::new(),
             window: None,
@@ -109,7 +110,7 @@ impl Store {
         let previous = match op {
             Op::Added | Op::Modified => objects.insert(at.clone(), object.clone()),
             Op::Deleted => {
-                *self.graves.entry(key.clone()).or_default() += 1;
+                self.graves.dig(key);
                 objects.remove(&at)
             }
         };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Request;
-use crate::objects::schema::{Decoded, Types, Words, decode};
+use crate::objects::schema::{Decoded, Types, Words, decode, is_settled};
 use crate::objects::text::{go_map, json_type};
 use crate::objects::{
     FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
@@ -19,17 +19,17 @@ pub(super) struct Body {
 ///
 /// # Errors
 /// 400 in the words of the real decoder.
-pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> {
+pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     let Request { def, version, .. } = request;
     let kind = def.kind.as_ref();
     if !body.is_object() {
-        let found = json_type(body);
+        let found = json_type(&body);
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }} ({body:.30})"
         )));
     }
     let expected = def.api_version(version);
-    let (given_kind, given_version) = (given(body, "kind")?, given(body, "apiVersion")?);
+    let (given_kind, given_version) = (given(&body, "kind")?, given(&body, "apiVersion")?);
     if def.custom.is_some() && given_kind.is_none() {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{body}' ({body:.30})"
@@ -54,16 +54,19 @@ pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> 
     if given_kind != kind {
         let mut errors = FieldErrors::default();
         errors.invalid("kind", &given_kind.into(), &format!("must be {kind}"));
-        let name = meta::text(body, "name");
+        let name = meta::text(&body, "name");
         return Err(Status::invalid(&def.id.group, given_kind, name, errors));
     }
-    let Decoded { object, unknown } = typed(request, body, Words::Json).map_err(cannot)?;
+    if is_plain(request, &body) {
+        return Ok(Body { object: body, warnings: Vec::new() });
+    }
+    let Decoded { object, unknown } = typed(request, &body, Words::Json).map_err(cannot)?;
     let complaints = if def.custom.is_some() {
         duplicates(request, &unknown).into_iter().chain(unknown).collect()
     } else {
         let mut all = duplicates(request, &unknown);
         all.extend(unknown);
-        all.sort_by_cached_key(|complaint| position(complaint, body));
+        all.sort_by_cached_key(|complaint| position(complaint, &body));
         all
     };
     let warnings = judge(request.validation, complaints).map_err(cannot)?;
@@ -76,7 +79,7 @@ pub(super) fn read(request: &Request<'_>, body: &Value) -> Result<Body, Status> 
 /// 422 in the words of the real decoder.
 pub(super) fn read_patched(
     request: &Request<'_>,
-    document: &Value,
+    document: Value,
     kind: PatchKind,
     patch: &Value,
     strange: Vec<String>,
@@ -97,12 +100,15 @@ pub(super) fn read_patched(
         Status::invalid("", "", "", errors)
     };
     if request.def.custom.is_some() {
-        has_kind(document, &invalid)?;
+        has_kind(&document, &invalid)?;
     } else if kind != PatchKind::StrategicMerge {
-        same_kind(request, document).map_err(invalid)?;
+        same_kind(request, &document).map_err(invalid)?;
+    }
+    if strange.is_empty() && is_plain(request, &document) {
+        return Ok(Body { object: document, warnings: Vec::new() });
     }
     let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
-    let Decoded { object, mut unknown } = typed(request, document, words).map_err(invalid)?;
+    let Decoded { object, mut unknown } = typed(request, &document, words).map_err(invalid)?;
     // A merged document comes to the decoder sorted.
     unknown.sort();
     let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
@@ -192,6 +198,12 @@ fn another_kind(def: &ResourceDef, api_version: &str, kind: &str) -> String {
 
 fn knows_kind(group: &str, kind: &str) -> bool {
     Types::builtin().kind(group, kind).is_some()
+}
+
+/// Whether there is nothing to do about a body, and nothing to say.
+fn is_plain(request: &Request<'_>, document: &Value) -> bool {
+    let is_settled = |root| is_settled(root, document);
+    request.duplicates.is_empty() && request.def.structure().is_some_and(is_settled)
 }
 
 fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decoded, String> {
@@ -292,7 +304,10 @@ pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
 
 /// Puts every field where Go writes it.
 pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
-    if let Some(Ok(read)) = def.structure().map(|root| decode(root, object, Words::Json)) {
+    if let Some(root) = def.structure()
+        && !is_settled(root, object)
+        && let Ok(read) = decode(root, object, Words::Json)
+    {
         *object = read.object;
     }
 }

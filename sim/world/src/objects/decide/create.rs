@@ -29,7 +29,7 @@ const SYSTEM_FIELDS: [&str; 6] = [
 
 impl Store {
     pub(super) fn create(&self, request: Request<'_>, object: Value) -> Result<Decision, Status> {
-        let body::Body { object, warnings } = body::read(&request, &object)?;
+        let body::Body { object, warnings } = body::read(&request, object)?;
         warned(self.create_checked(request, object), warnings)
     }
 
@@ -111,7 +111,7 @@ impl Store {
         now: Value,
         dry_run: bool,
     ) {
-        let serial = self.graves.get(key).copied().unwrap_or_default();
+        let serial = self.graves.successor(key, self.revision + 1).unwrap_or_else(|| "0".into());
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
         let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");

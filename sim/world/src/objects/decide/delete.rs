@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Request, seconds, unchanged};
 use crate::objects::{
-    Decision, Deletion, Effect, Event, GroupResource, Op, Preconditions, Propagation, Status,
+    Decision, Deletion, Effect, Event, GroupResource, Key, Op, Preconditions, Propagation, Status,
     Store, fields, meta,
 };
 
@@ -48,6 +48,17 @@ impl Store {
         }
         super::body::arrange(def, &def.version, &mut object);
         Ok(self.change(key.clone(), Op::Modified, Effect::Terminating, object))
+    }
+
+    /// The object at `key` goes because its time is over, if it is still the one of this revision: without
+    /// a mark, and whatever its finalizers.
+    pub(crate) fn expire(&self, key: &Key, revision: u64) -> Option<Event> {
+        let last = self.get(key)?;
+        if meta::text(last, "resourceVersion") != revision.to_string() {
+            return None;
+        }
+        let last = last.as_ref().clone();
+        self.change(key.clone(), Op::Deleted, Effect::Deleted, last).events.pop()
     }
 
     /// It goes now. Kinds that know a grace say so first: their watchers see it end before it is gone.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::body::OtherType;
 use super::create::settle_namespace;
@@ -21,7 +21,7 @@ impl Store {
         object: Value,
     ) -> Result<Decision, Status> {
         request.forgets_managers = forgets_managers(&object);
-        let body::Body { object, warnings } = body::read(&request, &object)?;
+        let body::Body { object, warnings } = body::read(&request, object)?;
         warned(self.update_checked(request, object), warnings)
     }
 
@@ -77,7 +77,7 @@ impl Store {
         }
         let forgets_managers = forgets_managers(&patched);
         let body::Body { mut object, warnings } =
-            body::read_patched(&request, &patched, kind, patch, unknown)?;
+            body::read_patched(&request, patched, kind, patch, unknown)?;
         settle_namespace(key, &mut object)?;
         body::check_name(key, &object)?;
         request.forgets_managers = forgets_managers;
@@ -309,15 +309,16 @@ fn no_number(given: &str) -> Status {
 /// A write through a door of its own changes these parts, nothing else.
 fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     let given = fields::as_map(object);
-    let mut kept = existing.as_object().cloned().unwrap_or_default();
+    let mut kept = Map::new();
+    for (field, value) in existing.as_object().into_iter().flatten() {
+        let part = parts.contains(&field.as_str()).then(|| given.shift_remove(field));
+        if let Some(value) = part.unwrap_or_else(|| Some(value.clone())) {
+            kept.insert(field.clone(), value);
+        }
+    }
     for field in parts {
-        match given.get(*field) {
-            Some(value) => {
-                kept.insert((*field).into(), value.clone());
-            }
-            None => {
-                kept.shift_remove(*field);
-            }
+        if let Some(value) = given.shift_remove(*field) {
+            kept.insert((*field).into(), value);
         }
     }
     *given = kept;
@@ -334,7 +335,10 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
         metadata.shift_remove(field);
     }
     for field in ["resourceVersion", "generation", "creationTimestamp"] {
-        metadata.insert(field.into(), old[field].clone());
+        match &old[field] {
+            Value::Null => metadata.shift_remove(field),
+            value => metadata.insert(field.into(), value.clone()),
+        };
     }
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"] {
         if !old[field].is_null() {
@@ -345,15 +349,13 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
 
 /// Whether anything but metadata differs; the status only if it `counts_status`.
 fn is_other_spec(new: &Value, old: &Value, counts_status: bool) -> bool {
-    let spec = |object: &Value| {
-        let mut object = object.as_object().cloned().unwrap_or_default();
-        object.shift_remove("metadata");
-        if !counts_status {
-            object.shift_remove("status");
-        }
-        object
-    };
-    spec(new) != spec(old)
+    let counts =
+        |field: &&String| field.as_str() != "metadata" && (counts_status || *field != "status");
+    let fields =
+        |object: &Value| object.as_object().into_iter().flat_map(Map::keys).filter(counts).count();
+    let differs = |field: &String| new.get(field) != old.get(field);
+    fields(new) != fields(old)
+        || new.as_object().into_iter().flat_map(Map::keys).filter(counts).any(differs)
 }
 
 /// 415 for a kind whose lists nobody has described.

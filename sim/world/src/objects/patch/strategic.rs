@@ -260,7 +260,10 @@ impl Merger<'_> {
             let value = element.get(key).ok_or_else(|| no_merge_key(element, key))?;
             match merged.iter_mut().find(|existing| existing.get(key) == Some(value)) {
                 Some(existing) => {
-                    let mine = existing.as_object().cloned().unwrap_or_default();
+                    let mine = match existing.take() {
+                        Value::Object(mine) => mine,
+                        _ => Object::new(),
+                    };
                     *existing = Value::Object(self.merge_map(mine, element.clone(), path)?);
                 }
                 None => merged.push(Value::Object(element.clone())),

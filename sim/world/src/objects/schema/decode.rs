@@ -295,7 +295,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-fn bytes(text: &str) -> Result<Option<Value>, String> {
+pub(super) fn bytes(text: &str) -> Result<Option<Value>, String> {
     // Go's decoder passes over line ends.
     let compact: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
     match STANDARD.decode(&compact) {

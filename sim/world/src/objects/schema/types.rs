@@ -107,10 +107,14 @@ impl Types {
 
     /// The field at a dotted path below `root`. Elements of lists do not count as steps, keys of
     /// maps do.
-    pub(in crate::objects) fn field(&self, root: &Struct, path: &str) -> Option<&Field> {
+    pub(in crate::objects) fn field<'a>(
+        &'a self,
+        root: &'a Struct,
+        path: &str,
+    ) -> Option<&'a Field> {
         let mut steps = path.split('.');
         let first = steps.next()?;
-        let mut field = self.structs.iter().find(|it| it.full == root.full)?.field(first)?;
+        let mut field = root.field(first)?;
         let mut of = &field.of;
         for step in steps {
             loop {

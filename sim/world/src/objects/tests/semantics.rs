@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{create_node, nodes, now, store};
 use crate::objects::{
     Action, Command, Effect, FieldSelector, GroupResource, Key, LabelSelector, Paging, PatchKind,
-    Preconditions, Selection, WatchType,
+    Preconditions, Selection, Store, WatchType,
 };
 
 fn merge(name: &str, patch: Value) -> Command {
@@ -327,4 +327,23 @@ fn all_objects_may_change_at_one_moment() {
     }
     let told = store.watch_since(&nodes(), &Selection::default(), before).unwrap();
     assert_eq!(told.len(), N_NODES, "nobody who watches has been slow");
+}
+
+#[test]
+fn names_that_are_not_counted_any_more_have_new_uids() {
+    let mut store = store();
+    let mut uids = Vec::new();
+    let mut live = |store: &mut Store| {
+        store.done(create_node("a"));
+        uids.push(store.node("a")["metadata"]["uid"].clone());
+        store.done(Command::delete(Key::node("a")));
+    };
+    live(&mut store);
+    live(&mut store);
+    store.graves.stop(nodes());
+    live(&mut store);
+    let restored = Store::restore(store.ids, store.snapshot());
+    assert_eq!(restored, store);
+    live(&mut store);
+    assert!((1..uids.len()).all(|n| !uids[..n].contains(&uids[n])), "{uids:?}");
 }

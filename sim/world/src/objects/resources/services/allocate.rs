@@ -57,10 +57,10 @@ fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let key = Key::new(id(), namespace, name);
     let version = old.map_or("", |old| meta::text(old, "resourceVersion"));
-    match (store.graves.get(&key), version) {
+    match (store.graves.successor(&key, store.revision + 1), version) {
         (None, "") => format!("{namespace}/{name}"),
         (n_before, version) => {
-            format!("{namespace}/{name}#{}@{version}", n_before.copied().unwrap_or_default())
+            format!("{namespace}/{name}#{}@{version}", n_before.as_deref().unwrap_or("0"))
         }
     }
 }

@@ -1,0 +1,170 @@
+//! A cluster on a socket, and somebody beside the hostile clients who behaves.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use sim::ledger::Record;
+use sim::world::Command;
+use sim::world::objects::{self, GroupResource};
+use sim::{ListenOptions, Sim, Transport};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// Nothing here takes that long unless it hangs.
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A cluster on a socket, in plain text.
+pub(super) struct Cluster {
+    pub(super) sim: Sim,
+    address: SocketAddr,
+    pub(super) token: String,
+}
+
+impl Cluster {
+    pub(super) async fn new() -> Self {
+        Self::patient(ListenOptions::default().patience).await
+    }
+
+    pub(super) async fn patient(patience: Duration) -> Self {
+        let sim = Sim::builder().plain_text().start();
+        let transport = Transport::PlainText;
+        let options = ListenOptions { transport, patience, ..ListenOptions::default() };
+        let endpoints = sim.listen(options).await.expect("free ports");
+        let token = sim.admin_token().to_owned();
+        Self { sim, address: endpoints.cluster.address, token }
+    }
+
+    pub(super) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("it listens")
+    }
+
+    /// Sends bytes, `$TOKEN` replaced; what comes until the answer is whole or the connection ends.
+    pub(super) async fn raw(&self, request: &[u8]) -> String {
+        let request = replaced(request, &self.token);
+        let (mut read, mut write) = self.connect().await.into_split();
+        let mut answer = Vec::new();
+        let exchange = async {
+            // Whoever is refused early may not be read to the end.
+            let send = async { write.write_all(&request).await.unwrap_or_default() };
+            let receive = async {
+                let mut buffer = vec![0; 65536];
+                while !is_whole(&answer) {
+                    match read.read(&mut buffer).await {
+                        Ok(0) | Err(_) => break,
+                        Ok(n) => answer.extend_from_slice(&buffer[..n]),
+                    }
+                }
+            };
+            tokio::join!(send, receive);
+        };
+        tokio::time::timeout(DEADLINE, exchange).await.expect("an answer or a close");
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    pub(super) fn request(&self, path: &str) -> Request<Empty<Bytes>> {
+        Request::builder()
+            .uri(format!("http://{}{path}", self.address))
+            .header("host", "localhost")
+            .header("authorization", format!("Bearer {}", self.token))
+            .body(Empty::new())
+            .expect("a good request")
+    }
+
+    pub(super) fn create(&self, kind: &'static str, namespace: &str, object: serde_json::Value) {
+        let create = objects::Command::create(GroupResource::core(kind), namespace, object);
+        self.sim.apply(Command::Cluster(create)).expect("a good object");
+    }
+
+    fn node(&self, name: &str) {
+        self.create("nodes", "", serde_json::json!({"metadata": {"name": name}}));
+    }
+
+    /// The records of the first so many calls that `is_it`, once they have ended.
+    pub(super) async fn ended(
+        &self,
+        n_calls: usize,
+        is_it: impl Fn(&Record) -> bool,
+    ) -> Vec<Record> {
+        let ended = self.sim.ledger().wait_for(|ledger| {
+            let mut found = Vec::new();
+            ledger.visit(|record| {
+                if found.len() < n_calls && record.ended.is_some() && is_it(record) {
+                    found.push(record.clone());
+                }
+            });
+            (found.len() == n_calls).then_some(found)
+        });
+        tokio::time::timeout(DEADLINE, ended).await.expect("the calls end")
+    }
+}
+
+pub(super) fn replaced(request: &[u8], token: &str) -> Vec<u8> {
+    const MARK: &[u8] = b"$TOKEN";
+    let at = request.windows(MARK.len()).position(|window| window == MARK);
+    match at {
+        None => request.to_vec(),
+        Some(at) => [&request[..at], token.as_bytes(), &request[at + MARK.len()..]].concat(),
+    }
+}
+
+/// Whether an answer with a length has come to its end.
+fn is_whole(answer: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(answer);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.to_ascii_lowercase().lines().find_map(|line| {
+        line.strip_prefix("content-length: ").and_then(|length| length.parse::<usize>().ok())
+    });
+    length.is_some_and(|length| body.len() >= length)
+}
+
+/// Somebody who behaves: a connection for questions, and a watch of Nodes.
+pub(super) struct Neighbour<'a> {
+    cluster: &'a Cluster,
+    questions: http1::SendRequest<Empty<Bytes>>,
+    watch: Incoming,
+    n_nodes: u32,
+}
+
+impl<'a> Neighbour<'a> {
+    pub(super) async fn of(cluster: &'a Cluster) -> Self {
+        let questions = speak(cluster).await;
+        let mut watcher = speak(cluster).await;
+        let version = cluster.sim.world().read(|world| world.cluster.revision());
+        let path = format!("/api/v1/nodes?watch=1&resourceVersion={version}");
+        let watch = watcher.send_request(cluster.request(&path)).await.expect("an answer");
+        assert_eq!(watch.status(), 200);
+        Self { cluster, questions, watch: watch.into_body(), n_nodes: 0 }
+    }
+
+    /// A change is told and a question answered, now.
+    pub(super) async fn is_served(&mut self, during: &str) {
+        self.n_nodes += 1;
+        let name = format!("neighbour-{}", self.n_nodes);
+        self.cluster.node(&name);
+        let served = async {
+            let frame = self.watch.frame().await.expect("the watch goes on").expect("no error");
+            let event = frame.into_data().expect("data");
+            let event: serde_json::Value = serde_json::from_slice(&event).expect("one event");
+            assert_eq!(event["object"]["metadata"]["name"], *name, "{during}");
+            let question = self.cluster.request(&format!("/api/v1/nodes/{name}"));
+            let answer = self.questions.send_request(question).await.expect("an answer");
+            assert_eq!(answer.status(), 200, "{during}");
+            answer.into_body().collect().await.expect("a whole answer");
+        };
+        let served = tokio::time::timeout(DEADLINE, served).await;
+        served.unwrap_or_else(|_| panic!("the neighbour waits: {during}"));
+    }
+}
+
+async fn speak(cluster: &Cluster) -> http1::SendRequest<Empty<Bytes>> {
+    let stream = TokioIo::new(cluster.connect().await);
+    let (sender, connection) = http1::handshake(stream).await.expect("a connection");
+    tokio::spawn(connection);
+    sender
+}
