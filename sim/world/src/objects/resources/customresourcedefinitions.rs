@@ -8,6 +8,7 @@ mod defaults;
 mod formats;
 mod names;
 mod openapi;
+mod parts;
 mod patterns;
 mod structural;
 mod versions;

@@ -113,15 +113,10 @@ pub(super) fn refuse_special(ip: IpAddr, text: &str, path: &str, errors: &mut Fi
 
 fn validate_port(port: &Value, needs_name: bool, path: &str, errors: &mut FieldErrors) {
     let name = fields::text(port, "/name");
-    if name.is_empty() {
-        if needs_name {
-            errors.required(format!("{path}.name"), "");
-        }
-    } else {
-        for why in names::name_problems(NameRule::Label, name) {
-            errors.invalid(format!("{path}.name"), &name.into(), &why);
-        }
+    if name.is_empty() && needs_name {
+        errors.required(format!("{path}.name"), "");
     }
+    validate_label(name, path, errors);
     let number = port["port"].as_i64().unwrap_or_default();
     if !(1..=65_535).contains(&number) {
         errors.invalid(
@@ -146,13 +141,18 @@ pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut Field
 /// A port among others of a service or a slice: its name is a label, and no other has it.
 pub(super) fn validate_port_name(ports: &[Value], at: usize, path: &str, errors: &mut FieldErrors) {
     let name = fields::text(&ports[at], "/name");
+    validate_label(name, path, errors);
+    if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
+        errors.duplicate(format!("{path}.name"), &name.into(), "");
+    }
+}
+
+/// The name of a port, if it has one, is a label.
+fn validate_label(name: &str, path: &str, errors: &mut FieldErrors) {
     if !name.is_empty() {
         for why in names::name_problems(NameRule::Label, name) {
             errors.invalid(format!("{path}.name"), &name.into(), &why);
         }
-    }
-    if ports[..at].iter().any(|earlier| fields::text(earlier, "/name") == name) {
-        errors.duplicate(format!("{path}.name"), &name.into(), "");
     }
 }
 

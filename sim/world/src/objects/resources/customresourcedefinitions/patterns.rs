@@ -42,7 +42,7 @@ fn in_go(pattern: &str, error: &ast::Error) -> String {
 mod tests {
     use super::problem;
 
-    /// As Go 1.25 answers.
+    /// As Go 1.26 answers.
     #[test]
     fn patterns_are_refused_in_the_words_of_go() {
         for (pattern, want) in [
@@ -54,6 +54,8 @@ mod tests {
             ("a\\", Some("trailing backslash at end of expression: ``")),
             ("\\y", Some("invalid escape sequence: `\\y`")),
             ("[z-a]", Some("invalid character class range: `z-a`")),
+            ("\\1", Some("invalid escape sequence: `\\1`")),
+            ("a{2,1}", Some("invalid repeat count: `{2,1}`")),
             ("(?=a)", Some("invalid or unsupported Perl syntax: `(?=`")),
         ] {
             let want = want.map(|want| format!("error parsing regexp: {want}"));
