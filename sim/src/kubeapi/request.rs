@@ -27,7 +27,7 @@ pub(crate) struct Request {
     /// Whom the client certificate names, if there is one.
     pub(super) certificate: Option<Identity>,
     /// As whom the request shall count, if as somebody else.
-    pub(super) impersonated: Option<Impersonated>,
+    pub(super) impersonated: Option<Box<Impersonated>>,
     /// The bearer token, if there is one.
     pub(super) token: Option<String>,
     /// The driver's label of an in-process connection.
@@ -69,7 +69,7 @@ impl Request {
             method: parts.method.clone(),
             path,
             certificate: peer.identity.get().cloned(),
-            impersonated: impersonated(&parts.headers),
+            impersonated: impersonated(&parts.headers).map(Box::new),
             token,
             client: peer.client.clone(),
             accept: accepts(&parts.headers),
