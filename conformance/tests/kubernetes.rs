@@ -2,6 +2,8 @@
 //! `cargo test --test kubernetes -- configmap`.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use conformance::kubernetes::known::{self, Difference, State};
 use conformance::kubernetes::normal::Answer;
@@ -37,23 +39,87 @@ fn main() -> anyhow::Result<()> {
     trials.push(Trial::test("no known difference without a sequence", move || {
         if lost.is_empty() { Ok(()) } else { Err(Failed::from(lost.join(", "))) }
     }));
+    let all = names.clone();
     let decided = known.iter().filter(|it| it.state == State::Decided);
     let decided: BTreeSet<String> = decided.map(|it| it.sequence.clone()).collect();
     trials.push(Trial::test("what is decided stands in the docs, and nothing else", move || {
-        let documented = documented(&names)?;
+        let documented: BTreeSet<String> = rows()?.into_iter().flat_map(|row| row.shown).collect();
+        let documented = documented.into_iter().filter(|name| names.contains(name)).collect();
         let apart: Vec<&String> = decided.symmetric_difference(&documented).collect();
         if apart.is_empty() { Ok(()) } else { Err(Failed::from(format!("{apart:?}"))) }
+    }));
+    trials.push(Trial::test("every row of the docs names what shows it", move || {
+        let functions = functions()?;
+        let mut missing = Vec::new();
+        for Row { id, shown } in rows()? {
+            let is_there = |name: &String| all.contains(name) || functions.contains(name);
+            missing.extend(
+                shown.iter().filter(|name| !is_there(name)).map(|it| format!("{id}: {it}")),
+            );
+            if shown.is_empty() {
+                missing.push(format!("{id} names nothing"));
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(Failed::from(missing.join(", "))) }
     }));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// The sequences that rows of the docs name.
-fn documented(sequences: &[String]) -> Result<BTreeSet<String>, Failed> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kubernetes-differences.md");
-    let text = std::fs::read_to_string(path)?;
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// A row of the docs: what is decided to differ.
+struct Row {
+    id: String,
+    /// Sequences and test functions of its last column.
+    shown: Vec<String>,
+}
+
+fn rows() -> Result<Vec<Row>, Failed> {
+    let text = fs::read_to_string(Path::new(ROOT).join("docs/kubernetes-differences.md"))?;
     let rows = text.lines().filter(|line| line.starts_with("| D"));
-    let words = rows.flat_map(|row| row.split('`').skip(1).step_by(2)).map(str::to_owned);
-    Ok(words.filter(|word| sequences.contains(word)).collect())
+    let cells = rows.map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>());
+    let row = |cells: Vec<&str>| match cells[..] {
+        [id, _, _, shown] => {
+            let shown = shown.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            Ok(Row { id: id.to_owned(), shown })
+        }
+        _ => Err(Failed::from(format!("a row has four cells: {cells:?}"))),
+    };
+    cells.map(row).collect()
+}
+
+/// The names of all test functions of the simulated cluster.
+fn functions() -> Result<BTreeSet<String>, Failed> {
+    let mut names = BTreeSet::new();
+    let mut folders: Vec<PathBuf> =
+        ["sim", "conformance/src", "conformance/tests"].map(|it| Path::new(ROOT).join(it)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                names.extend(tests_in(&fs::read_to_string(path)?));
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Functions with an attribute that makes them tests.
+fn tests_in(source: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut is_test = false;
+    for line in source.lines().map(str::trim) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some((_, rest)) = line.split_once("fn ") {
+            if std::mem::take(&mut is_test) {
+                names.extend(rest.split('(').next().map(str::to_owned));
+            }
+        }
+    }
+    names
 }
 
 fn hold(sequence: &Sequence, real: &[Answer], known: &[Difference]) -> Result<(), Failed> {

@@ -25,15 +25,24 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Headers that tell clients something. The others are the transport's, differ in every answer (Date, Audit-Id) or
 /// name objects of the server's own (X-Kubernetes-Pf-…).
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 10] = [
     "allow",
     "cache-control",
+    "content-encoding",
     "content-type",
     "location",
     "retry-after",
+    "vary",
     "warning",
     "www-authenticate",
+    "x-content-type-options",
 ];
+
+/// How `save` names a header.
+const OF_HEADER: &str = "header ";
+
+/// What `$block` stands for: enough that two of them are more than a real server sends uncompressed.
+const BLOCK: usize = 64 << 10;
 
 /// Plays a sequence on a target, in a namespace `id` that it makes, and cleans up where that is needed.
 ///
@@ -74,6 +83,7 @@ impl<'a> Player<'a> {
             ("id".to_owned(), id.to_owned()),
             ("ns".to_owned(), format!("/api/v1/namespaces/{id}")),
             ("leases".to_owned(), format!("/apis/coordination.k8s.io/v1/namespaces/{id}/leases")),
+            ("block".to_owned(), "x".repeat(BLOCK)),
         ]);
         Self { target, names, watches: BTreeMap::new(), made: Vec::new() }
     }
@@ -124,6 +134,7 @@ impl<'a> Player<'a> {
             tries -= 1;
         }
         let status = response.status().as_u16();
+        self.save_headers(step, response.headers());
         let headers = headers(response.headers());
         let (answer, value) = match &step.watch {
             Some(name) if status == 200 => {
@@ -145,7 +156,7 @@ impl<'a> Player<'a> {
                 (Answer { status, headers, body: Some(shown), events: None }, value)
             }
         };
-        for (name, path) in &step.save {
+        for (name, path) in step.save.iter().filter(|(_, path)| !path.starts_with(OF_HEADER)) {
             let found = at(&value, path).and_then(|it| match it {
                 Value::String(text) => Some(text.clone()),
                 Value::Null => None,
@@ -160,6 +171,15 @@ impl<'a> Player<'a> {
         }
         self.note_made(status, path, &value);
         Ok(answer)
+    }
+
+    /// Saves what stands in headers.
+    fn save_headers(&mut self, step: &Step, headers: &HeaderMap) {
+        for (name, path) in &step.save {
+            let Some(header) = path.strip_prefix(OF_HEADER) else { continue };
+            let value = headers.get(header).and_then(|it| it.to_str().ok()).unwrap_or("none");
+            self.names.insert(name.clone(), value.to_owned());
+        }
     }
 
     /// Forgets everything up to the present.

@@ -26,8 +26,8 @@ pub enum Clause {
 
 /// Requests in order, on a server where the namespace `$id` has just been made.
 ///
-/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for `/api/v1/namespaces/$id`, and `$NAME`
-/// for what an earlier step saved as NAME. Objects without a namespace put `$id` into their names, so that
+/// In paths, headers and bodies `$id` stands for that namespace, `$ns` for `/api/v1/namespaces/$id`, `$leases` for the
+/// leases in it, `$block` for 64 KiB of letters, and `$NAME` for what an earlier step saved as NAME. Objects without a namespace put `$id` into their names, so that
 /// sequences do not meet on one server. Times that a sequence writes lie before 2021: later ones are the server's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -78,7 +78,7 @@ pub struct Step {
     /// The body, in base64, for those that are no text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// Names for values of the answer: `rv: metadata.resourceVersion`.
+    /// Names for values of the answer: `rv: metadata.resourceVersion`, `tag: header etag`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub save: BTreeMap<String, String>,
     /// The only parts of the answer that are compared, where the rest depends on what else a server has:

@@ -9,18 +9,49 @@ use sim_world::objects::{GroupResource, ResourceDef, Status};
 
 use super::access::{Attributes, Object};
 use super::route::{Review, Target, Verb};
+use super::served;
 use super::{KubeApi, Request, answer, failure};
 use crate::Reply;
 
 impl KubeApi {
     /// Answers a request for a path that there is not.
     pub(super) fn absent(&self, request: &Request) -> Reply {
+        if let Some(id) = self.lacked(request) {
+            // Whoever reads the ledger can tell it from an object that there is not.
+            return answer::failure(&failure::not_served(&id)).with_fault("NotImplemented");
+        }
         match self.custom(request) {
             Some((def, object)) if !object.subresource.is_empty() => {
                 answer::failure(&Status::not_found(&def.id, &object.name))
             }
             _ if self.has_service(&request.path) => answer::failure(&failure::no_such_resource()),
             _ => answer::page_not_found(),
+        }
+    }
+
+    /// The resource that a path is about, if the real server has it and this one has not.
+    pub(super) fn lacked(&self, request: &Request) -> Option<GroupResource> {
+        let object = object(request)?;
+        let Object { group, resource, subresource, .. } = &object;
+        let version = version(&request.path);
+        let is_there = match subresource.as_str() {
+            "" => served::has_resource(group, version, resource),
+            part => served::has_part(group, version, resource, part),
+        };
+        let is_lacked = is_there && !self.knows(request);
+        is_lacked.then(|| id(&object))
+    }
+
+    /// Answers a request for an object whose namespace is left out of the path.
+    pub(super) fn unplaced(&self, request: &Request) -> Reply {
+        let is_namespaced = object(request).is_some_and(|object| {
+            let def = self.world.read(|world| world.cluster.resource(&id(&object)).cloned());
+            def.is_some_and(|def| def.namespaced && def.serves(version(&request.path)))
+        });
+        if is_namespaced {
+            answer::failure(&Status::bad_request("Namespace parameter required."))
+        } else {
+            self.absent(request)
         }
     }
 
@@ -80,12 +111,14 @@ impl KubeApi {
     }
 
     /// Whether a web service of the real server claims this path.
-    fn has_service(&self, path: &str) -> bool {
+    pub(super) fn has_service(&self, path: &str) -> bool {
         let mut steps = path.strip_prefix('/').unwrap_or(path).split('/');
         match (steps.next(), steps.next()) {
             (Some("api" | "version"), _) => true,
             (Some("apis"), Some(group)) => {
-                Review::ALL.iter().any(|it| it.group() == group)
+                let is_about_objects = steps.nth(1).is_some_and(|resource| !resource.is_empty());
+                (is_about_objects && served::has_group(group))
+                    || Review::ALL.iter().any(|it| it.group() == group)
                     || self.world.read(|world| {
                         let mut all = world.cluster.resources();
                         all.any(|def| def.custom.is_none() && def.id.group == group)

@@ -1,7 +1,13 @@
 //! Answers: objects, lists and failures as bytes.
 
+use std::io::Write as _;
+
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, RETRY_AFTER, VARY, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
@@ -14,6 +20,9 @@ use crate::Reply;
 use crate::reply::full;
 
 pub(super) const JSON: &str = "application/json";
+
+/// Answers up to here are never compressed.
+const MIN_ZIPPED_BYTES: u64 = 128 * 1024;
 
 /// A JSON document, with the line feed that Go's encoder ends it with.
 pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Reply {
@@ -37,17 +46,31 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
 
 /// What the real server answers for a path that nobody serves: no `Status`.
 pub(super) fn page_not_found() -> Reply {
-    text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound")
+    let reply = text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound");
+    unsniffed(reply)
+}
+
+/// The same, for browsers that would look into it for what it is.
+pub(super) fn unsniffed(mut reply: Reply) -> Reply {
+    let nosniff = HeaderValue::from_static("nosniff");
+    reply.response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    reply
+}
+
+/// 304: the client has this state of a document already, which a tag names.
+pub(super) fn unchanged(tag: &HeaderValue) -> Reply {
+    let mut reply = Reply::new(StatusCode::NOT_MODIFIED, "", "");
+    let headers = reply.response.headers_mut();
+    headers.remove(CONTENT_TYPE);
+    headers.insert(ETAG, tag.clone());
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    reply
 }
 
 /// A failure.
 pub(super) fn failure(status: &Status) -> Reply {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json(code, &status.to_value());
-    if status.code == 403 {
-        let nosniff = HeaderValue::from_static("nosniff");
-        reply.response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
-    }
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {
         reply.response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -111,18 +134,44 @@ pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Val
     json(StatusCode::OK, &list)
 }
 
+fn is_json(reply: &Reply) -> bool {
+    let content_type = reply.response.headers().get(CONTENT_TYPE);
+    content_type.is_some_and(|it| it.as_bytes().starts_with(JSON.as_bytes()))
+}
+
+/// The same answer compressed, if it is large. A stream stays as it is.
+///
+/// After `apiserver: pkg/endpoints/handlers/responsewriters/writers.go`.
+pub(super) async fn zipped(reply: Reply) -> Reply {
+    let is_large = |size: u64| size > MIN_ZIPPED_BYTES;
+    if !is_json(&reply) || !reply.response.body().size_hint().exact().is_some_and(is_large) {
+        return reply;
+    }
+    let Reply { response, outcome } = reply;
+    let (mut parts, body) = response.into_parts();
+    let bytes = body.collect().await.map(|it| it.to_bytes()).unwrap_or_default();
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::fast());
+    let zipped = encoder.write_all(&bytes).and_then(|()| encoder.finish());
+    let body = match zipped {
+        Ok(zipped) => {
+            parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+            full(zipped)
+        }
+        // Writing into memory does not fail.
+        Err(_) => full(bytes),
+    };
+    Reply { response: http::Response::from_parts(parts, body), outcome }
+}
+
 /// The same answer as people like to read it: indented, without a line feed at the end.
 ///
 /// A stream stays as it is.
 pub(super) async fn pretty(reply: Reply) -> Reply {
-    let Reply { response, outcome } = reply;
-    let is_json = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|it| it.as_bytes().starts_with(JSON.as_bytes()));
-    if !is_json || response.body().size_hint().exact().is_none() {
-        return Reply { response, outcome };
+    if !is_json(&reply) || reply.response.body().size_hint().exact().is_none() {
+        return reply;
     }
+    let Reply { response, outcome } = reply;
     let (parts, body) = response.into_parts();
     let bytes = body.collect().await.map(|it| it.to_bytes()).unwrap_or_default();
     let indented = serde_json::from_slice::<Value>(&bytes)

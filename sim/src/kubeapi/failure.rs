@@ -10,6 +10,19 @@ pub(super) fn not_implemented(what: &str) -> Status {
     Status::new(501, "NotImplemented", message)
 }
 
+/// A resource that the real server has and this one has not. Clients of a server that never had it see
+/// the same status and reason.
+pub(super) fn not_served(resource: &GroupResource) -> Status {
+    let message = format!("this simulated API server does not serve {resource}");
+    let mut status = Status::new(404, "NotFound", message);
+    status.details = Some(Box::new(Details {
+        group: resource.group.clone().into_owned(),
+        kind: resource.resource.clone().into_owned(),
+        ..Details::default()
+    }));
+    status
+}
+
 /// 405 as the real server's router words it.
 pub(super) fn not_allowed() -> Status {
     let mut status = Status::new(
@@ -62,81 +75,69 @@ pub(super) fn asked_for(
     status
 }
 
+/// What the real server says with this code; where it has several words for one, the reason decides.
 fn usual(call: &Call, code: u16, reason: Option<&str>) -> Status {
     let (verb, resource) = subject(call);
     let name = call.target.name.as_deref().unwrap_or_default();
     match (code, reason) {
-        (401, _) => Status::new(401, "Unauthorized", "Unauthorized"),
-        (403, _) => {
-            let user = call.caller.user.as_deref().unwrap_or("system:anonymous");
-            let scope = match &call.target.namespace {
-                Some(namespace) => format!("in the namespace {namespace:?}"),
-                None => "at the cluster scope".into(),
-            };
-            let door = call.operation.strip_prefix(&format!("{verb} ")).unwrap_or("");
-            let why = format!(
-                "User {user:?} cannot {verb} resource {door:?} in API group {:?} {scope}",
-                resource.group
-            );
-            Status::forbidden(&resource, name, &why)
-        }
+        (403, _) => forbidden(call, &verb, &resource),
         (404, _) => Status::not_found(&resource, name),
         (409, Some("AlreadyExists")) => Status::already_exists(&resource, name),
         (409, _) => Status::modified(&resource, name),
         (410, Some("Gone")) => Status::new(410, "Gone", "the requested resource is gone"),
         (410, _) => Status::expired("The resourceVersion for the provided list is too old."),
-        (429, _) => with_details(
-            Status::new(429, "TooManyRequests", "Too many requests, please try again later."),
-            1,
-        ),
+        (422, _) => with_details(plain(code), 0),
+        (429, _) => with_details(plain(code), 1),
         (500, Some("ServerTimeout")) => {
             let message = format!(
                 "The {verb} operation against {resource} could not be completed at this time, please try again."
             );
             with_details(Status::new(500, "ServerTimeout", message), 1)
         }
-        (500, _) => {
-            let why = "etcdserver: request timed out";
-            let mut status =
-                Status::new(500, "InternalError", format!("Internal error occurred: {why}"));
-            status.details = Some(Box::new(Details {
-                causes: vec![Cause {
-                    reason: "".into(),
-                    message: why.into(),
-                    field: String::new(),
-                }],
-                ..Details::default()
-            }));
-            status
-        }
-        (503, _) => Status::new(
-            503,
-            "ServiceUnavailable",
-            "the server is currently unable to handle the request",
-        ),
-        (504, _) => Status::new(
-            504,
-            "Timeout",
-            "Timeout: request did not complete within the allotted timeout",
-        ),
-        (422, _) => {
-            let mut status = Status::new(
-                422,
-                "Invalid",
-                "the server rejected our request due to an error in our request",
-            );
-            status.details = Some(Box::default());
-            status
-        }
-        (400, _) => Status::bad_request("the server rejected our request for an unknown reason"),
-        (code, _) => Status::new(
-            code,
-            "",
-            format!(
-                "the server responded with the status code {code} but did not return more information"
-            ),
-        ),
+        (500, _) => internal("etcdserver: request timed out"),
+        _ => plain(code),
     }
+}
+
+/// What depends on nothing but the code.
+fn plain(code: u16) -> Status {
+    let (reason, message) = match code {
+        400 => ("BadRequest", "the server rejected our request for an unknown reason"),
+        401 => ("Unauthorized", "Unauthorized"),
+        422 => ("Invalid", "the server rejected our request due to an error in our request"),
+        429 => ("TooManyRequests", "Too many requests, please try again later."),
+        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+        504 => ("Timeout", "Timeout: request did not complete within the allotted timeout"),
+        code => {
+            let message = format!(
+                "the server responded with the status code {code} but did not return more information"
+            );
+            return Status::new(code, "", message);
+        }
+    };
+    Status::new(code, reason, message)
+}
+
+fn forbidden(call: &Call, verb: &str, resource: &GroupResource) -> Status {
+    let name = call.target.name.as_deref().unwrap_or_default();
+    let user = call.caller.user.as_deref().unwrap_or("system:anonymous");
+    let scope = match &call.target.namespace {
+        Some(namespace) => format!("in the namespace {namespace:?}"),
+        None => "at the cluster scope".into(),
+    };
+    let door = call.operation.strip_prefix(&format!("{verb} ")).unwrap_or("");
+    let why = format!(
+        "User {user:?} cannot {verb} resource {door:?} in API group {:?} {scope}",
+        resource.group
+    );
+    Status::forbidden(resource, name, &why)
+}
+
+fn internal(why: &str) -> Status {
+    let mut status = Status::new(500, "InternalError", format!("Internal error occurred: {why}"));
+    let cause = Cause { reason: "".into(), message: why.into(), field: String::new() };
+    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
+    status
 }
 
 fn with_details(mut status: Status, retry_after_seconds: u32) -> Status {

@@ -25,6 +25,7 @@ mod render;
 mod request;
 mod reviews;
 mod route;
+mod served;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -39,12 +40,13 @@ use sim_world::objects::Status;
 
 pub use access::Access;
 pub(crate) use body::MAX_BODY_BYTES;
+use request::Impersonated;
 pub(crate) use request::Request;
 pub use tokens::{Identity, Tokens};
 
 use crate::faults::Effects;
 use crate::{Call, Incoming, Reply, WorldHandle};
-use access::{Attributes, Object};
+use access::Attributes;
 use encodings::Encodings;
 use route::Route;
 
@@ -97,11 +99,15 @@ impl KubeApi {
             return answer::text(http::StatusCode::BAD_REQUEST, text).with_fault("BadRequest");
         }
         let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
+        // The documents of OpenAPI are files to the real server.
+        let is_zipped = request.takes_gzip && !matches!(request.route, Route::OpenApi(_));
         let reply = match self.admit(&request) {
             Ok(identity) => self.dispatch(call, request, &identity, effects),
-            Err(status) => answer::failure(&status),
+            Err(status) if status.code == 401 => answer::failure(&status),
+            Err(status) => answer::unsniffed(answer::failure(&status)),
         };
         let reply = if is_pretty { answer::pretty(reply).await } else { reply };
+        let reply = if is_zipped { answer::zipped(reply).await } else { reply };
         answer::finished(reply, is_head)
     }
 
@@ -148,21 +154,16 @@ impl KubeApi {
     fn impersonate(
         &self,
         identity: &Identity,
-        other: &Identity,
+        other: &Impersonated,
         what: Attributes,
     ) -> Result<Identity, Status> {
         if other.user.is_empty() {
-            let groups: Vec<String> = other.groups.iter().map(|it| format!("{it:?}")).collect();
-            return Err(Status::bad_request(format!(
-                "requested &user.DefaultInfo{{Name:\"\", UID:\"\", Groups:[]string{{{}}}, Extra:map[string][]string(nil)}} without impersonating a user name",
-                groups.join(", ")
-            )));
+            let message =
+                format!("requested {} without impersonating a user name", other.printed());
+            return Err(Status::bad_request(message));
         }
-        let users = ("users", &other.user);
-        let groups = other.groups.iter().map(|group| ("groups", group));
-        for (resource, name) in std::iter::once(users).chain(groups) {
-            let object =
-                Object { resource: resource.into(), name: name.clone(), ..Object::default() };
+        let wanted = other.identity();
+        for (n, object) in other.objects().into_iter().enumerate() {
             let asked = Attributes {
                 verb: "impersonate".into(),
                 object: Some(object),
@@ -170,12 +171,20 @@ impl KubeApi {
             };
             let verdict =
                 self.world.read(|world| self.access.decide(identity, &asked, &world.cluster));
-            if !verdict.is_allowed {
-                let verb = format!("impersonate-on:user-info:{}", what.verb);
-                return Err(access::forbidden(identity, &Attributes { verb, ..what }, ""));
+            if verdict.is_allowed {
+                continue;
             }
+            // The user comes first. Who may not be that one could still be allowed to do just this as them.
+            let refused = match n {
+                0 => {
+                    let verb = format!("impersonate-on:user-info:{}", what.verb);
+                    access::forbidden(identity, &Attributes { verb, ..what }, "")
+                }
+                _ => access::forbidden(identity, &asked, &verdict.reason),
+            };
+            return Err(refused);
         }
-        Ok(other.clone().authenticated())
+        Ok(wanted.authenticated())
     }
 
     fn dispatch(
@@ -186,6 +195,12 @@ impl KubeApi {
         effects: &Effects,
     ) -> Reply {
         match &request.route {
+            // In the real server these have a router that looks at methods; for the other documents any does.
+            Route::Version | Route::Core | Route::GroupVersion(..)
+                if request.method != Method::GET && self.has_service(&request.path) =>
+            {
+                answer::failure(&failure::not_allowed())
+            }
             Route::Health => health::answer(&request.path, &request),
             Route::Version => discovery::version(),
             Route::Root => discovery::root(&self.world),
@@ -196,14 +211,16 @@ impl KubeApi {
                 discovery::group_version(&self.world, group, version)
                     .unwrap_or_else(|| self.absent(&request))
             }
-            Route::OpenApi(path) if path.is_empty() => openapi::index(&self.world),
-            Route::OpenApi(path) => openapi::document(&self.world, path, &request),
+            Route::OpenApi(path) => match path.strip_prefix('/') {
+                None => openapi::index(&self.world),
+                Some(path) => openapi::document(&self.world, path, &request),
+            },
             Route::Review(review, namespace) => self
                 .review(*review, namespace, &request, identity)
                 .unwrap_or_else(|status| answer::failure(&status)),
             Route::Resource(target) => self.resource(call, &request, target, effects),
-            // The real server does not have it either where the resource has no such part.
-            Route::Absent(_) if self.custom(&request).is_some() => self.absent(&request),
+            Route::Unplaced => self.unplaced(&request),
+            Route::Absent(_) if self.lacked(&request).is_some() => self.absent(&request),
             Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
             Route::NotAllowed => self.not_allowed(&request),
             Route::Unknown | Route::Malformed => self.absent(&request),
@@ -225,7 +242,9 @@ impl KubeApi {
         message: Option<&str>,
         retry_after: Option<u32>,
     ) -> Reply {
-        answer::failure(&failure::asked_for(call, code, reason, message, retry_after))
+        let reply = answer::failure(&failure::asked_for(call, code, reason, message, retry_after));
+        // As those of whoever decides about permissions.
+        if code == 403 { answer::unsniffed(reply) } else { reply }
     }
 }
 

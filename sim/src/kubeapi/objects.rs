@@ -27,7 +27,11 @@ impl KubeApi {
         effects: &Effects,
     ) -> Reply {
         let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
-        let Some(def) = def.filter(|def| is_served(def, target)) else {
+        // Where a namespace should stand, even if it is none.
+        let is_of_namespace = request.path.contains("/namespaces//");
+        let fits =
+            |def: &ResourceDef| is_served(def, target) && (def.namespaced || !is_of_namespace);
+        let Some(def) = def.filter(fits) else {
             return self.misplaced(request, target);
         };
         let def = def.in_version(&target.version);

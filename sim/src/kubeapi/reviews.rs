@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use sim_world::objects::{FieldErrors, Status};
 
 use super::access::{Attributes, Object};
+use super::request::Impersonated;
 use super::route::Review;
 use super::{Identity, KubeApi, Request, answer, timestamp};
 use crate::Reply;
@@ -50,7 +51,11 @@ impl KubeApi {
             }
             Review::SelfSubject => {
                 metadata["creationTimestamp"] = format!("{:.0}", timestamp(&self.world)).into();
-                json!({"userInfo": user_info(asker)})
+                let mut info = user_info(asker);
+                if let Some(other) = &request.impersonated {
+                    other.tell_more(&mut info);
+                }
+                json!({"userInfo": info})
             }
         };
         let mut answered = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
@@ -105,6 +110,18 @@ fn user_info(identity: &Identity) -> Value {
         info["groups"] = json!(groups);
     }
     info
+}
+
+impl Impersonated {
+    /// What was said about somebody besides user and groups.
+    fn tell_more(&self, info: &mut Value) {
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+    }
 }
 
 fn subject(body: &Value) -> Identity {

@@ -4,6 +4,7 @@ use http::Method;
 use sim_world::objects::GroupResource;
 
 use super::query::Query;
+use super::served;
 
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(super) enum Route {
     Review(Review, String),
     /// Objects.
     Resource(Target),
+    /// An object of a namespace, and the namespace is empty.
+    Unplaced,
     /// Something that the real server has and this one has not.
     Absent(String),
     /// The path exists, not for this method.
@@ -148,33 +151,23 @@ impl Verb {
 impl Route {
     /// Finds the route of a request; escapes in its path are undone, so that `%2F` separates as `/` does.
     pub(super) fn find(method: &Method, path: &str, query: &Query) -> Self {
-        let route = Self::of_path(method, path, query);
-        let is_read = matches!(*method, Method::GET | Method::HEAD);
-        match route {
-            Self::Resource(_)
-            | Self::Review(..)
-            | Self::Absent(_)
-            | Self::Unknown
-            | Self::Malformed
-            | Self::Health => route,
-            _ if is_read => route,
-            _ => Self::NotAllowed,
-        }
-    }
-
-    fn of_path(method: &Method, path: &str, query: &Query) -> Self {
         let Some(path) = path.strip_prefix('/').filter(|rest| !rest.starts_with('/')) else {
             return Self::Unknown;
         };
-        let steps: Vec<&str> = path.trim_end_matches('/').split('/').collect();
+        // Pages are found by their whole path, the API behind them does not count slashes at the end.
+        let is_api = ["api", "apis", "version"].iter().any(|it| path.starts_with(it));
+        if let (false, Some(what)) = (is_api, served::other(path)) {
+            return Self::Absent(what.into());
+        }
+        let path = if is_api { path.trim_end_matches('/') } else { path };
+        let steps: Vec<&str> = path.split('/').collect();
         match steps.as_slice() {
             [""] => Self::Root,
+            ["healthz" | "livez" | "readyz", .., ""] => Self::Unknown,
             ["healthz" | "livez" | "readyz", ..] => Self::Health,
             ["version"] => Self::Version,
             ["openapi", "v3"] => Self::OpenApi(String::new()),
-            ["openapi", "v3", rest @ ..] => Self::OpenApi(rest.join("/")),
-            ["openapi", ..] => Self::Absent("OpenAPI v2".into()),
-            ["metrics"] => Self::Absent("metrics".into()),
+            ["openapi", "v3", rest @ ..] => Self::OpenApi(format!("/{}", rest.join("/"))),
             ["api"] => Self::Core,
             ["api", version] => Self::GroupVersion(String::new(), (*version).into()),
             ["api", version, rest @ ..] => resource(method, "", version, rest, query),
@@ -192,6 +185,46 @@ impl Route {
     }
 }
 
+/// Where a path below its group and version leads.
+struct Place<'a> {
+    namespace: &'a str,
+    resource: &'a str,
+    /// Empty for collections.
+    name: &'a str,
+    /// `status`, `log`; empty for the whole object.
+    part: &'a str,
+    /// `namespaces//pods`: a namespace should have stood there.
+    is_without_namespace: bool,
+}
+
+impl<'a> Place<'a> {
+    fn find(rest: &[&'a str]) -> Option<Self> {
+        let (namespace, resource, name, part) = match rest {
+            // The subresources of a namespace look like resources in it.
+            ["namespaces", name, part @ ("status" | "finalize")] => {
+                ("", "namespaces", *name, *part)
+            }
+            ["namespaces", namespace, resource] => (*namespace, *resource, "", ""),
+            ["namespaces", namespace, resource, name] => (*namespace, *resource, *name, ""),
+            ["namespaces", namespace, resource, name, part, ..] => {
+                (*namespace, *resource, *name, *part)
+            }
+            [resource] => ("", *resource, "", ""),
+            [resource, name] => ("", *resource, *name, ""),
+            [resource, name, part, ..] => ("", *resource, *name, *part),
+            [] => return None,
+        };
+        let is_empty = |step: &&str| step.is_empty();
+        let is_without_namespace =
+            matches!(rest, ["namespaces", "", others @ ..] if !others.iter().any(is_empty));
+        if !is_without_namespace && rest.iter().any(is_empty) {
+            return None;
+        }
+        Some(Self { namespace, resource, name, part, is_without_namespace })
+    }
+}
+
+/// The route of a path below `/api/v1` or `/apis/<group>/<version>`.
 fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &Query) -> Route {
     if let (true, Some((review, namespace))) = (version == "v1", Review::find(group, rest)) {
         let is_post = *method == Method::POST;
@@ -202,60 +235,30 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         ["watch", rest @ ..] => (rest, true),
         rest => (rest, false),
     };
-    let (namespace, resource, name, subresource) = match rest {
-        // The subresources of a namespace look like resources in it.
-        ["namespaces", name, sub @ ("status" | "finalize")] => ("", "namespaces", *name, *sub),
-        ["namespaces", namespace, resource] => (*namespace, *resource, "", ""),
-        ["namespaces", namespace, resource, name] => (*namespace, *resource, *name, ""),
-        ["namespaces", namespace, resource, name, sub] => (*namespace, *resource, *name, *sub),
-        ["namespaces", namespace, resource, name, sub, ..] => (*namespace, *resource, *name, *sub),
-        [resource] => ("", *resource, "", ""),
-        [resource, name] => ("", *resource, *name, ""),
-        [resource, name, sub, ..] => ("", *resource, *name, *sub),
-        [] => return Route::Unknown,
-    };
-    if resource.is_empty() || (rest.len() > 1 && rest.iter().any(|step| step.is_empty())) {
-        return Route::Unknown;
+    let Some(place) = Place::find(rest) else { return Route::Unknown };
+    let Place { namespace, resource, name, part, is_without_namespace } = place;
+    if is_without_namespace && !(name.is_empty() && *method == Method::GET) {
+        let is_about_one =
+            !name.is_empty() && matches!(*method, Method::GET | Method::PATCH | Method::DELETE);
+        return if is_about_one { Route::Unplaced } else { Route::Unknown };
     }
-    let is_finalize = (resource, subresource) == ("namespaces", "finalize");
-    match subresource {
+    let is_finalize = (resource, part) == ("namespaces", "finalize");
+    match part {
         "" | "status" | "scale" => {}
         "finalize" if is_finalize && *method == Method::PUT => {}
         "finalize" if is_finalize => return Route::NotAllowed,
-        "log"
-        | "exec"
-        | "attach"
-        | "portforward"
-        | "proxy"
-        | "binding"
-        | "eviction"
-        | "token"
-        | "finalize"
-        | "ephemeralcontainers"
-        | "resize"
-        | "approval" => {
-            return Route::Absent(format!("{resource}/{subresource}"));
+        part if served::has_part(group, version, resource, part) => {
+            return Route::Absent(format!("{resource}/{part}"));
         }
         _ => return Route::Unknown,
     }
-    let (is_status, is_scale) = (subresource == "status", subresource == "scale");
-    if is_in_path && !subresource.is_empty() {
-        return Route::Unknown;
-    }
-    let verb = match (method, name.is_empty()) {
-        (&Method::GET, _) if is_in_path => Verb::Watch,
-        _ if is_in_path => return Route::NotAllowed,
-        (&Method::GET, true) if query.flag("watch") => Verb::Watch,
-        (&Method::GET, true) => Verb::List,
-        (&Method::GET, false) => Verb::Get,
-        (&Method::POST, true) => Verb::Create,
-        (&Method::PUT, false) => Verb::Update,
-        (&Method::PATCH, false) => Verb::Patch,
-        (&Method::DELETE, false) if subresource.is_empty() => Verb::Delete,
-        (&Method::DELETE, true) => Verb::DeleteCollection,
-        _ => return Route::NotAllowed,
+    let verb = match is_in_path {
+        true if !part.is_empty() => return Route::Unknown,
+        true => (*method == Method::GET).then_some(Verb::Watch),
+        false => verb(method, name.is_empty(), part.is_empty(), query),
     };
-    let target = Target {
+    let Some(verb) = verb else { return Route::NotAllowed };
+    Route::Resource(Target {
         resource: GroupResource {
             group: group.to_owned().into(),
             resource: resource.to_owned().into(),
@@ -263,10 +266,24 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         version: version.into(),
         namespace: namespace.into(),
         name: name.into(),
-        is_status,
-        is_scale,
+        is_status: part == "status",
+        is_scale: part == "scale",
         is_finalize,
         verb,
-    };
-    Route::Resource(target)
+    })
+}
+
+/// What a method does to a collection, or to one object.
+fn verb(method: &Method, is_collection: bool, is_whole: bool, query: &Query) -> Option<Verb> {
+    Some(match (method, is_collection) {
+        (&Method::GET, true) if query.flag("watch") => Verb::Watch,
+        (&Method::GET, true) => Verb::List,
+        (&Method::GET, false) => Verb::Get,
+        (&Method::POST, true) => Verb::Create,
+        (&Method::PUT, false) => Verb::Update,
+        (&Method::PATCH, false) => Verb::Patch,
+        (&Method::DELETE, false) if is_whole => Verb::Delete,
+        (&Method::DELETE, true) => Verb::DeleteCollection,
+        _ => return None,
+    })
 }

@@ -37,7 +37,7 @@ pub(super) fn call(
         | Route::GroupVersion(..)
         | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
         Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
-        Route::NotAllowed | Route::Unknown | Route::Malformed => {
+        Route::NotAllowed | Route::Unplaced | Route::Unknown | Route::Malformed => {
             ("unknown".into(), class_of(&parts.method))
         }
     };
@@ -55,7 +55,7 @@ pub(super) fn call(
     };
     let detail = match &request.route {
         Route::Resource(target) => clipped(&detail(target, request, body.as_ref())),
-        Route::NotAllowed | Route::Unknown | Route::Malformed => {
+        Route::NotAllowed | Route::Unplaced | Route::Unknown | Route::Malformed => {
             clipped(&format!("{} {}", parts.method, parts.uri.path()))
         }
         _ => String::new(),

@@ -1,6 +1,7 @@
 //! Requests in, bytes out.
 
 mod answers;
+mod differences;
 mod malformed;
 mod permissions;
 mod schemas;

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::accept::Form;
 use super::encodings::{self, Edition, Encodings, Moment};
 use super::objects::{name_of, selection};
+use super::query::Query;
 use super::render::Rendering;
 use super::route::Target;
 use super::{Request, answer, timestamp};
@@ -53,17 +54,9 @@ pub(super) fn answer(
     let query = &request.query;
     let selection = selection(def, request, target)?;
     check_options(request)?;
-    let timeout = query.integer("timeoutSeconds").map_err(Status::bad_request)?;
-    let timeout = match timeout.unwrap_or_default() {
-        0 => DEFAULT_TIMEOUT,
-        // One that is over before it began is an empty stream.
-        seconds => Duration::from_secs(seconds.try_into().unwrap_or_default()).min(LONGEST),
-    };
+    let timeout = timeout(query)?;
     let asked = query.version()?;
-    let bookmarks = query.flag("allowWatchBookmarks");
-    let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
     let now = Instant::now();
-    let current = world.read(|world| world.cluster.revision());
     let mut watch = Watch {
         changes: world.changes(),
         world: world.clone(),
@@ -73,11 +66,11 @@ pub(super) fn answer(
         def: def.clone(),
         selection,
         effects: effects.clone(),
-        began: current,
+        began: world.read(|world| world.cluster.revision()),
         cursor: asked,
         pending: VecDeque::new(),
         n_told: 0,
-        bookmarks: bookmarks && !effects.watch.no_bookmark,
+        bookmarks: query.flag("allowWatchBookmarks") && !effects.watch.no_bookmark,
         next_bookmark: now,
         deadline: now + timeout,
         is_held: false,
@@ -85,22 +78,22 @@ pub(super) fn answer(
     };
     watch.schedule_bookmark(now);
     watch.interrupt();
-    match (wants_initial, asked) {
-        _ if effects.watch.gone410 => watch.forget(),
-        // Once a watch is accepted, whatever else is wrong comes as an event.
-        (Some(true), asked) if asked > current => {
-            watch.fail(&Status::too_large_version(asked, current));
-        }
-        (Some(true), _) => {
-            watch.begin_with_everything()?;
-            watch.tell_initial_end();
-        }
-        (Some(false), 0) => watch.cursor = current,
-        // Without a version a watch begins with all that there is.
-        (None, 0) => watch.begin_with_everything()?,
-        (_, _) => {}
-    }
+    let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
+    watch.begin(asked, wants_initial)?;
     Ok(Reply { response: streamed(watch), outcome: Outcome::default() })
+}
+
+/// How long a watch may last.
+///
+/// # Errors
+/// 400 for what is no number.
+fn timeout(query: &Query) -> Result<Duration, Status> {
+    let seconds = query.integer("timeoutSeconds").map_err(Status::bad_request)?;
+    Ok(match seconds.unwrap_or_default() {
+        0 => DEFAULT_TIMEOUT,
+        // One that is over before it began is an empty stream.
+        seconds => Duration::from_secs(seconds.try_into().unwrap_or_default()).min(LONGEST),
+    })
 }
 
 fn check_options(request: &Request) -> Result<(), Status> {
@@ -210,6 +203,29 @@ impl Watch {
                 () = tokio::time::sleep_until(wake) => self.tick(),
             }
         }
+    }
+
+    /// Takes in what comes before any change: everything, or nothing.
+    ///
+    /// # Errors
+    /// 410 and the like; once a watch is accepted, whatever else is wrong comes as an event.
+    fn begin(&mut self, asked: u64, wants_initial: Option<bool>) -> Result<(), Status> {
+        let current = self.began;
+        match (wants_initial, asked) {
+            _ if self.effects.watch.gone410 => self.forget(),
+            (Some(true), asked) if asked > current => {
+                self.fail(&Status::too_large_version(asked, current));
+            }
+            (Some(true), _) => {
+                self.begin_with_everything()?;
+                self.tell_initial_end();
+            }
+            (Some(false), 0) => self.cursor = current,
+            // Without a version a watch begins with all that there is.
+            (None, 0) => self.begin_with_everything()?,
+            (_, _) => {}
+        }
+        Ok(())
     }
 
     /// Sets the time of the bookmark after one at `now`: a minute later, or shortly before the end.

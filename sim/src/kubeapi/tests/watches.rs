@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use serde_json::Value;
-use sim_world::objects::{Command, Key, PatchKind};
+use serde_json::{Value, json};
+use sim_world::objects::{Command, GroupResource, Key, PatchKind};
 use tokio::time::{Instant, timeout};
 
 use super::{Lab, get};
@@ -334,45 +334,123 @@ async fn drain(body: &mut Body, n_events: usize, kind: &str) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() {
-    const N_NODES: usize = 5_000;
-    const N_CHANGED: usize = 50;
+/// A node as a kubelet and its add-ons leave it, some kilobytes.
+fn grown_node(name: &str) -> Value {
+    let image = |n: usize| {
+        let names = [format!("registry.example.com/platform/component-{n}@sha256:{n:064x}")];
+        json!({"names": names, "sizeBytes": 40_000_000 + n})
+    };
+    let condition = |kind: &str| {
+        json!({
+            "type": kind, "status": "False", "reason": format!("Kubelet{kind}"),
+            "message": format!("kubelet has no {kind}"),
+            "lastHeartbeatTime": "2026-03-01T08:00:00Z", "lastTransitionTime": "2026-03-01T08:00:00Z",
+        })
+    };
+    let conditions =
+        ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(condition).to_vec();
+    let resources = json!({
+        "cpu": "16", "memory": "65800676Ki", "pods": "110", "ephemeral-storage": "103079844Ki",
+        "hugepages-1Gi": "0", "hugepages-2Mi": "0",
+    });
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": {
+                "name": name, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64", "topology.kubernetes.io/zone": "zone-a",
+                "topology.kubernetes.io/region": "region-a", "node.kubernetes.io/instance-type": "m",
+            },
+            "annotations": {
+                "csi.volume.kubernetes.io/nodeid": format!("{{\"csi.vsphere.vmware.com\":\"{name}\"}}"),
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+            },
+        },
+        "spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"], "providerID": format!("vsphere://{name}")},
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": name}],
+            "capacity": resources, "allocatable": resources,
+            "conditions": conditions,
+            "images": (0..25).map(image).collect::<Vec<_>>(),
+            "nodeInfo": {
+                "machineID": "m", "systemUUID": "s", "bootID": "b", "kernelVersion": "6.1.0",
+                "osImage": "Photon", "containerRuntimeVersion": "containerd://2.0.0",
+                "kubeletVersion": "v1.36.3", "kubeProxyVersion": "", "operatingSystem": "linux",
+                "architecture": "amd64",
+            },
+        },
+    })
+}
+
+/// Fifty clients in three forms, each with all nodes before it.
+async fn fifty_watchers(lab: &Lab, n_nodes: usize) -> Vec<Body> {
     const FORMS: [(&str, usize); 3] = [
         ("application/json", 20),
         ("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json", 10),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", 20),
     ];
-    let lab = Lab::new();
-    let name = |n: usize| format!("n{n:04}");
-    (0..N_NODES).for_each(|n| lab.node(&name(n)));
     let mut watchers = Vec::new();
     for (accept, n_clients) in FORMS {
-        for _ in 0..n_clients {
-            let listed = lab.get("/api/v1/nodes?limit=5000").await;
-            assert_eq!(listed.text.matches("\"uid\"").count(), N_NODES);
+        for client in 0..n_clients {
+            // The first lists everything, the others see that they can.
+            let limit = if client == 0 { n_nodes } else { 100 };
+            let listed = lab.get(&format!("/api/v1/nodes?limit={limit}")).await;
+            assert_eq!(listed.text.matches("\"uid\"").count(), limit);
             let request = http::Request::builder().uri("/api/v1/nodes?watch=1");
             let request = request.header("accept", accept).body(Default::default()).unwrap();
             let (_, reply) = lab.reply(request, &Effects::default()).await;
             watchers.push(reply.response.into_body());
         }
     }
+    watchers
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() {
+    const N_NODES: usize = 5_000;
+    const N_CHANGED: usize = 50;
+    const N_FORMS: u64 = 3;
+    let second = Duration::from_secs(1);
+    let lab = Lab::new();
+    let name = |n: usize| format!("n{n:04}");
+    for n in 0..N_NODES {
+        let command = Command::create(GroupResource::core("nodes"), "", grown_node(&name(n)));
+        lab.world.apply(sim_world::Command::Cluster(command)).unwrap();
+    }
+    let n_bytes = lab.get("/api/v1/nodes/n0000").await.text.len();
+    assert!(n_bytes > 5_000, "a real node is larger than {n_bytes} bytes");
+    let mut watchers = fifty_watchers(&lab, N_NODES).await;
     assert_eq!(watchers.len(), 50);
     for watcher in &mut watchers {
         drain(watcher, N_NODES, "ADDED").await;
     }
-    let n_forms = FORMS.len() as u64;
-    assert_eq!(lab.api.encodings.n_written(), n_forms * N_NODES as u64);
-    (0..N_CHANGED).for_each(|n| label(&lab, &name(n * 100), "changed"));
-    for watcher in &mut watchers {
-        drain(watcher, N_CHANGED, "MODIFIED").await;
+    let mut n_written = N_FORMS * N_NODES as u64;
+    assert_eq!(lab.api.encodings.n_written(), n_written);
+    for (kind, change) in [
+        ("MODIFIED", &(|n: &str| label(&lab, n, "changed")) as &dyn Fn(&str)),
+        ("DELETED", &(|n: &str| delete(&lab, n)) as &dyn Fn(&str)),
+    ] {
+        for n in 0..N_CHANGED {
+            change(&name(n * 100));
+            for watcher in &mut watchers {
+                drain(watcher, 1, kind).await;
+            }
+            n_written += N_FORMS;
+            assert_eq!(lab.api.encodings.n_written(), n_written, "an event, once per encoding");
+            tokio::time::advance(second).await;
+        }
     }
-    (0..N_CHANGED).for_each(|n| delete(&lab, &name(n * 100)));
-    for watcher in &mut watchers {
-        drain(watcher, N_CHANGED, "DELETED").await;
+    // Tables tell ages: whoever reads later reads another one. Only they are written again.
+    label(&lab, &name(1), "changed");
+    let (early, late) = watchers.split_at_mut(40);
+    for watcher in early {
+        drain(watcher, 1, "MODIFIED").await;
     }
-    let n_events = (N_NODES + 2 * N_CHANGED) as u64;
-    assert_eq!(lab.api.encodings.n_written(), n_forms * n_events, "an event, once per encoding");
+    tokio::time::advance(second).await;
+    for watcher in late {
+        drain(watcher, 1, "MODIFIED").await;
+    }
+    assert_eq!(lab.api.encodings.n_written(), n_written + N_FORMS + 1);
 }
 
 #[test]

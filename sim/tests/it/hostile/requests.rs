@@ -137,6 +137,19 @@ pub(super) fn requests() -> Vec<(&'static str, Vec<u8>, &'static str, &'static s
         ),
         ("a path of 2 MiB", get(&format!("/{}", "a".repeat(2 << 20))), "4", ""),
         ("a header that is none", with("GET", MAPS, "nothing\r\n", b""), "400", ""),
+        // These two the real server refuses with 400 and 417.
+        (
+            "no Host",
+            b"GET /api/v1/nodes HTTP/1.1\r\nAuthorization: Bearer $TOKEN\r\n\r\n".to_vec(),
+            "200",
+            "NodeList",
+        ),
+        (
+            "an expectation of nobody",
+            with("GET", "/api/v1/nodes", "Expect: miracles\r\n", b""),
+            "200",
+            "NodeList",
+        ),
         ("no HTTP", b"\x16\x03\x01\x00\x00garbage\r\n\r\n".to_vec(), "400", ""),
         ("a method of no one", with("BREW", MAPS, "", b""), "405", NOT_ALLOWED),
         ("TRACE", with("TRACE", "/api/v1/namespaces/default", "", b""), "405", NOT_ALLOWED),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,7 +67,8 @@ impl Store {
         let at = exact.unwrap_or(self.revision);
         let state = match exact {
             Some(revision) => self.state_at(resource, revision).map_err(|mut status| {
-                if is_continued {
+                // A token of the future is not too old.
+                if is_continued && status.code == 410 {
                     status.message = TOO_OLD_TO_CONTINUE.into();
                     status.continue_token = encode(-1, start.as_deref().unwrap_or_default());
                 }
@@ -244,9 +245,21 @@ fn encode(revision: i64, start: &str) -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(text))
 }
 
+/// What Go says of text that is no base64.
+fn base64_problem(token: &str, why: &DecodeError) -> String {
+    let at = match why {
+        DecodeError::InvalidByte(at, _)
+        | DecodeError::InvalidLastSymbol { offset: at, symbol: _, symbol_value: _ } => *at,
+        // Letters come in fours; the last ones do not.
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => token.len() / 4 * 4,
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
 fn decode(token: &str) -> Result<Token, String> {
     let broken = |why: &str| format!("continue key is not valid: {why}");
-    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| broken("illegal base64 data"))?;
+    let bytes =
+        URL_SAFE_NO_PAD.decode(token).map_err(|why| broken(&base64_problem(token, &why)))?;
     if let Some(why) = json_problem(&bytes) {
         return Err(broken(&why));
     }

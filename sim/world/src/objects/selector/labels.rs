@@ -247,10 +247,9 @@ impl Parser {
                 _ => match self.next() {
                     Token::Word(word) => word,
                     other => {
-                        return Err(format!(
-                            "found {}, expected: ',', or identifier",
-                            quoted(&other)
-                        ));
+                        let wanted = if values.is_empty() { "',', ')' or" } else { "',', or" };
+                        let found = quoted(&other);
+                        return Err(format!("found {found}, expected: {wanted} identifier"));
                     }
                 },
             };

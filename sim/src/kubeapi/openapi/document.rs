@@ -1,24 +1,16 @@
-//! OpenAPI v3: a document for each group and version that is served.
-//!
-//! Schemas of built-in kinds are those that the real server publishes; those of custom kinds come
-//! from their definitions. Paths say what `kubectl explain`, `kubectl apply` and generators of
-//! clients look at: verbs, kinds, parameters of writes. OpenAPI v2 is not served.
+//! One document: the kinds of a group and version, and the schemas that they refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use http::header::{CACHE_CONTROL, ETAG, LOCATION};
-use http::{HeaderValue, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 use sim_world::objects::{OPENAPI, ResourceDef};
 
-use super::query::Query;
-use super::route::Review;
-use super::{Request, answer, discovery};
-use crate::{Reply, WorldHandle};
+use crate::WorldHandle;
+use crate::kubeapi::route::Review;
 
 /// Schemas by name, as text. Never changes once it is read.
 static SCHEMAS: LazyLock<BTreeMap<&'static str, &'static RawValue>> = LazyLock::new(|| {
@@ -26,86 +18,31 @@ static SCHEMAS: LazyLock<BTreeMap<&'static str, &'static RawValue>> = LazyLock::
     serde_json::from_str(OPENAPI).unwrap_or_default()
 });
 
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-const REFERENCE: &str = "#/components/schemas/";
-
-/// `/openapi/v3`: the documents that there are.
-pub(super) fn index(world: &WorldHandle) -> Reply {
-    let mut paths = Map::new();
-    for (group, version) in discovery::group_versions(world) {
-        let path = path_of(&group, &version);
-        let hash = Document::collect(world, &group, &version).hash();
-        let url = format!("/openapi/v3/{path}?hash={hash}");
-        paths.insert(path, json!({"serverRelativeURL": url}));
-    }
-    // The real server does not say that it is JSON.
-    let index = json!({"paths": paths}).to_string();
-    Reply::new(StatusCode::OK, "text/plain; charset=utf-8", index)
-}
-
-/// `/openapi/v3/<path>`: one document.
-///
-/// A request with the hash of another state of the document is sent to the present one.
-pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Reply {
-    let Some((group, version)) = discovery::group_versions(world)
-        .into_iter()
-        .find(|(group, version)| path_of(group, version) == path)
-    else {
-        return Reply::new(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "")
-            .with_fault("NotFound");
-    };
-    if !request.accepts_json() {
-        return Reply::new(StatusCode::NOT_ACCEPTABLE, "text/plain; charset=utf-8", "")
-            .with_fault("NotAcceptable");
-    }
-    let document = Document::collect(world, &group, &version);
-    let hash = document.hash();
-    let asked = Query::get(&request.query, "hash");
-    let mut reply = if asked.is_empty() || asked == hash {
-        Reply::new(StatusCode::OK, answer::JSON, document.write())
-    } else {
-        Reply::new(StatusCode::MOVED_PERMANENTLY, answer::JSON, "")
-    };
-    let headers = reply.response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    if let Ok(tag) = HeaderValue::from_str(&format!("\"{hash}\"")) {
-        headers.insert(ETAG, tag);
-    }
-    if !asked.is_empty() && asked != hash {
-        let location = format!("/openapi/v3/{path}?hash={hash}");
-        if let Ok(location) = HeaderValue::from_str(&location) {
-            headers.insert(LOCATION, location);
-        }
-    }
-    reply
-}
-
-fn path_of(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
-}
+pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+pub(super) const REFERENCE: &str = "#/components/schemas/";
 
 /// What a document is about.
-struct Document {
-    group: String,
-    version: String,
-    kinds: Vec<Kind>,
+pub(super) struct Document {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kinds: Vec<Kind>,
 }
 
-struct Kind {
-    resource: String,
-    kind: String,
-    namespaced: bool,
+pub(super) struct Kind {
+    pub(super) resource: String,
+    pub(super) kind: String,
+    pub(super) namespaced: bool,
     /// Whether it is only answered, and not kept.
-    is_review: bool,
-    status: bool,
-    scale: bool,
+    pub(super) is_review: bool,
+    pub(super) status: bool,
+    pub(super) scale: bool,
     /// The schema of a custom kind.
     custom: Option<Value>,
     selectable: Vec<String>,
 }
 
 impl Document {
-    fn collect(world: &WorldHandle, group: &str, version: &str) -> Self {
+    pub(super) fn collect(world: &WorldHandle, group: &str, version: &str) -> Self {
         let mut kinds: Vec<Kind> = world.read(|world| {
             let is_ours = |def: &&ResourceDef| def.id.group == group && def.serves(version);
             let kinds = world.cluster.resources().filter(is_ours).map(|def| Kind::of(def, version));
@@ -127,7 +64,7 @@ impl Document {
     }
 
     /// Changes when the document does, at a fraction of its cost.
-    fn hash(&self) -> String {
+    pub(super) fn hash(&self) -> String {
         let mut digest = Sha512::new();
         digest.update(&self.group);
         digest.update(&self.version);
@@ -145,7 +82,7 @@ impl Document {
         text
     }
 
-    fn write(&self) -> String {
+    pub(super) fn write(&self) -> String {
         let mut names: BTreeSet<String> =
             ["DeleteOptions", "Status"].map(|name| format!("{META}.{name}")).into();
         let mut own: BTreeMap<String, Value> = BTreeMap::new();
@@ -187,7 +124,7 @@ impl Document {
     }
 
     /// `io.k8s.api.core.v1.Node`, `com.example.v1.Widget`.
-    fn schema_name(&self, kind: &Kind) -> String {
+    pub(super) fn schema_name(&self, kind: &Kind) -> String {
         if kind.custom.is_some() {
             let mut parts: Vec<&str> = self.group.split('.').collect();
             parts.reverse();
@@ -204,7 +141,7 @@ impl Document {
         format!("{package}.{}.{}", self.version, kind.kind)
     }
 
-    fn identity(&self, kind: &str) -> Value {
+    pub(super) fn identity(&self, kind: &str) -> Value {
         json!({"group": self.group, "kind": kind, "version": self.version})
     }
 
@@ -257,106 +194,6 @@ impl Document {
             "properties": properties,
             "x-kubernetes-group-version-kind": [self.identity(&format!("{}List", kind.kind))],
         })
-    }
-
-    fn paths(&self) -> Map<String, Value> {
-        let root = path_of(&self.group, &self.version);
-        let mut paths = Map::new();
-        for kind in &self.kinds {
-            let Kind { resource, namespaced, is_review, .. } = kind;
-            let all = match *namespaced {
-                true => format!("/{root}/namespaces/{{namespace}}/{resource}"),
-                false => format!("/{root}/{resource}"),
-            };
-            if *is_review {
-                paths.insert(all, json!({"post": self.operation(kind, "post", "")}));
-                continue;
-            }
-            if *namespaced {
-                let list = self.operation(kind, "list", "");
-                paths.insert(format!("/{root}/{resource}"), json!({"get": list}));
-            }
-            paths.insert(
-                all.clone(),
-                json!({
-                    "get": self.operation(kind, "list", ""),
-                    "post": self.operation(kind, "post", ""),
-                    "delete": self.operation(kind, "deletecollection", ""),
-                }),
-            );
-            let one = format!("{all}/{{name}}");
-            paths.insert(
-                one.clone(),
-                json!({
-                    "get": self.operation(kind, "get", ""),
-                    "put": self.operation(kind, "put", ""),
-                    "patch": self.operation(kind, "patch", ""),
-                    "delete": self.operation(kind, "delete", ""),
-                }),
-            );
-            for (door, is_there) in [("status", kind.status), ("scale", kind.scale)] {
-                if is_there {
-                    let operation = |action| self.operation(kind, action, door);
-                    paths.insert(
-                        format!("{one}/{door}"),
-                        json!({
-                            "get": operation("get"),
-                            "put": operation("put"),
-                            "patch": operation("patch"),
-                        }),
-                    );
-                }
-            }
-        }
-        paths
-    }
-
-    fn operation(&self, kind: &Kind, action: &str, door: &str) -> Value {
-        let schema = match (door, action) {
-            ("scale", _) => json!({"type": "object"}),
-            (_, "list") => json!({"$ref": format!("{REFERENCE}{}List", self.schema_name(kind))}),
-            (_, "delete" | "deletecollection") => {
-                json!({"$ref": format!("{REFERENCE}{META}.Status")})
-            }
-            _ => json!({"$ref": format!("{REFERENCE}{}", self.schema_name(kind))}),
-        };
-        let of = match door {
-            "scale" => json!({"group": "autoscaling", "kind": "Scale", "version": "v1"}),
-            _ => self.identity(&kind.kind),
-        };
-        let parameters: &[&str] = match action {
-            "post" | "put" | "patch" => &["dryRun", "fieldManager", "fieldValidation"],
-            "delete" => &["dryRun", "gracePeriodSeconds", "propagationPolicy"],
-            "list" | "deletecollection" => {
-                &["continue", "fieldSelector", "labelSelector", "limit", "resourceVersion"]
-            }
-            _ => &[],
-        };
-        let parameters: Vec<Value> = parameters
-            .iter()
-            .map(|name| {
-                let of = match *name {
-                    "limit" | "gracePeriodSeconds" => "integer",
-                    _ => "string",
-                };
-                json!({"name": name, "in": "query", "schema": {"type": of, "uniqueItems": true}})
-            })
-            .collect();
-        let content = json!({"application/json": {"schema": schema}});
-        let mut operation = json!({
-            "description": format!("{action} {}", kind.resource),
-            "parameters": parameters,
-            "responses": {
-                "200": {"description": "OK", "content": content},
-                "401": {"description": "Unauthorized"},
-            },
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": of,
-        });
-        if matches!(action, "post" | "put") {
-            operation["requestBody"] = json!({"content": {"*/*": {"schema": schema}}});
-        }
-        operation
     }
 }
 

@@ -1,0 +1,281 @@
+//! One request of a history.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::{Just, Strategy};
+use proptest::prop_oneof;
+use serde_json::{Value, json};
+
+use super::kind::{self, Kind};
+use crate::kubernetes::sequence::Step;
+
+/// What is done to an object, or to all of them.
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Get,
+    Create,
+    Update(Base),
+    Patch(Patch),
+    Status,
+    /// Metadata by the door of the status.
+    StatusMetadata,
+    Delete(Way),
+    List,
+    /// The first page.
+    Page,
+    /// The page after it.
+    NextPage,
+    DeleteCollection(Extent),
+}
+
+/// Upon which version an update rests.
+#[derive(Clone, Copy, Debug)]
+enum Base {
+    None,
+    Newest,
+    First,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Patch {
+    Merge,
+    Strategic,
+    Directive,
+    Json,
+    /// A finalizer comes, or all of them go.
+    Hold,
+    Release,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Plain,
+    AtFirst,
+    Foreground,
+    Orphan,
+}
+
+/// How many are deleted at once.
+#[derive(Clone, Copy, Debug)]
+enum Extent {
+    Selected,
+    One,
+}
+
+/// A request, before it has names and values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Act {
+    verb: Verb,
+    pub(super) kind: Kind,
+    name: u8,
+    label: u8,
+    value: u8,
+}
+
+/// Any request.
+pub(super) fn any() -> impl Strategy<Value = Act> {
+    (verb(), kind::any(), 0..2_u8, 0..2_u8, 0..5_u8)
+        .prop_map(|(verb, kind, name, label, value)| Act { verb, kind, name, label, value })
+}
+
+fn verb() -> impl Strategy<Value = Verb> {
+    prop_oneof![
+        2 => Just(Verb::Get),
+        7 => Just(Verb::Create),
+        2 => Just(Verb::Update(Base::None)),
+        2 => Just(Verb::Update(Base::Newest)),
+        1 => Just(Verb::Update(Base::First)),
+        2 => Just(Verb::Patch(Patch::Merge)),
+        2 => Just(Verb::Patch(Patch::Strategic)),
+        3 => Just(Verb::Patch(Patch::Directive)),
+        2 => Just(Verb::Patch(Patch::Json)),
+        1 => Just(Verb::Patch(Patch::Hold)),
+        1 => Just(Verb::Patch(Patch::Release)),
+        2 => Just(Verb::Status),
+        2 => Just(Verb::StatusMetadata),
+        2 => Just(Verb::Delete(Way::Plain)),
+        1 => Just(Verb::Delete(Way::AtFirst)),
+        1 => Just(Verb::Delete(Way::Foreground)),
+        1 => Just(Verb::Delete(Way::Orphan)),
+        2 => Just(Verb::List),
+        1 => Just(Verb::Page),
+        1 => Just(Verb::NextPage),
+        1 => Just(Verb::DeleteCollection(Extent::Selected)),
+        1 => Just(Verb::DeleteCollection(Extent::One)),
+    ]
+}
+
+/// Method, path, type of the body if it is not JSON, body.
+type Request = (&'static str, String, Option<&'static str>, Option<Value>);
+
+impl Act {
+    /// The same with an object of another kind.
+    pub(super) fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// The request, and the names of what later ones need.
+    pub(super) fn step(self) -> Step {
+        let verb = match self.verb {
+            Verb::Status | Verb::StatusMetadata if !self.kind.has_status() => Verb::Get,
+            verb => verb,
+        };
+        let (method, path, content_type, body) = self.request(verb);
+        let version = |name| (name, "metadata.resourceVersion".to_owned());
+        let saved = match verb {
+            Verb::Create => vec![version(self.first()), version(self.newest())],
+            Verb::Update(_) | Verb::Patch(_) => vec![version(self.newest())],
+            Verb::Page | Verb::NextPage => vec![(self.page(), "metadata.continue".to_owned())],
+            _ => vec![],
+        };
+        Step {
+            request: Some(format!("{method} {path}")),
+            content_type: content_type.map(str::to_owned),
+            body,
+            save: BTreeMap::from_iter(saved),
+            ..Step::default()
+        }
+    }
+
+    fn first(self) -> String {
+        format!("first{}{}", self.kind.names().0, self.name)
+    }
+
+    fn newest(self) -> String {
+        format!("newest{}{}", self.kind.names().0, self.name)
+    }
+
+    fn page(self) -> String {
+        format!("page{}", self.kind.names().0)
+    }
+
+    fn object(self) -> String {
+        format!("$id-{}", self.name)
+    }
+
+    fn path(self) -> String {
+        format!("{}/{}", self.kind.collection(), self.object())
+    }
+
+    fn request(self, verb: Verb) -> Request {
+        let Self { kind, label, value, .. } = self;
+        let (path, collection) = (self.path(), kind.collection());
+        let run = "labelSelector=run%3D$id";
+        let selected = format!("{run},app%3Dl{label}");
+        match verb {
+            Verb::Get => ("GET", path, None, None),
+            Verb::Create => ("POST", collection.to_owned(), None, Some(self.whole(json!({})))),
+            Verb::Update(base) => ("PUT", path, None, Some(self.whole(self.based_on(base)))),
+            Verb::Patch(patch) => {
+                let (content_type, body) = self.patch(patch);
+                ("PATCH", path, Some(content_type), Some(body))
+            }
+            Verb::Status => {
+                let content_type = if kind == Kind::Gadget { "merge" } else { "strategic" };
+                ("PATCH", format!("{path}/status"), Some(content_type), Some(kind.status(value)))
+            }
+            Verb::StatusMetadata => {
+                let mut metadata = json!({
+                    "labels": {"app": format!("l{label}"), "by": format!("v{value}")},
+                    "annotations": {"s": format!("v{value}")},
+                });
+                if value == 1 {
+                    metadata["finalizers"] = json!(["example.com/hold"]);
+                }
+                let body = json!({"metadata": metadata});
+                ("PATCH", format!("{path}/status"), Some("merge"), Some(body))
+            }
+            Verb::Delete(way) => self.delete(way),
+            Verb::List => ("GET", format!("{collection}?{selected}"), None, None),
+            Verb::Page => ("GET", format!("{collection}?{run}&limit=1"), None, None),
+            Verb::NextPage => {
+                let token = self.page();
+                ("GET", format!("{collection}?{run}&limit=1&continue=${token}"), None, None)
+            }
+            Verb::DeleteCollection(Extent::Selected) => {
+                ("DELETE", format!("{collection}?{selected}"), None, None)
+            }
+            Verb::DeleteCollection(Extent::One) => {
+                ("DELETE", format!("{collection}?{run}&limit=1"), None, None)
+            }
+        }
+    }
+
+    fn based_on(self, base: Base) -> Value {
+        match base {
+            Base::None => json!({}),
+            Base::Newest => json!({"resourceVersion": format!("${}", self.newest())}),
+            Base::First => json!({"resourceVersion": format!("${}", self.first())}),
+        }
+    }
+
+    /// The object with more in its metadata.
+    fn whole(self, more: Value) -> Value {
+        let (_, version, kind) = self.kind.names();
+        let labels = json!({"run": "$id", "app": format!("l{}", self.label)});
+        let mut metadata = json!({"name": self.object(), "labels": labels});
+        merge(&mut metadata, more);
+        let mut body = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+        merge(&mut body, self.kind.content(self.value));
+        body
+    }
+
+    fn patch(self, patch: Patch) -> (&'static str, Value) {
+        let Self { kind, label, value, .. } = self;
+        match patch {
+            Patch::Merge => {
+                let mut body =
+                    json!({"metadata": {"labels": {"app": format!("l{label}"), "extra": null}}});
+                merge(&mut body, kind.content(value));
+                ("merge", body)
+            }
+            Patch::Strategic => {
+                let labels = json!({"extra": format!("e{value}")});
+                let body = json!({"metadata": {"labels": labels, "annotations": {"a": "b"}}});
+                ("strategic", body)
+            }
+            Patch::Directive => ("strategic", kind.directive(value)),
+            Patch::Json => {
+                let body = json!([
+                    {"op": "test", "path": "/metadata/labels/app", "value": format!("l{label}")},
+                    {"op": "replace", "path": "/metadata/labels/app", "value": format!("l{value}")},
+                ]);
+                ("json-patch", body)
+            }
+            Patch::Hold => ("merge", json!({"metadata": {"finalizers": ["example.com/hold"]}})),
+            Patch::Release => ("merge", json!({"metadata": {"finalizers": null}})),
+        }
+    }
+
+    fn delete(self, way: Way) -> Request {
+        let path = self.path();
+        let options = |field: &str, value: Value| {
+            let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+            body[field] = value;
+            Some(body)
+        };
+        match way {
+            Way::Plain => ("DELETE", path, None, None),
+            Way::AtFirst => {
+                let version = json!({"resourceVersion": format!("${}", self.first())});
+                ("DELETE", path, None, options("preconditions", version))
+            }
+            Way::Foreground => {
+                ("DELETE", format!("{path}?propagationPolicy=Foreground"), None, None)
+            }
+            Way::Orphan => ("DELETE", path, None, options("orphanDependents", true.into())),
+        }
+    }
+}
+
+/// Puts the fields of one object into another, deeply.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (field, value) in from {
+                merge(into.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}

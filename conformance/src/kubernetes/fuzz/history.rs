@@ -1,0 +1,117 @@
+//! A history: requests, a watch beside them, and the sequence that they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy};
+use proptest::prop_oneof;
+use serde_json::json;
+
+use super::act::{self, Act};
+use super::kind::{self, Kind, definition};
+use crate::kubernetes::sequence::{Clause, Sequence, Step};
+
+/// Requests of the longest history.
+const LONGEST: usize = 16;
+
+/// A history, and the kind that is watched meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    watched: Option<Kind>,
+    /// Whether there is a custom kind. A real server takes its time to serve one.
+    has_gadgets: bool,
+    acts: Vec<Act>,
+}
+
+/// Any history.
+pub(super) fn any() -> impl Strategy<Value = History> {
+    // Reading a watch to its end takes two seconds on a real server.
+    let watched = prop_oneof![7 => Just(None), 1 => kind::any().prop_map(Some)];
+    let has_gadgets = prop_oneof![7 => Just(false), 1 => Just(true)];
+    (watched, has_gadgets, vec(act::any(), 1..LONGEST)).prop_map(|(watched, has_gadgets, acts)| {
+        let served = |kind| match kind {
+            Kind::Gadget if !has_gadgets => Kind::ConfigMap,
+            other => other,
+        };
+        let acts = acts.into_iter().map(|act| act.of(served(act.kind))).collect();
+        History { watched: watched.map(served), has_gadgets, acts }
+    })
+}
+
+impl History {
+    /// As it is played.
+    pub(super) fn sequence(&self) -> Sequence {
+        let mut steps = Vec::new();
+        if self.has_gadgets {
+            steps.extend(ready_gadgets());
+        }
+        steps.extend(self.watched.into_iter().flat_map(opened));
+        steps.extend(self.requests());
+        if self.watched.is_some() {
+            let read = Some("w".to_owned());
+            steps.push(Step { read, events: 2 * LONGEST, ..Step::default() });
+        }
+        let name = "generated".to_owned();
+        Sequence { name, clause: Clause::Writing, managed_fields: false, steps }
+    }
+
+    /// The requests. Versions that no earlier one has saved are those of nothing, and without the token of
+    /// a page the first one is asked for.
+    fn requests(&self) -> Vec<Step> {
+        let mut saved = BTreeSet::new();
+        let mut steps = Vec::new();
+        for act in &self.acts {
+            let mut step = act.step();
+            let version = step.body.as_mut().and_then(|body| {
+                ["/metadata/resourceVersion", "/preconditions/resourceVersion"]
+                    .into_iter()
+                    .find(|path| body.pointer(path).is_some())
+                    .and_then(|path| body.pointer_mut(path))
+            });
+            if let Some(version) = version
+                && !version.as_str().is_some_and(|it| saved.contains(it.trim_start_matches('$')))
+            {
+                *version = "1".into();
+            }
+            if let Some(request) = &mut step.request
+                && let Some((first, token)) = request.split_once("&continue=$")
+                && !saved.contains(token)
+            {
+                *request = first.to_owned();
+            }
+            saved.extend(step.save.keys().cloned());
+            steps.push(step);
+        }
+        steps
+    }
+}
+
+/// Makes a custom kind, and waits until it is served. The first write of a new kind takes a real server
+/// longer than a watch is open: an object that nobody selects comes first.
+fn ready_gadgets() -> [Step; 3] {
+    let collection = Kind::Gadget.collection();
+    let (_, version, kind) = Kind::Gadget.names();
+    let listed =
+        Step { request: Some(format!("GET {collection}")), until: Some(200), ..Step::default() };
+    let first = Step {
+        request: Some(format!("POST {collection}")),
+        body: Some(json!({
+            "apiVersion": version, "kind": kind, "metadata": {"name": "$id-primer"},
+            "spec": {"color": "red"},
+        })),
+        until: Some(201),
+        ..Step::default()
+    };
+    [definition(), listed, first]
+}
+
+/// Opens a watch of a kind.
+fn opened(kind: Kind) -> [Step; 2] {
+    let path = format!("GET {}?labelSelector=run%3D$id", kind.collection());
+    let save = BTreeMap::from([("now".to_owned(), "metadata.resourceVersion".to_owned())]);
+    let watch = format!("{path}&watch=true&resourceVersion=$now&timeoutSeconds=2");
+    [
+        Step { request: Some(path), save, ..Step::default() },
+        Step { request: Some(watch), watch: Some("w".to_owned()), ..Step::default() },
+    ]
+}

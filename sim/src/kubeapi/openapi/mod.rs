@@ -1,0 +1,83 @@
+//! OpenAPI v3: a document for each group and version that is served.
+//!
+//! Schemas of built-in kinds are those that the real server publishes; those of custom kinds come
+//! from their definitions. Paths say what `kubectl explain`, `kubectl apply` and generators of
+//! clients look at: verbs, kinds, parameters of writes. OpenAPI v2 is not served.
+
+mod document;
+mod paths;
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
+use http::{HeaderValue, StatusCode};
+use serde_json::{Map, json};
+
+use super::query::Query;
+use super::{Request, answer, discovery};
+use crate::{Reply, WorldHandle};
+use document::Document;
+
+/// `/openapi/v3`: the documents that there are.
+pub(super) fn index(world: &WorldHandle) -> Reply {
+    let mut paths = Map::new();
+    for (group, version) in discovery::group_versions(world) {
+        let path = path_of(&group, &version);
+        let hash = Document::collect(world, &group, &version).hash();
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        paths.insert(path, json!({"serverRelativeURL": url}));
+    }
+    // The real server does not say that it is JSON.
+    let index = json!({"paths": paths}).to_string();
+    Reply::new(StatusCode::OK, "text/plain; charset=utf-8", index)
+}
+
+/// `/openapi/v3/<path>`: one document.
+///
+/// A request with the hash of another state of the document is sent to the present one.
+pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Reply {
+    let Some((group, version)) = discovery::group_versions(world)
+        .into_iter()
+        .find(|(group, version)| path_of(group, version) == path)
+    else {
+        let mut reply = Reply::new(StatusCode::NOT_FOUND, "", "").with_fault("NotFound");
+        reply.response.headers_mut().remove(CONTENT_TYPE);
+        return reply;
+    };
+    if !request.accepts_json() {
+        return Reply::new(StatusCode::NOT_ACCEPTABLE, "text/plain; charset=utf-8", "")
+            .with_fault("NotAcceptable");
+    }
+    let document = Document::collect(world, &group, &version);
+    let hash = document.hash();
+    let asked = Query::get(&request.query, "hash");
+    let tag = HeaderValue::from_str(&format!("\"{hash}\""));
+    let mut reply = match &tag {
+        _ if !asked.is_empty() && asked != hash => {
+            Reply::new(StatusCode::MOVED_PERMANENTLY, answer::JSON, "")
+        }
+        Ok(tag) if has(&request.if_none_match, tag) => return answer::unchanged(tag),
+        _ => Reply::new(StatusCode::OK, answer::JSON, document.write()),
+    };
+    let headers = reply.response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(tag) = tag {
+        headers.insert(ETAG, tag);
+    }
+    if !asked.is_empty() && asked != hash {
+        let location = format!("/openapi/v3/{path}?hash={hash}");
+        if let Ok(location) = HeaderValue::from_str(&location) {
+            headers.insert(LOCATION, location);
+        }
+    }
+    reply
+}
+
+/// Whether a client says that it has what a tag names: `"a", W/"b"`, or anything with `*`.
+fn has(if_none_match: &str, tag: &HeaderValue) -> bool {
+    let mut said = if_none_match.split(',').map(str::trim);
+    said.any(|it| it == "*" || it.trim_start_matches("W/").as_bytes() == tag.as_bytes())
+}
+
+fn path_of(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
+}

@@ -1,0 +1,82 @@
+//! What kube-apiserver 1.36.3 serves, in the terms of its own discovery: group and version, resource,
+//! parts of it. What this server lacks can so be told from what nobody has.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+type Resources = BTreeMap<&'static str, Vec<&'static str>>;
+
+/// By group and version, `v1`, `apps/v1`. Never changes once it is read.
+static SERVED: LazyLock<BTreeMap<&'static str, Resources>> = LazyLock::new(|| {
+    // A test holds that the file can be read.
+    serde_json::from_str(include_str!("served.json")).unwrap_or_default()
+});
+
+/// Paths beside groups and resources, without the slash at their beginning, and what is there.
+///
+/// `/logs` and `/debug` itself are not among them: a real server does not serve them either, unless it
+/// is told to.
+const OTHERS: [(&str, &str); 8] = [
+    ("openapi/v2", "OpenAPI v2"),
+    ("metrics", "metrics"),
+    ("metrics/slis", "metrics"),
+    ("flagz", "flagz"),
+    ("statusz", "statusz"),
+    (".well-known/openid-configuration", "OpenID discovery"),
+    ("openid/v1/jwks", "OpenID keys"),
+    ("debug/flags/v", "debug/flags"),
+];
+
+/// Whether the real server has this resource.
+pub(super) fn has_resource(group: &str, version: &str, resource: &str) -> bool {
+    parts(group, version, resource).is_some()
+}
+
+/// Whether the real server has this part of a resource, `log` of `pods`.
+pub(super) fn has_part(group: &str, version: &str, resource: &str, part: &str) -> bool {
+    parts(group, version, resource).is_some_and(|parts| parts.contains(&part))
+}
+
+/// Whether the real server has this group in any version.
+pub(super) fn has_group(group: &str) -> bool {
+    SERVED.keys().any(|it| it.split_once('/').is_some_and(|(name, _)| name == group))
+}
+
+/// What the real server has at a path that is not about groups and resources.
+pub(super) fn other(path: &str) -> Option<&'static str> {
+    // All profiles are below one page.
+    if path == "debug/pprof" || path.starts_with("debug/pprof/") {
+        return Some("debug/pprof");
+    }
+    OTHERS.iter().find(|(served, _)| *served == path).map(|(_, what)| *what)
+}
+
+fn parts(group: &str, version: &str, resource: &str) -> Option<&'static Vec<&'static str>> {
+    let resources = match group {
+        "" => SERVED.get(version),
+        group => SERVED.get(format!("{group}/{version}").as_str()),
+    };
+    resources?.get(resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_that_of_a_whole_server() {
+        assert_eq!(SERVED.len(), 22);
+        assert_eq!(SERVED.values().map(BTreeMap::len).sum::<usize>(), 68);
+        for (group, version, resource, part, want) in [
+            ("", "v1", "pods", "log", true),
+            ("", "v1", "pods", "scale", false),
+            ("apps", "v1", "deployments", "scale", true),
+            ("apps", "v2", "deployments", "scale", false),
+            ("apps", "v1", "pods", "log", false),
+            ("example.com", "v1", "widgets", "status", false),
+        ] {
+            assert_eq!(has_part(group, version, resource, part), want, "{group} {resource}/{part}");
+        }
+        assert!(has_group("apps") && !has_group("v1") && !has_group("example.com"));
+    }
+}

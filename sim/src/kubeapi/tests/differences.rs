@@ -1,0 +1,236 @@
+//! What is decided to differ from the real server, as far as no sequence shows it: each test is named
+//! by a row of `docs/kubernetes-differences.md`.
+
+use std::io::Read as _;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+
+use super::{JSON, Lab, MERGE};
+use crate::faults::Effects;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn map(name: &str, value: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {"k": value}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_resource_that_is_not_served_is_named() {
+    let lab = Lab::new();
+    for (method, path, resource) in [
+        ("GET", DEPLOYMENTS, "deployments.apps"),
+        ("POST", DEPLOYMENTS, "deployments.apps"),
+        ("PATCH", "/apis/apps/v1/namespaces/default/deployments/a/scale", "deployments.apps"),
+        ("GET", "/apis/apps/v1/deployments?watch=1", "deployments.apps"),
+        ("GET", "/api/v1/namespaces/default/limitranges", "limitranges"),
+        ("DELETE", "/api/v1/persistentvolumes/a", "persistentvolumes"),
+        (
+            "GET",
+            "/apis/autoscaling/v2/horizontalpodautoscalers",
+            "horizontalpodautoscalers.autoscaling",
+        ),
+        (
+            "PUT",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests/a/approval",
+            "certificatesigningrequests.certificates.k8s.io",
+        ),
+    ] {
+        let answer = lab.send(method, path, JSON, "{}").await;
+        let (status, message) = (answer.json(), answer.message());
+        assert_eq!((answer.code, &status["reason"]), (404, &"NotFound".into()), "{method} {path}");
+        assert_eq!(message, format!("this simulated API server does not serve {resource}"));
+        assert_eq!(answer.fault.as_deref(), Some("NotImplemented"), "the ledger tells it apart");
+    }
+    // What the real server has not either, and what discovery asks for, is answered as there.
+    for (path, want) in [
+        ("/apis/apps/v1", "404 page not found\n"),
+        ("/apis/apps", "404 page not found\n"),
+        ("/apis/example.com/v1/widgets", "404 page not found\n"),
+    ] {
+        let answer = lab.get(path).await;
+        assert_eq!((answer.code, answer.text.as_str()), (404, want), "{path}");
+        assert_eq!(answer.fault.as_deref(), Some("NotFound"), "{path}");
+    }
+    assert_eq!(
+        lab.get("/apis/apps/v1/gadgets").await.message(),
+        "the server could not find the requested resource"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_and_pages_that_are_not_served_are_named() {
+    let lab = Lab::new();
+    for (path, what) in [
+        ("/api/v1/namespaces/default/pods/p/log", "pods/log"),
+        ("/api/v1/namespaces/default/pods/p/eviction", "pods/eviction"),
+        ("/api/v1/namespaces/default/services/s/proxy/a/b", "services/proxy"),
+        ("/api/v1/namespaces/default/serviceaccounts/s/token", "serviceaccounts/token"),
+        ("/openapi/v2", "OpenAPI v2"),
+        ("/metrics", "metrics"),
+        ("/debug/pprof/heap", "debug/pprof"),
+        ("/.well-known/openid-configuration", "OpenID discovery"),
+    ] {
+        let answer = lab.get(path).await;
+        assert_eq!(answer.code, 501, "{path}");
+        assert_eq!(
+            answer.message(),
+            format!("this simulated API server does not implement {what}")
+        );
+        assert_eq!(answer.fault.as_deref(), Some("NotImplemented"), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_managers_of_an_object_are_kept() {
+    let lab = Lab::new();
+    let path = format!("{MAPS}?fieldManager=m0");
+    assert_eq!(lab.send("POST", &path, JSON, map("a", "v0")).await.code, 201);
+    for n in 1..=12 {
+        let path = format!("{MAPS}/a?fieldManager=m{n}");
+        let patch = json!({"data": {format!("k{n}"): "v"}});
+        assert_eq!(lab.send("PATCH", &path, MERGE, patch).await.code, 200);
+    }
+    let kept = lab.get(&format!("{MAPS}/a")).await.json();
+    let entries = kept["metadata"]["managedFields"].as_array().unwrap();
+    let managers: Vec<&str> = entries.iter().filter_map(|it| it["manager"].as_str()).collect();
+    // The real server folds all but ten into one, `ancient-changes`.
+    assert_eq!(managers.len(), 13, "{managers:?}");
+    assert!(!managers.contains(&"ancient-changes"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_the_simulation_have_no_managed_fields() {
+    let lab = Lab::new();
+    lab.node("made-inside");
+    let inside = lab.get("/api/v1/nodes/made-inside").await.json();
+    assert!(inside["metadata"]["managedFields"].is_null(), "{inside}");
+    let path = format!("{MAPS}?fieldManager=m");
+    assert_eq!(lab.send("POST", &path, JSON, map("a", "v")).await.code, 201);
+    let outside = lab.get(&format!("{MAPS}/a")).await.json();
+    assert!(outside["metadata"]["managedFields"].is_array(), "{outside}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_collects_what_waits_for_its_dependents() {
+    let lab = Lab::new();
+    assert_eq!(lab.send("POST", MAPS, JSON, map("a", "v")).await.code, 201);
+    let foreground = format!("{MAPS}/a?propagationPolicy=Foreground");
+    assert_eq!(lab.send("DELETE", &foreground, JSON, "").await.code, 200);
+    let waiting = lab.get(&format!("{MAPS}/a")).await.json();
+    assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    let released = json!({"metadata": {"finalizers": null}});
+    assert_eq!(lab.send("PATCH", &format!("{MAPS}/a"), MERGE, released).await.code, 200);
+    assert_eq!(lab.get(&format!("{MAPS}/a")).await.code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_services_follow_from_their_names() {
+    let service = json!({
+        "metadata": {"name": "s"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80}]},
+    });
+    let mut seen = Vec::new();
+    for others in [0, 3] {
+        let lab = Lab::new();
+        let path = "/api/v1/namespaces/default/services";
+        for n in 0..others {
+            let other =
+                json!({"metadata": {"name": format!("o{n}")}, "spec": {"ports": [{"port": 80}]}});
+            assert_eq!(lab.send("POST", path, JSON, other).await.code, 201);
+        }
+        let made = lab.send("POST", path, JSON, &service).await.json();
+        seen.push((
+            made["spec"]["clusterIP"].clone(),
+            made["spec"]["ports"][0]["nodePort"].clone(),
+        ));
+    }
+    assert!(seen[0].0.is_string() && seen[0].1.is_number(), "{seen:?}");
+    assert_eq!(seen[0], seen[1], "whatever else there is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_too_deep_and_numbers_too_large_are_refused() {
+    let lab = Lab::new();
+    let nested = |depth: usize| {
+        let inner = format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        format!(r#"{{"metadata":{{"name":"d"}},"extra":{inner}}}"#)
+    };
+    let path = format!("{MAPS}?dryRun=All");
+    assert_eq!(lab.send("POST", &path, JSON, nested(120)).await.code, 201);
+    let refused = lab.send("POST", &path, JSON, nested(128)).await;
+    assert_eq!(refused.code, 400);
+    assert!(refused.message().contains("exceeded max depth"), "{}", refused.message());
+    let endless = r#"{"metadata":{"name":"d","generation":1e999}}"#;
+    let refused = lab.send("POST", &path, JSON, endless).await;
+    assert_eq!(refused.code, 400);
+    assert!(refused.message().contains("json parse error"), "{}", refused.message());
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_kinds_take_no_protobuf() {
+    let lab = Lab::new();
+    let definition = json!({
+        "metadata": {"name": "parts.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"kind": "Part", "plural": "parts"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(lab.send("POST", definitions, JSON, definition).await.code, 201);
+    let refused = lab.send("POST", "/apis/example.com/v1/parts", PROTOBUF, "k8s\0").await;
+    assert_eq!((refused.code, &refused.json()["reason"]), (415, &"UnsupportedMediaType".into()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_have_no_date_and_no_parts() {
+    let lab = Lab::new();
+    let path = "/openapi/v3/apis/coordination.k8s.io/v1";
+    let whole = lab.get(path).await.text;
+    let request = http::Request::builder().uri(path).header("range", "bytes=0-9");
+    let (_, reply) = lab.reply(request.body(Bytes::new()).unwrap(), &Effects::default()).await;
+    assert_eq!(reply.response.status(), 200);
+    assert!(!reply.response.headers().contains_key("last-modified"));
+    assert!(!reply.response.headers().contains_key("accept-ranges"));
+    let body = reply.response.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(body.len(), whole.len());
+}
+
+/// A real server looks at how large an answer is as well, and at nothing else.
+#[tokio::test(start_paused = true)]
+async fn large_answers_are_compressed_for_those_who_take_it() {
+    let lab = Lab::new();
+    let zipped = async |path: &str, codings: &str| {
+        let request = http::Request::builder().uri(path).header("accept-encoding", codings);
+        let (_, reply) = lab.reply(request.body(Bytes::new()).unwrap(), &Effects::default()).await;
+        let is_zipped = reply.response.headers().get("content-encoding").is_some();
+        let body = reply.response.into_body().collect().await.unwrap().to_bytes();
+        if !is_zipped {
+            return (false, String::from_utf8(body.to_vec()).unwrap());
+        }
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut text).unwrap();
+        (true, text)
+    };
+    assert_eq!(lab.send("POST", MAPS, JSON, map("small", "v")).await.code, 201);
+    assert_eq!(lab.send("POST", MAPS, JSON, map("large", &"v".repeat(128 << 10))).await.code, 201);
+    for (path, codings, want) in [
+        (format!("{MAPS}/small"), "gzip", false),
+        (format!("{MAPS}/large"), "deflate, gzip", true),
+        (format!("{MAPS}/large"), "gzip;q=1", false),
+        (format!("{MAPS}/large"), "br", false),
+        (MAPS.to_owned(), "gzip", true),
+        ("/openapi/v3/api/v1".to_owned(), "gzip", false),
+    ] {
+        let (is_zipped, text) = zipped(&path, codings).await;
+        assert_eq!(is_zipped, want, "{path} {codings}");
+        assert_eq!(text, lab.get(&path).await.text, "{path} {codings}");
+    }
+}
