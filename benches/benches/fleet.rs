@@ -1,6 +1,6 @@
 //! A day of virtual time in a large cluster: every node renews its lease every ten seconds and reports its status
 //! every five minutes; a client watches the Nodes as informers do. What it takes is memory: nothing may
-//! pile up. Memory reaches its height within the first hour, when the watch logs are full: 432 MiB with 5,000 nodes.
+//! pile up. Memory reaches its height within the first hour, when the watch logs are full: about 435 MiB with 5,000 nodes.
 //!
 //! `cargo bench -p benches --bench fleet -- [NODES] [HOURS]`, 5,000 and 24 if left out.
 
