@@ -113,10 +113,10 @@ fn tests_in(source: &str) -> Vec<String> {
     for line in source.lines().map(str::trim) {
         if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
             is_test = true;
-        } else if let Some((_, rest)) = line.split_once("fn ") {
-            if std::mem::take(&mut is_test) {
-                names.extend(rest.split('(').next().map(str::to_owned));
-            }
+        } else if let Some((_, rest)) = line.split_once("fn ")
+            && std::mem::take(&mut is_test)
+        {
+            names.extend(rest.split('(').next().map(str::to_owned));
         }
     }
     names
