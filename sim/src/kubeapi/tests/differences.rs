@@ -170,21 +170,104 @@ async fn documents_too_deep_and_numbers_too_large_are_refused() {
     assert!(refused.message().contains("json parse error"), "{}", refused.message());
 }
 
-#[tokio::test(start_paused = true)]
-async fn custom_kinds_take_no_protobuf() {
-    let lab = Lab::new();
+/// A custom kind of this schema.
+async fn define_parts(lab: &Lab, schema: &Value) {
     let definition = json!({
         "metadata": {"name": "parts.example.com"},
         "spec": {
             "group": "example.com", "scope": "Cluster", "names": {"kind": "Part", "plural": "parts"},
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
+                "schema": {"openAPIV3Schema": schema},
             }],
         },
     });
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    assert_eq!(lab.send("POST", definitions, JSON, definition).await.code, 201);
+    let answer = lab.send("POST", definitions, JSON, definition).await;
+    assert_eq!(answer.code, 201, "{}", answer.message());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_a_kubelet_asks_of_a_pod_is_taken_as_it_comes() {
+    let lab = Lab::new();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |container: Value, rest: Value| {
+        let mut container = container;
+        container["name"] = "c".into();
+        container["image"] = "i".into();
+        let mut spec = rest;
+        spec["containers"] = json!([container]);
+        json!({"metadata": {"generateName": "p-"}, "spec": spec})
+    };
+    for (container, rest) in [
+        (json!({"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}), json!({})),
+        (json!({"livenessProbe": {"periodSeconds": -1}}), json!({})),
+        (json!({"securityContext": {"runAsUser": -1}}), json!({})),
+        (json!({}), json!({"volumes": [{"name": "v", "hostPath": {"path": ""}}]})),
+        (json!({}), json!({"dnsPolicy": "None"})),
+        (json!({}), json!({"topologySpreadConstraints": [{"maxSkew": 0}]})),
+    ] {
+        let answer = lab.send("POST", pods, JSON, pod(container.clone(), rest.clone())).await;
+        assert_eq!(answer.code, 201, "{container} {rest}: {}", answer.message());
+    }
+    let refused = lab.send("POST", pods, JSON, pod(json!({"ports": [{}]}), json!({}))).await;
+    assert_eq!(refused.code, 422, "what people get wrong is not");
+}
+
+#[tokio::test(start_paused = true)]
+async fn formats_and_patterns_of_custom_kinds_that_pass() {
+    let lab = Lab::new();
+    let schema = json!({"type": "object", "properties": {
+        "link": {"type": "string", "format": "uri"},
+        "mail": {"type": "string", "format": "email"},
+        "book": {"type": "string", "format": "isbn"},
+        "card": {"type": "string", "format": "creditcard"},
+        "often": {"type": "string", "pattern": "^a**$"},
+        "lasts": {"type": "string", "format": "duration"},
+    }});
+    define_parts(&lab, &schema).await;
+    let part = |name: &str, field: &str, value: &str| {
+        let mut part = json!({"apiVersion": "example.com/v1", "kind": "Part"});
+        part["metadata"] = json!({"name": name});
+        part[field] = value.into();
+        part
+    };
+    for field in ["link", "mail", "book", "card"] {
+        let answer =
+            lab.send("POST", "/apis/example.com/v1/parts", JSON, part(field, field, "%")).await;
+        assert_eq!(answer.code, 201, "{field}: {}", answer.message());
+    }
+    for (field, value) in [("often", "b"), ("lasts", "%")] {
+        let refused =
+            lab.send("POST", "/apis/example.com/v1/parts", JSON, part(field, field, value));
+        assert_eq!(refused.await.code, 422, "{field}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_and_a_key_need_not_fit() {
+    let lab = Lab::new();
+    // PEM blocks, in base64, that hold nothing.
+    let pem = |what: &str| {
+        let block = format!("-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n");
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, block)
+    };
+    let secret = json!({
+        "metadata": {"name": "s"}, "type": "kubernetes.io/tls",
+        "data": {"tls.crt": pem("CERTIFICATE"), "tls.key": pem("PRIVATE KEY")},
+    });
+    let request = http::Request::post("/api/v1/namespaces/default/secrets")
+        .header("content-type", JSON)
+        .body(Bytes::from(secret.to_string()));
+    let (_, reply) = lab.reply(request.unwrap(), &Effects::default()).await;
+    assert_eq!(reply.response.status(), 201);
+    assert!(!reply.response.headers().contains_key("warning"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn custom_kinds_take_no_protobuf() {
+    let lab = Lab::new();
+    define_parts(&lab, &json!({"type": "object"})).await;
     let refused = lab.send("POST", "/apis/example.com/v1/parts", PROTOBUF, "k8s\0").await;
     assert_eq!((refused.code, &refused.json()["reason"]), (415, &"UnsupportedMediaType".into()));
 }
