@@ -15,6 +15,7 @@ mod failure;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod health;
+mod impersonation;
 mod json;
 mod objects;
 mod openapi;
@@ -40,7 +41,6 @@ use sim_world::objects::Status;
 
 pub use access::Access;
 pub(crate) use body::MAX_BODY_BYTES;
-use request::Impersonated;
 pub(crate) use request::Request;
 pub use tokens::{Identity, Tokens};
 
@@ -48,6 +48,7 @@ use crate::faults::Effects;
 use crate::{Call, Incoming, Reply, WorldHandle};
 use access::Attributes;
 use encodings::Encodings;
+use impersonation::Impersonators;
 use route::Route;
 
 /// The API server of one cluster.
@@ -58,13 +59,15 @@ pub(crate) struct KubeApi {
     tokens: Tokens,
     access: Access,
     encodings: Encodings,
+    impersonators: Impersonators,
 }
 
 impl KubeApi {
     /// The API server named `server` in ledgers, over `world`, open to those who hold `tokens`.
     pub(crate) fn new(server: impl Into<String>, world: WorldHandle, tokens: Tokens) -> Self {
         let access = Access::default();
-        Self { server: server.into(), world, tokens, access, encodings: Encodings::default() }
+        let (encodings, impersonators) = Default::default();
+        Self { server: server.into(), world, tokens, access, encodings, impersonators }
     }
 
     /// The same with `access` as what decides who may do what.
@@ -146,45 +149,6 @@ impl KubeApi {
             None if request.route.is_public() || self.access.is_rbac() => Ok(Identity::anonymous()),
             None => Err(unauthorized()),
         }
-    }
-
-    /// Whether somebody may act as somebody else.
-    ///
-    /// After `apiserver: pkg/endpoints/filters/impersonation`.
-    fn impersonate(
-        &self,
-        identity: &Identity,
-        other: &Impersonated,
-        what: Attributes,
-    ) -> Result<Identity, Status> {
-        if other.user.is_empty() {
-            let message =
-                format!("requested {} without impersonating a user name", other.printed());
-            return Err(Status::bad_request(message));
-        }
-        let wanted = other.identity();
-        for (n, object) in other.objects().into_iter().enumerate() {
-            let asked = Attributes {
-                verb: "impersonate".into(),
-                object: Some(object),
-                ..Attributes::default()
-            };
-            let verdict =
-                self.world.read(|world| self.access.decide(identity, &asked, &world.cluster));
-            if verdict.is_allowed {
-                continue;
-            }
-            // The user comes first. Who may not be that one could still be allowed to do just this as them.
-            let refused = match n {
-                0 => {
-                    let verb = format!("impersonate-on:user-info:{}", what.verb);
-                    access::forbidden(identity, &Attributes { verb, ..what }, "")
-                }
-                _ => access::forbidden(identity, &asked, &verdict.reason),
-            };
-            return Err(refused);
-        }
-        Ok(wanted.authenticated())
     }
 
     fn dispatch(

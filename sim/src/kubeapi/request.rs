@@ -1,7 +1,5 @@
 //! A request, taken apart once: route, query, credentials. Its body is read by [`super::body`].
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, IF_NONE_MATCH, USER_AGENT,
@@ -10,7 +8,7 @@ use http::{HeaderMap, Method};
 use sim_world::objects::{ResourceDef, Status};
 
 use super::accept::{self, Asked, Wanted};
-use super::access::Object;
+use super::impersonation::{Impersonated, impersonated};
 use super::query::{self, Query};
 use super::route::{Route, Target, Verb};
 use super::tokens::Identity;
@@ -40,15 +38,6 @@ pub(crate) struct Request {
     /// Whether the answer may be compressed.
     pub(super) takes_gzip: bool,
     pub(super) body: Bytes,
-}
-
-/// As whom a request shall count.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Impersonated {
-    pub(super) user: String,
-    pub(super) groups: Vec<String>,
-    pub(super) uid: String,
-    pub(super) extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Request {
@@ -162,94 +151,6 @@ impl Request {
 
 fn header(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
-}
-
-/// As whom the request shall count, if as somebody else.
-fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
-    const EXTRA: &str = "impersonate-extra-";
-    let all = |name: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let first = |name: &str| all(name).into_iter().next().unwrap_or_default();
-    let mut other = Impersonated {
-        user: first("impersonate-user"),
-        groups: all("impersonate-group"),
-        uid: first("impersonate-uid"),
-        extra: BTreeMap::new(),
-    };
-    for name in headers.keys() {
-        if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            let key = if query::is_well_formed(&format!("/{key}")) {
-                query::decode(key, false)
-            } else {
-                key.to_owned()
-            };
-            other.extra.entry(key).or_default().extend(all(name.as_str()));
-        }
-    }
-    let is_asked = headers.contains_key("impersonate-user")
-        || !other.groups.is_empty()
-        || !other.uid.is_empty()
-        || !other.extra.is_empty();
-    is_asked.then_some(other)
-}
-
-impl Impersonated {
-    /// The user and the groups. A service account has the groups of all of them, unless others are named.
-    pub(super) fn identity(&self) -> Identity {
-        let Self { user, groups, uid: _, extra: _ } = self;
-        let account = user.strip_prefix("system:serviceaccount:").and_then(|it| it.split_once(':'));
-        let groups = match account {
-            Some((namespace, _)) if groups.is_empty() => vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-            ],
-            _ => groups.clone(),
-        };
-        Identity { user: user.clone(), groups }
-    }
-
-    /// Whose permission it takes, the user first.
-    pub(super) fn objects(&self) -> Vec<Object> {
-        let object = |group: &str, resource: &str, name: &str| Object {
-            group: group.into(),
-            resource: resource.into(),
-            name: name.into(),
-            ..Object::default()
-        };
-        let authentication = "authentication.k8s.io";
-        let mut objects = vec![object("", "users", &self.user)];
-        if !self.uid.is_empty() {
-            objects.push(object(authentication, "uids", &self.uid));
-        }
-        let groups = self.identity().groups;
-        objects.extend(groups.iter().map(|group| object("", "groups", group)));
-        for (key, values) in &self.extra {
-            objects.extend(values.iter().map(|value| Object {
-                subresource: key.clone(),
-                ..object(authentication, "userextras", value)
-            }));
-        }
-        objects
-    }
-
-    /// As Go prints it.
-    pub(super) fn printed(&self) -> String {
-        let Self { user, groups, uid, extra } = self;
-        let list = |all: &[String]| {
-            let all: Vec<String> = all.iter().map(|it| format!("{it:?}")).collect();
-            if all.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", all.join(", ")) }
-        };
-        let extra: Vec<String> =
-            extra.iter().map(|(key, values)| format!("{key:?}:[]string{}", list(values))).collect();
-        let extra =
-            if extra.is_empty() { "(nil)".into() } else { format!("{{{}}}", extra.join(", ")) };
-        let groups = list(groups);
-        format!(
-            "&user.DefaultInfo{{Name:{user:?}, UID:{uid:?}, Groups:[]string{groups}, Extra:map[string][]string{extra}}}"
-        )
-    }
 }
 
 fn accepts(headers: &HeaderMap) -> String {

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use sim_world::objects::{FieldErrors, Status};
 
 use super::access::{Attributes, Object};
-use super::request::Impersonated;
 use super::route::Review;
 use super::{Identity, KubeApi, Request, answer, timestamp};
 use crate::Reply;
@@ -110,18 +109,6 @@ fn user_info(identity: &Identity) -> Value {
         info["groups"] = json!(groups);
     }
     info
-}
-
-impl Impersonated {
-    /// What was said about somebody besides user and groups.
-    fn tell_more(&self, info: &mut Value) {
-        if !self.uid.is_empty() {
-            info["uid"] = self.uid.as_str().into();
-        }
-        if !self.extra.is_empty() {
-            info["extra"] = json!(self.extra);
-        }
-    }
 }
 
 fn subject(body: &Value) -> Identity {

@@ -170,6 +170,33 @@ async fn documents_too_deep_and_numbers_too_large_are_refused() {
     assert!(refused.message().contains("json parse error"), "{}", refused.message());
 }
 
+#[tokio::test(start_paused = true)]
+async fn no_service_leads_to_the_server() {
+    let lab = Lab::new();
+    for what in ["services", "endpoints"] {
+        let answer = lab.get(&format!("/api/v1/namespaces/default/{what}/kubernetes")).await;
+        assert_eq!((answer.code, &answer.json()["reason"]), (404, &"NotFound".into()), "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_name_in_a_path_is_only_read_past() {
+    let lab = Lab::new();
+    assert_eq!(lab.send("POST", MAPS, JSON, map("a", "v")).await.code, 201);
+    let path = "/api/v1/namespaces//configmaps";
+    assert_eq!(lab.get(path).await.json()["items"].as_array().map(Vec::len), Some(1));
+    for (method, path) in [
+        ("POST", path),
+        ("DELETE", path),
+        ("GET", "/api/v1/namespaces/default/pods//log"),
+        ("PUT", "/api/v1/nodes//status"),
+    ] {
+        let answer = lab.send(method, path, JSON, map("b", "v")).await;
+        assert_eq!(answer.code, 404, "{method} {path}: {}", answer.text);
+    }
+    assert_eq!(lab.get(path).await.json()["items"].as_array().map(Vec::len), Some(1));
+}
+
 /// A custom kind of this schema.
 async fn define_parts(lab: &Lab, schema: &Value) {
     let definition = json!({

@@ -1,0 +1,210 @@
+//! Acting as somebody else: headers of impersonation, and whose permission they take.
+//!
+//! After `apiserver: pkg/endpoints/filters/impersonation`, of which the modes that constrain what may be
+//! done as somebody else are known by their words alone: nobody is let through by them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+use sim_world::objects::Status;
+
+use super::KubeApi;
+use super::access::{self, Attributes, Object};
+use super::query;
+use super::tokens::Identity;
+
+/// As whom a request shall count.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Impersonated {
+    user: String,
+    groups: Vec<String>,
+    uid: String,
+    extra: BTreeMap<String, Vec<String>>,
+}
+
+impl Impersonated {
+    /// The user and the groups. A service account has the groups of all of them, unless others are named.
+    fn identity(&self) -> Identity {
+        let Self { user, groups, uid: _, extra: _ } = self;
+        let groups = match self.account() {
+            Some((namespace, _)) if groups.is_empty() => vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+            ],
+            _ => groups.clone(),
+        };
+        Identity { user: user.clone(), groups }
+    }
+
+    /// The namespace and name of a service account.
+    fn account(&self) -> Option<(&str, &str)> {
+        self.user.strip_prefix("system:serviceaccount:")?.split_once(':')
+    }
+
+    /// Whose permission it takes, the user first. Nobody is asked for the groups that an account has anyway.
+    fn objects(&self) -> Vec<Object> {
+        let object = |group: &str, resource: &str, name: &str| Object {
+            group: group.into(),
+            resource: resource.into(),
+            name: name.into(),
+            ..Object::default()
+        };
+        let authentication = "authentication.k8s.io";
+        let mut objects = vec![match self.account() {
+            Some((namespace, name)) => {
+                Object { namespace: namespace.into(), ..object("", "serviceaccounts", name) }
+            }
+            None => object("", "users", &self.user),
+        }];
+        if !self.uid.is_empty() {
+            objects.push(object(authentication, "uids", &self.uid));
+        }
+        objects.extend(self.groups.iter().map(|group| object("", "groups", group)));
+        for (key, values) in &self.extra {
+            objects.extend(values.iter().map(|value| Object {
+                subresource: key.clone(),
+                ..object(authentication, "userextras", value)
+            }));
+        }
+        objects
+    }
+
+    /// What was said about somebody besides user and groups.
+    pub(super) fn tell_more(&self, info: &mut Value) {
+        if !self.uid.is_empty() {
+            info["uid"] = self.uid.as_str().into();
+        }
+        if !self.extra.is_empty() {
+            info["extra"] = json!(self.extra);
+        }
+    }
+
+    /// The first mode of constrained impersonation that the real server tries for somebody like this.
+    fn mode(&self) -> Option<&'static str> {
+        let Self { user, groups, uid, extra } = self;
+        let is_bare = groups.is_empty() && uid.is_empty() && extra.is_empty();
+        match self.account() {
+            Some(_) => is_bare.then_some("serviceaccount"),
+            None if user.starts_with("system:node:") => is_bare.then_some("arbitrary-node"),
+            None => Some("user-info"),
+        }
+    }
+
+    /// As Go prints it.
+    fn printed(&self) -> String {
+        let Self { user, groups, uid, extra } = self;
+        let list = |all: &[String]| {
+            let all: Vec<String> = all.iter().map(|it| format!("{it:?}")).collect();
+            if all.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", all.join(", ")) }
+        };
+        let extra: Vec<String> =
+            extra.iter().map(|(key, values)| format!("{key:?}:[]string{}", list(values))).collect();
+        let extra =
+            if extra.is_empty() { "(nil)".into() } else { format!("{{{}}}", extra.join(", ")) };
+        let groups = list(groups);
+        format!(
+            "&user.DefaultInfo{{Name:{user:?}, UID:{uid:?}, Groups:[]string{groups}, Extra:map[string][]string{extra}}}"
+        )
+    }
+}
+
+/// As whom the request shall count, if as somebody else.
+pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
+    const EXTRA: &str = "impersonate-extra-";
+    let all = |name: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first = |name: &str| all(name).into_iter().next().unwrap_or_default();
+    let mut other = Impersonated {
+        user: first("impersonate-user"),
+        groups: all("impersonate-group"),
+        uid: first("impersonate-uid"),
+        extra: BTreeMap::new(),
+    };
+    for name in headers.keys() {
+        if let Some(key) = name.as_str().strip_prefix(EXTRA) {
+            let key = if query::is_well_formed(&format!("/{key}")) {
+                query::decode(key, false)
+            } else {
+                key.to_owned()
+            };
+            other.extra.entry(key).or_default().extend(all(name.as_str()));
+        }
+    }
+    let is_asked = headers.contains_key("impersonate-user")
+        || !other.groups.is_empty()
+        || !other.uid.is_empty()
+        || !other.extra.is_empty();
+    is_asked.then_some(other)
+}
+
+/// Who has acted as somebody else before. Clones are the same.
+///
+/// The real server asks the mode that worked for them first, and its words are those of a refusal.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Impersonators(Arc<Mutex<BTreeSet<String>>>);
+
+impl Impersonators {
+    /// As many as the real server remembers.
+    const MAX: usize = 10_000;
+
+    fn know(&self, user: &str) -> bool {
+        self.lock().contains(user)
+    }
+
+    fn add(&self, user: &str) {
+        let mut known = self.lock();
+        if known.len() < Self::MAX && !known.contains(user) {
+            known.insert(user.to_owned());
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().expect("nobody panics with the lock of the impersonators")
+    }
+}
+
+impl KubeApi {
+    /// Whether somebody may act as somebody else.
+    ///
+    /// # Errors
+    /// 400 if nobody is named, 403 if they may not.
+    pub(super) fn impersonate(
+        &self,
+        identity: &Identity,
+        other: &Impersonated,
+        what: Attributes,
+    ) -> Result<Identity, Status> {
+        if other.user.is_empty() {
+            let message =
+                format!("requested {} without impersonating a user name", other.printed());
+            return Err(Status::bad_request(message));
+        }
+        for object in other.objects() {
+            let asked = Attributes {
+                verb: "impersonate".into(),
+                object: Some(object),
+                ..Attributes::default()
+            };
+            let verdict =
+                self.world.read(|world| self.access.decide(identity, &asked, &world.cluster));
+            if verdict.is_allowed {
+                continue;
+            }
+            let mode = other.mode().filter(|_| !self.impersonators.know(&identity.user));
+            return Err(match mode {
+                // Who may not be that one could still be allowed to do just this as them.
+                Some(mode) => {
+                    let verb = format!("impersonate-on:{mode}:{}", what.verb);
+                    access::forbidden(identity, &Attributes { verb, ..what }, "")
+                }
+                None => access::forbidden(identity, &asked, &verdict.reason),
+            });
+        }
+        self.impersonators.add(&identity.user);
+        Ok(other.identity().authenticated())
+    }
+}
