@@ -5,6 +5,7 @@
 //! service; their handler knows parts and methods, and passes on whatever else it is asked
 //! (`apiextensions-apiserver: pkg/apiserver/customresource_handler.go`).
 
+use http::Method;
 use sim_world::objects::{GroupResource, ResourceDef, Status};
 
 use super::access::{Attributes, Object};
@@ -76,14 +77,47 @@ impl KubeApi {
 
     /// Answers a request with a method that does not fit its path.
     pub(super) fn not_allowed(&self, request: &Request) -> Reply {
-        if let Some((def, _)) = self.custom(request) {
+        if let Some((def, object)) = self.custom(request) {
             let verb = Attributes::of(&request.method, &request.path, &request.query).verb;
-            return answer::failure(&failure::not_supported(&def.id, &verb));
+            let is_write = matches!(request.method, Method::PUT | Method::PATCH);
+            let version = version(&request.path);
+            let is_there = match object.subresource.as_str() {
+                "status" => def.has_status(version),
+                "scale" => def.scale(version).is_some(),
+                part => part.is_empty(),
+            };
+            return answer::failure(&match object.name.as_str() {
+                "" if is_write => Status::bad_request("name must be provided"),
+                name if !is_there => Status::not_found(&def.id, name),
+                _ => failure::not_supported(&def.id, &verb),
+            });
         }
-        if self.knows(request) {
-            return answer::failure(&failure::not_allowed());
+        match self.knows(request).then(|| self.place(request)) {
+            None => self.absent(request),
+            Some(Place::Right) => answer::failure(&failure::not_allowed()),
+            Some(Place::Wrong) => answer::failure(&failure::no_such_resource()),
+            Some(Place::WrongOfCustom) => answer::page_not_found(),
         }
-        self.absent(request)
+    }
+
+    /// Whether a path to something that there is has any method at all.
+    fn place(&self, request: &Request) -> Place {
+        let Some(object) = object(request) else { return Place::Right };
+        let def = self.world.read(|world| world.cluster.resource(&id(&object)).cloned());
+        let is_right = match &def {
+            Some(def) if def.custom.is_some() => return Place::WrongOfCustom,
+            Some(def) => {
+                let is_one = !object.name.is_empty();
+                // A namespace is in itself.
+                let is_here = match def.namespaced {
+                    true => !object.namespace.is_empty() || !is_one,
+                    false => object.namespace.is_empty() || object.resource == "namespaces",
+                };
+                is_here && (object.subresource != "scale")
+            }
+            None => object.name.is_empty(),
+        };
+        if is_right { Place::Right } else { Place::Wrong }
     }
 
     /// Whether the path is about something that there is, whatever is to be done with it.
@@ -115,7 +149,7 @@ impl KubeApi {
         let mut steps = path.strip_prefix('/').unwrap_or(path).split('/');
         match (steps.next(), steps.next()) {
             (Some("api" | "version"), _) => true,
-            (Some("apis"), Some(group)) => {
+            (Some("apis"), Some(group)) if !group.is_empty() => {
                 let is_about_objects = steps.nth(1).is_some_and(|resource| !resource.is_empty());
                 (is_about_objects && served::has_group(group))
                     || Review::ALL.iter().any(|it| it.group() == group)
@@ -127,6 +161,12 @@ impl KubeApi {
             _ => false,
         }
     }
+}
+
+enum Place {
+    Right,
+    Wrong,
+    WrongOfCustom,
 }
 
 fn object(request: &Request) -> Option<Object> {

@@ -1,6 +1,6 @@
 //! Failures that fault rules ask for, and those of the machinery around resources.
 
-use sim_world::objects::{Cause, Details, GroupResource, Status};
+use sim_world::objects::{Details, GroupResource, Status};
 
 use crate::Call;
 
@@ -94,7 +94,7 @@ fn usual(call: &Call, code: u16, reason: Option<&str>) -> Status {
             );
             with_details(Status::new(500, "ServerTimeout", message), 1)
         }
-        (500, _) => internal("etcdserver: request timed out"),
+        (500, _) => Status::internal("etcdserver: request timed out"),
         _ => plain(code),
     }
 }
@@ -131,13 +131,6 @@ fn forbidden(call: &Call, verb: &str, resource: &GroupResource) -> Status {
         resource.group
     );
     Status::forbidden(resource, name, &why)
-}
-
-fn internal(why: &str) -> Status {
-    let mut status = Status::new(500, "InternalError", format!("Internal error occurred: {why}"));
-    let cause = Cause { reason: "".into(), message: why.into(), field: String::new() };
-    status.details = Some(Box::new(Details { causes: vec![cause], ..Details::default() }));
-    status
 }
 
 fn with_details(mut status: Status, retry_after_seconds: u32) -> Status {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
 use serde_json::{Value, json};
-use sim_world::objects::Status;
+use sim_world::objects::{NameRule, Status};
 
 use super::KubeApi;
 use super::access::{self, Attributes, Object};
@@ -40,7 +40,10 @@ impl Impersonated {
 
     /// The namespace and name of a service account.
     fn account(&self) -> Option<(&str, &str)> {
-        self.user.strip_prefix("system:serviceaccount:")?.split_once(':')
+        let (namespace, name) =
+            self.user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        let is_one = NameRule::Label.allows(namespace) && NameRule::Subdomain.allows(name);
+        is_one.then_some((namespace, name))
     }
 
     /// Whose permission it takes, the user first. Nobody is asked for the groups that an account has anyway.
@@ -114,8 +117,10 @@ impl Impersonated {
 pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
     const EXTRA: &str = "impersonate-extra-";
     let all = |name: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.map(str::to_owned).collect::<Vec<_>>()
+        let values = headers.get_all(name).iter();
+        values
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect::<Vec<_>>()
     };
     let first = |name: &str| all(name).into_iter().next().unwrap_or_default();
     let mut other = Impersonated {
@@ -134,7 +139,7 @@ pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
             other.extra.entry(key).or_default().extend(all(name.as_str()));
         }
     }
-    let is_asked = headers.contains_key("impersonate-user")
+    let is_asked = !other.user.is_empty()
         || !other.groups.is_empty()
         || !other.uid.is_empty()
         || !other.extra.is_empty();

@@ -2,7 +2,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
-use sim_world::objects::Status;
+use sim_world::objects::{Status, parse_uint};
 
 /// Decoded parameters in the order of the query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,8 +58,8 @@ impl Query {
     pub(super) fn version(&self) -> Result<u64, Status> {
         match self.get("resourceVersion") {
             "" => Ok(0),
-            text => text.parse().map_err(|_| {
-                Status::new(500, "", format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+            text => parse_uint(text).map_err(|why| {
+                Status::new(500, "", format!("resourceVersion: Invalid value: {text:?}: {why}"))
             }),
         }
     }

@@ -130,7 +130,10 @@ impl Request {
         match self.query.get("fieldManager") {
             "" => {
                 let name = self.user_agent.split('/').next().unwrap_or_default();
-                name.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect()
+                let name = name.chars().filter(|c| !c.is_control());
+                Some(name.take(MAX_LENGTH).collect::<String>())
+                    .filter(|name| !name.is_empty())
+                    .unwrap_or_else(|| "unknown".into())
             }
             manager => manager.to_owned(),
         }

@@ -172,6 +172,7 @@ impl Route {
             ["api", version] => Self::GroupVersion(String::new(), (*version).into()),
             ["api", version, rest @ ..] => resource(method, "", version, rest, query),
             ["apis"] => Self::Groups,
+            ["apis", "", ..] => Self::Unknown,
             ["apis", group] => Self::Group((*group).into()),
             ["apis", group, version] => Self::GroupVersion((*group).into(), (*version).into()),
             ["apis", group, version, rest @ ..] => resource(method, group, version, rest, query),

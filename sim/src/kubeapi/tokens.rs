@@ -11,6 +11,7 @@ const ANONYMOUS: &str = "system:anonymous";
 
 /// Everybody who is known.
 const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// A user as authentication knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,16 +31,21 @@ impl Identity {
         }
     }
 
-    /// The same with the group of everybody who is known.
+    /// The same with the group of everybody who is known, or of those who are not; who says to be one of
+    /// the others is believed.
     pub(super) fn authenticated(mut self) -> Self {
-        if self.user != ANONYMOUS && !self.groups.iter().any(|group| group == AUTHENTICATED) {
-            self.groups.push(AUTHENTICATED.to_owned());
+        let is_nobody = self.user == ANONYMOUS;
+        let is_said =
+            |group: &String| group == UNAUTHENTICATED || !is_nobody && group == AUTHENTICATED;
+        if !self.groups.iter().any(is_said) {
+            let group = if is_nobody { UNAUTHENTICATED } else { AUTHENTICATED };
+            self.groups.push(group.to_owned());
         }
         self
     }
 
     pub(super) fn anonymous() -> Self {
-        Self { user: ANONYMOUS.into(), groups: vec!["system:unauthenticated".into()] }
+        Self { user: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()] }
     }
 }
 

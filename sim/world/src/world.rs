@@ -143,6 +143,9 @@ pub struct State {
     /// When the lease ends that events of the cluster were last written under.
     #[serde(default)]
     pub(crate) event_lease: Time,
+    /// The timers of events of the cluster, by namespace and name: one each.
+    #[serde(default)]
+    pub(crate) event_timers: BTreeMap<String, (Time, u64)>,
     /// The latest moment at which anything was applied; time does not run backwards.
     pub(crate) latest: Time,
 }
@@ -163,6 +166,7 @@ impl State {
             held: BTreeMap::new(),
             last_timer: 0,
             event_lease: Time::ZERO,
+            event_timers: BTreeMap::new(),
             latest: Time::ZERO,
         }
     }
@@ -222,8 +226,9 @@ impl State {
             }
             Event::Scheduled { id, at, held, reaction } => {
                 self.last_timer = *id;
-                if let (Some(at), Reaction::EventExpires { .. }) = (at, reaction) {
+                if let (Some(at), Reaction::EventExpires { key, .. }) = (at, reaction) {
                     self.event_lease = *at;
+                    self.event_timers.insert(key.path(), (*at, *id));
                 }
                 match (at, held) {
                     (Some(at), _) => {
@@ -236,10 +241,13 @@ impl State {
                 }
             }
             Event::Unscheduled { id, at } => {
-                match at {
+                let reaction = match at {
                     Some(at) => self.timers.remove(&(*at, *id)),
                     None => self.held.remove(id).map(|(_, reaction)| reaction),
                 };
+                if let Some(Reaction::EventExpires { key, .. }) = reaction {
+                    self.event_timers.remove(&key.path());
+                }
             }
             Event::KubeletSet { node, kubelet } => {
                 let before = match kubelet {

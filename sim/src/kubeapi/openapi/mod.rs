@@ -7,14 +7,16 @@
 mod document;
 mod paths;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
-use http::{HeaderValue, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, LOCATION, VARY};
+use http::{HeaderValue, Method, StatusCode};
 use serde_json::{Map, json};
 
 use super::query::Query;
 use super::{Request, answer, discovery};
 use crate::{Reply, WorldHandle};
 use document::Document;
+
+const YEAR: jiff::SignedDuration = jiff::SignedDuration::from_hours(365 * 24);
 
 /// `/openapi/v3`: the documents that there are.
 pub(super) fn index(world: &WorldHandle) -> Reply {
@@ -54,11 +56,22 @@ pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Re
         _ if !asked.is_empty() && asked != hash => {
             Reply::new(StatusCode::MOVED_PERMANENTLY, answer::JSON, "")
         }
-        Ok(tag) if has(&request.if_none_match, tag) => return answer::unchanged(tag),
+        Ok(tag) if is_held(&request.if_none_match, tag) => match request.method {
+            Method::GET | Method::HEAD => answer::unchanged(tag),
+            _ => Reply::new(StatusCode::PRECONDITION_FAILED, answer::JSON, ""),
+        },
         _ => Reply::new(StatusCode::OK, answer::JSON, document.write()),
     };
     let headers = reply.response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    // Whoever names the state of a document gets the same for ever.
+    let year =
+        (asked == hash).then(|| super::timestamp(world).checked_add(YEAR)).and_then(Result::ok);
+    let cached = if year.is_some() { "public, immutable" } else { "no-cache, private" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
+    let expires = year.map(|at| at.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string());
+    if let Some(expires) = expires.and_then(|it| HeaderValue::from_str(&it).ok()) {
+        headers.insert(EXPIRES, expires);
+    }
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     if let Ok(tag) = tag {
         headers.insert(ETAG, tag);
@@ -73,9 +86,29 @@ pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Re
 }
 
 /// Whether a client says that it has what a tag names: `"a", W/"b"`, or anything with `*`.
-fn has(if_none_match: &str, tag: &HeaderValue) -> bool {
-    let mut said = if_none_match.split(',').map(str::trim);
-    said.any(|it| it == "*" || it.trim_start_matches("W/").as_bytes() == tag.as_bytes())
+///
+/// After Go: `net/http`, `scanETag`: what is no tag ends the list.
+fn is_held(if_none_match: &str, tag: &HeaderValue) -> bool {
+    let mut rest = if_none_match;
+    loop {
+        rest = rest.trim_start_matches([',', ' ', '\t']);
+        if rest.starts_with('*') {
+            return true;
+        }
+        let said = rest.strip_prefix("W/").unwrap_or(rest);
+        let is_open = |byte: u8| byte == b'"' || byte <= b' ' || byte == 0x7f;
+        let end = said.strip_prefix('"').and_then(|inner| inner.bytes().position(is_open));
+        let Some((said, left)) = end.and_then(|end| said.split_at_checked(end + 2)) else {
+            return false;
+        };
+        if !said.ends_with('"') {
+            return false;
+        }
+        if said.as_bytes() == tag.as_bytes() {
+            return true;
+        }
+        rest = left;
+    }
 }
 
 fn path_of(group: &str, version: &str) -> String {

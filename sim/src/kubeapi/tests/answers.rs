@@ -22,7 +22,10 @@ async fn a_node_lives() {
         )
         .await;
     assert_eq!((created.code, created.content_type.as_str()), (201, JSON));
-    insta::assert_snapshot!(created.text, @r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"feb6bbd0-f7bc-533d-afe9-0c5605478e79","resourceVersion":"6","creationTimestamp":"2026-03-01T08:00:00Z"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}]},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}"#);
+    let mut node = created.json();
+    let managers = node["metadata"].as_object_mut().unwrap().shift_remove("managedFields").unwrap();
+    assert_eq!(managers[0]["manager"], "unknown", "a client that does not say what it is");
+    insta::assert_snapshot!(node, @r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1","uid":"feb6bbd0-f7bc-533d-afe9-0c5605478e79","resourceVersion":"6","creationTimestamp":"2026-03-01T08:00:00Z"},"spec":{"taints":[{"key":"a","effect":"NoSchedule"},{"key":"node.kubernetes.io/not-ready","effect":"NoSchedule"}]},"status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":0}},"nodeInfo":{"machineID":"","systemUUID":"","bootID":"","kernelVersion":"","osImage":"","containerRuntimeVersion":"","kubeletVersion":"","kubeProxyVersion":"","operatingSystem":"","architecture":""}}}"#);
 
     let patched = lab
         .send("PATCH", "/api/v1/nodes/n1/status", STRATEGIC, r#"{"status":{"addresses":[{"type":"InternalIP","address":"10.0.0.1"}]},"spec":{"providerID":"ignored"}}"#)

@@ -197,6 +197,16 @@ async fn an_empty_name_in_a_path_is_only_read_past() {
     assert_eq!(lab.get(path).await.json()["items"].as_array().map(Vec::len), Some(1));
 }
 
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_at_the_path_of_an_object() {
+    let lab = Lab::new();
+    define_parts(&lab, &json!({"type": "object"})).await;
+    let part = json!({"apiVersion": "example.com/v1", "kind": "Part", "metadata": {"name": "a"}});
+    let refused = lab.send("POST", "/apis/example.com/v1/parts/a", JSON, part).await;
+    assert_eq!((refused.code, &refused.json()["reason"]), (405, &"MethodNotAllowed".into()));
+    assert_eq!(lab.get("/apis/example.com/v1/parts").await.json()["items"], json!([]));
+}
+
 /// A custom kind of this schema.
 async fn define_parts(lab: &Lab, schema: &Value) {
     let definition = json!({

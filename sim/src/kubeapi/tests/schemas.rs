@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{JSON, Lab, STRATEGIC};
+use crate::faults::Effects;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -111,12 +112,12 @@ async fn custom_kinds_have_a_handler_of_their_own() {
             r#"widgets.example.com "w" not found"#,
         ),
         (
-            "a method",
+            "a part that this one has not",
             "DELETE",
             format!("{one}/status"),
             "",
-            405,
-            r#"delete is not supported on resources of kind "widgets.example.com""#,
+            404,
+            r#"widgets.example.com "w" not found"#,
         ),
         (
             "a kind of patch",
@@ -192,4 +193,39 @@ async fn tables_of_custom_kinds_have_the_columns_of_the_version() {
     v2/widgets: ["Name", "Age"] ["w","0s"]
     v1/widgets/w/scale: ["Name", "Desired", "Available", "Age"] ["w",2,0,"0s"]
     "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_with_its_hash_may_be_kept_for_a_year() {
+    let lab = Lab::new();
+    let index = lab.get("/openapi/v3").await.json();
+    let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let (path, hash) = url.split_once("?hash=").unwrap();
+    let ask = async |method: &str, uri: &str, tags: &str| {
+        let request = http::Request::builder().method(method).uri(uri);
+        let request = request.header("if-none-match", tags).body(Default::default()).unwrap();
+        let (_, reply) = lab.reply(request, &Effects::default()).await;
+        let header = |name: &str| {
+            let value = reply.response.headers().get(name);
+            value.map(|it| it.to_str().unwrap().to_owned()).unwrap_or_default()
+        };
+        (reply.response.status().as_u16(), header("cache-control"), header("expires"))
+    };
+    let year = "Mon, 01 Mar 2027 08:00:00 UTC";
+    let kept = |status: u16| (status, "public, immutable".to_owned(), year.to_owned());
+    let mine = format!("\"{hash}\"");
+    assert_eq!(ask("GET", &url, "").await, kept(200));
+    assert_eq!(ask("GET", &url, &mine).await, kept(304));
+    let fresh = |status: u16| (status, "no-cache, private".to_owned(), String::new());
+    for (method, tags, status) in [
+        ("GET", format!("\"a,b\", {mine}"), 304),
+        ("GET", format!("W/{mine}"), 304),
+        ("GET", format!("W/W/{mine}"), 200),
+        ("GET", format!("\"x\"{mine}"), 304),
+        ("GET", format!("x, {mine}"), 200),
+        ("GET", "*".to_owned(), 304),
+        ("POST", mine.clone(), 412),
+    ] {
+        assert_eq!(ask(method, path, &tags).await, fresh(status), "{method} {tags}");
+    }
 }

@@ -20,21 +20,25 @@ const TTL: Duration = Duration::from_secs(3600);
 /// How much longer than asked for a lease lasts, so that later objects can have it too.
 const REUSE: Duration = Duration::from_secs(60);
 
-/// What ends an object that was written, if its kind expires.
-pub(super) fn of(written: &objects::Event) -> Option<Reaction> {
-    let objects::Event { key, op, revision, .. } = written;
-    let GroupResource { group, resource } = &key.resource;
-    let expires = group.is_empty() && resource == "events" && *op != Op::Deleted;
-    expires.then(|| Reaction::EventExpires { key: key.clone(), revision: *revision })
+/// Whether objects of this kind go by themselves.
+pub(super) fn expires(resource: &GroupResource) -> bool {
+    resource.group.is_empty() && resource.resource == "events"
 }
 
 impl Act<'_> {
-    /// Lets `expiry` happen at the end of the lease for what is written now.
-    pub(super) fn lease(&mut self, expiry: Reaction) {
+    /// Lets what was written now go at the end of the lease, and no sooner if it has had another one.
+    pub(super) fn lease(&mut self, written: &objects::Event) {
+        let objects::Event { key, op, revision, .. } = written;
+        if let Some((at, id)) = self.state.event_timers.get(&key.path()).copied() {
+            self.emit(Event::Unscheduled { id, at: Some(at) });
+        }
+        if *op == Op::Deleted {
+            return;
+        }
         let least = self.now + TTL;
         let current = self.state.event_lease;
         let ends = if current > least { current } else { least + REUSE };
-        self.at(ends, expiry);
+        self.at(ends, Reaction::EventExpires { key: key.clone(), revision: *revision });
     }
 
     /// The lease ends under which an object was written, unless it was written again meanwhile. Nothing holds it.

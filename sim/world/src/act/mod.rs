@@ -179,10 +179,10 @@ impl<'a> Act<'a> {
         let now = self.now.timestamp(self.state.epoch);
         let decision = self.state.cluster.decide(now, command).map_err(Fault::Cluster)?;
         for event in decision.events {
-            let expiry = expiry::of(&event);
+            let written = expiry::expires(&event.key.resource).then(|| event.clone());
             self.emit(Event::Cluster(event));
-            if let Some(expiry) = expiry {
-                self.lease(expiry);
+            if let Some(written) = written {
+                self.lease(&written);
             }
         }
         Ok(decision.reply)

@@ -87,6 +87,7 @@ impl Store {
             other_type: None,
             api_version: def.api_version(&version),
         };
+        let is_deletion = matches!(action, Action::Delete { .. });
         let mut decision = match action {
             _ if subresource == Some(Subresource::Scale) => self.scale(request, action),
             Action::Create { object } => self.create(request, object),
@@ -96,10 +97,16 @@ impl Store {
         }?;
         if subresource != Some(Subresource::Scale) {
             let object = &decision.reply.object;
-            // As in the real server, what waits for its end is answered as it is kept.
-            decision.reply.object = match decision.reply.effect {
-                Effect::Terminating => self.in_version(def, &version, object)?,
-                _ => self.shown(def, &version, object)?,
+            // As in the real server, what waits for its end, ends by a change or has a new status is
+            // answered as it is kept.
+            let as_kept = match decision.reply.effect {
+                Effect::Terminating => true,
+                Effect::Deleted => !is_deletion,
+                _ => subresource == Some(Subresource::Status),
+            };
+            decision.reply.object = match as_kept {
+                true => self.in_version(def, &version, object)?,
+                false => self.shown(def, &version, object)?,
             };
         }
         decision = self.follow_up(now, decision)?;

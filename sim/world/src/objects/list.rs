@@ -9,7 +9,7 @@ use base64::{DecodeError, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::text::{json_problem, quote};
+use super::text::{json_problem, parse_uint, quote};
 use super::{FieldErrors, GroupResource, Selection, Status, Store};
 
 const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -231,10 +231,10 @@ pub(super) fn parse_revision(text: &str) -> Result<u64, Status> {
     if text.is_empty() {
         return Ok(0);
     }
-    text.parse().map_err(|_| {
+    parse_uint(text).map_err(|why| {
         let shown = quote(text);
         Status::bad_request(format!(
-            "invalid resource version: resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax"
+            "invalid resource version: resourceVersion: Invalid value: {shown}: {why}"
         ))
     })
 }

@@ -46,4 +46,4 @@ pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use snapshot::Snapshot;
 pub use status::{Cause, Details, Status};
 pub use store::Store;
-pub use text::{json_problem, json_type};
+pub use text::{json_problem, json_type, parse_uint};

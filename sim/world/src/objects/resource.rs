@@ -303,6 +303,13 @@ pub enum NameRule {
     PathSegment,
 }
 
+impl NameRule {
+    /// Whether something may be called so.
+    pub fn allows(self, name: &str) -> bool {
+        super::names::name_problems(self, name).is_empty()
+    }
+}
+
 /// How the list at a path merges. Elements of lists do not count as steps of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeRule {

@@ -55,7 +55,7 @@ pub struct Cause {
 
 impl Status {
     /// 500 for what went wrong inside.
-    pub(super) fn internal(why: &str) -> Self {
+    pub fn internal(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         let cause = Cause { reason: "".into(), message: why.to_owned(), field: String::new() };
         let details = Details { causes: vec![cause], ..Details::default() };

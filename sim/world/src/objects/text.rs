@@ -8,6 +8,17 @@ use serde_json::{Map, Value};
 
 pub use json::json_problem;
 
+/// A number as Go's `strconv.ParseUint` reads it.
+///
+/// # Errors
+/// Go's words.
+pub fn parse_uint(text: &str) -> Result<u64, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if is_number { "value out of range" } else { "invalid syntax" };
+    let number = text.parse().ok().filter(|_| is_number);
+    number.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", quote(text)))
+}
+
 /// `text` as Go's `%q` writes it.
 pub(super) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -88,3 +88,21 @@ fn who_is_written_again_lives_longer_and_a_successor_has_a_lease_of_its_own() {
     assert_eq!(lab.names(600 + 3660), ["successor"]);
     assert!(lab.names(900 + 3660).is_empty());
 }
+
+#[test]
+fn whatever_is_written_an_event_has_one_timer() {
+    let mut lab = Lab::new();
+    lab.create(1, "busy");
+    for n in 0..100 {
+        let patch = json!({"count": n});
+        let key = Key::new("events", "default", "busy");
+        lab.write(2 + n, Write::patch(key, PatchKind::Merge, patch));
+        assert_eq!(lab.0.state().event_timers.len(), 1);
+        assert_eq!(lab.0.state().timers.len(), 1);
+    }
+    let release = json!({"metadata": {"finalizers": null}});
+    let key = || Key::new("events", "default", "busy");
+    lab.write(200, Write::patch(key(), PatchKind::Merge, release));
+    lab.write(201, Write::delete(key()));
+    assert!(lab.0.state().timers.is_empty() && lab.0.state().event_timers.is_empty());
+}

@@ -11,7 +11,7 @@ use crate::objects::managed::track;
 use crate::objects::patch::{check as check_patch, typed_merge_patch};
 use crate::objects::{
     Check, Decision, Effect, FieldErrors, Key, NameRule, Op, PatchKind, ResourceDef, Status, Store,
-    Subresource, fields, json_patch, merge_patch, meta,
+    Subresource, fields, json_patch, merge_patch, meta, parse_uint,
 };
 
 impl Store {
@@ -39,8 +39,8 @@ impl Store {
                 return Err(other_uid(&request, &given_uid, ""));
             }
             let given = meta::text(&object, "resourceVersion");
-            if !given.is_empty() && given.parse::<u64>().is_err() {
-                return Err(no_number(given));
+            if !given.is_empty() {
+                parse_uint(given).map_err(no_number)?;
             }
             fields::map_mut(&mut object, "metadata").shift_remove("resourceVersion");
             return self.create_checked(request, object);
@@ -203,8 +203,10 @@ impl Store {
                 Err(Status::invalid(&def.id.group, &def.id.resource, &key.name, errors))
             }
             given if given == meta::text(existing, "resourceVersion") => Ok(()),
-            given if given.parse::<u64>().is_err() => Err(no_number(given)),
-            _ => Err(Status::modified(&def.id, &key.name)),
+            given => {
+                parse_uint(given).map_err(no_number)?;
+                Err(Status::modified(&def.id, &key.name))
+            }
         }
     }
 }
@@ -301,9 +303,8 @@ fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
 }
 
 /// 500 for a resourceVersion that is none.
-fn no_number(given: &str) -> Status {
-    let shown = crate::objects::text::quote(given);
-    Status::new(500, "", format!("strconv.ParseUint: parsing {shown}: invalid syntax"))
+fn no_number(why: String) -> Status {
+    Status::new(500, "", why)
 }
 
 /// A write through a door of its own changes these parts, nothing else.
