@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::patterns;
+
 /// The schema of a value.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Structural {
@@ -102,8 +104,8 @@ impl Structural {
             required: super::texts(&schema["required"]),
             allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
             pattern: schema["pattern"].as_str().filter(|it| !it.is_empty()).map(|pattern| {
-                // Go's patterns know no look-around either; what cannot be read matches nothing.
-                (pattern.to_owned(), Regex::new(pattern).ok())
+                // What cannot be read matches nothing.
+                (pattern.to_owned(), patterns::compile(pattern))
             }),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
@@ -168,7 +170,7 @@ impl Structural {
     }
 
     /// Removes nulls that nothing allows and fills in defaults.
-    pub(super) fn settle(&self, value: &mut Value) {
+    pub(in crate::objects) fn settle(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 for (name, known) in &self.properties {
@@ -214,11 +216,6 @@ pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> boo
     let mut paths = Vec::new();
     schema.prune(&mut value.clone(), "", false, &mut paths);
     !paths.is_empty()
-}
-
-/// Fills in defaults only.
-pub(in crate::objects) fn fill(schema: &Structural, value: &mut Value) {
-    schema.settle(value);
 }
 
 /// Go writes floats that are whole numbers without a point.
