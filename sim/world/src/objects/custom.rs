@@ -8,6 +8,7 @@
 mod addresses;
 mod embedded;
 mod formats;
+mod numbers;
 mod order;
 mod patterns;
 mod structural;

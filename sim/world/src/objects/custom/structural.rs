@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::patterns;
+use super::{numbers, patterns};
 
 /// The schema of a value.
 #[derive(Debug, Default)]
@@ -100,7 +100,10 @@ impl Structural {
                 _ => None,
             },
             items: schema["items"].is_object().then(|| Box::new(Self::read(&schema["items"]))),
-            default: schema.get("default").cloned(),
+            default: schema.get("default").cloned().map(|mut default| {
+                numbers::settle(&mut default);
+                default
+            }),
             required: super::texts(&schema["required"]),
             allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
             pattern: schema["pattern"].as_str().filter(|it| !it.is_empty()).map(|pattern| {
@@ -149,7 +152,7 @@ impl Structural {
                         gone.push(name.clone());
                         paths.push(here);
                     } else {
-                        settle_numbers(value);
+                        numbers::settle(value);
                     }
                 }
                 for name in gone {
@@ -161,11 +164,13 @@ impl Structural {
                     if let Some(items) = &self.items {
                         items.prune(value, &format!("{path}[{at}]"), false, paths);
                     } else {
-                        settle_numbers(value);
+                        numbers::settle(value);
                     }
                 }
             }
-            other => settle_numbers(other),
+            other => {
+                numbers::settle_one(other, self.kind == "integer" || self.is_int_or_string);
+            }
         }
     }
 
@@ -216,23 +221,6 @@ pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> boo
     let mut paths = Vec::new();
     schema.prune(&mut value.clone(), "", false, &mut paths);
     !paths.is_empty()
-}
-
-/// Go writes floats that are whole numbers without a point.
-fn settle_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let float = number.as_f64().unwrap_or_default();
-            if float.fract() == 0.0 && float.abs() < 1e15 {
-                #[expect(clippy::cast_possible_truncation, reason = "bounds are checked first")]
-                let whole = float as i64;
-                *value = whole.into();
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(settle_numbers),
-        Value::Object(map) => map.values_mut().for_each(settle_numbers),
-        _ => {}
-    }
 }
 
 fn join(path: &str, name: &str) -> String {
