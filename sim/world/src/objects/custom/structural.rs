@@ -88,7 +88,7 @@ impl Structural {
         let properties = schema["properties"].as_object().into_iter().flatten();
         Self {
             kind: text("type"),
-            format: text("format"),
+            format: format(&schema["type"], text("format")),
             is_int_or_string: is("x-kubernetes-int-or-string"),
             is_nullable: is("nullable"),
             keeps_unknown: is("x-kubernetes-preserve-unknown-fields"),
@@ -221,6 +221,16 @@ pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> boo
     let mut paths = Vec::new();
     schema.prune(&mut value.clone(), "", false, &mut paths);
     !paths.is_empty()
+}
+
+/// Numbers have formats of their own; others count for nothing there.
+fn format(kind: &Value, format: String) -> String {
+    let counts = match kind.as_str() {
+        Some("integer") => matches!(format.as_str(), "int32" | "int64"),
+        Some("number") => matches!(format.as_str(), "float" | "double"),
+        _ => true,
+    };
+    if counts { format } else { String::new() }
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -98,8 +98,8 @@ fn check_type(schema: &Structural, value: &Value, path: &str, errors: &mut Field
     if is_right {
         return;
     }
-    if matches!(schema.format.as_str(), "int32" | "int64" | "float" | "double")
-        && matches!(schema.kind.as_str(), "integer" | "number")
+    if matches!(schema.kind.as_str(), "integer" | "number")
+        && !schema.format.is_empty()
         && !matches!(value, Value::Null | Value::String(_) | Value::Array(_))
     {
         let found = numbers::go_type(value);
