@@ -5,9 +5,12 @@
 //! refused when a definition is created: `x-kubernetes-validations`. A conversion by webhook needs a
 //! function of this process ([`Conversion`]); without one the other versions are refused.
 
+mod addresses;
 mod embedded;
 mod formats;
+mod numbers;
 mod order;
+mod patterns;
 mod structural;
 mod validate;
 
@@ -19,7 +22,7 @@ pub use order::compare_versions;
 use order::priority;
 
 pub(super) use embedded::validate as validate_embedded;
-pub(super) use structural::{Structural, fill, has_unknown};
+pub(super) use structural::{Structural, has_unknown};
 pub(super) use validate::{int32_at, validate, validate_status, validate_value};
 
 use super::schema::{Decoded, Words, decode_metadata};
@@ -47,8 +50,9 @@ pub struct Custom {
     pub versions: Vec<CustomVersion>,
     /// Whether versions differ by more than their name.
     pub is_converted: bool,
-    /// The revision of the definition at which the schemas became what they are. What was written
-    /// later is as they ask; what is older is completed whenever it is read.
+    /// The revision of the definition at which the schemas became what they are, as far as is known:
+    /// after a restore it is that of its latest change. What was written later is as they ask; what is
+    /// older is completed whenever it is read.
     pub since: u64,
 }
 
@@ -227,7 +231,7 @@ impl CustomVersion {
     /// settled.
     pub(super) fn complete(&self, object: &mut Value) {
         self.prune(object);
-        fill(&self.schema, object);
+        self.schema.settle(object);
     }
 
     /// Removes what this schema does not know.

@@ -3,14 +3,18 @@
 //! Follows `kube-openapi: pkg/validation/strfmt`. `uri`, `email`, `isbn*` and `creditcard` are taken as
 //! they come; what the real server does not know is not checked there either.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use regex::Regex;
 
+use super::{addresses, patterns};
 use crate::objects::{NameRule, names};
+
+const BASE64: &str =
+    "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
+/// What follows the `t`. Any one character may stand before the fraction.
+const TIME: &str = r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?(z|[+-]\d{2}:\d{2})$";
 
 const DURATION: &str = r"(\d+)\s*([A-Za-zµ]+)";
 const GO_DURATION: &str = r"^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$";
@@ -28,7 +32,9 @@ const MAC: &str = "^([0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}((:[0-9a-fA-F]{2}){2}|(:[
 
 /// The formats that a pattern describes.
 static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
-    let patterns = [
+    let all = [
+        ("byte", BASE64),
+        ("time of day", TIME),
         ("hostname", HOST_NAME),
         ("hexcolor", HEX_COLOR),
         ("rgbcolor", RGB_COLOR),
@@ -42,21 +48,26 @@ static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("duration", GO_DURATION),
         ("pieces of a duration", DURATION),
     ];
-    patterns.into_iter().filter_map(|(name, it)| Some((name, Regex::new(it).ok()?))).collect()
+    all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it)?))).collect()
 });
 
 /// Whether a text has the form.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     match format.replace('-', "").as_str() {
-        "datetime" => text.parse::<jiff::Timestamp>().is_ok(),
-        "date" => text.len() == "2006-01-02".len() && text.parse::<jiff::civil::Date>().is_ok(),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "datetime" => is_time(text),
+        "date" => is_date(text),
+        "ipv4" => text.contains('.') && addresses::is_ip(text),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => names::is_cidr(text),
-        "byte" => STANDARD.decode(text).is_ok(),
+        "cidr" => addresses::is_cidr(text),
         "duration" => is_duration(text),
         "k8sshortname" => names::name_problems(NameRule::Label, text).is_empty(),
         "k8slongname" => names::name_problems(NameRule::Subdomain, text).is_empty(),
+        "hostname" => {
+            text.split('.').all(|label| label.len() <= 63)
+                && text.len() <= 255
+                && matches("hostname", text)
+        }
+        "ssn" => text.len() == 11 && matches("ssn", text),
         format => pattern(format).is_none_or(|pattern| pattern.is_match(text)),
     }
 }
@@ -65,9 +76,30 @@ fn pattern(name: &str) -> Option<&'static Regex> {
     PATTERNS.iter().find(|(known, _)| *known == name).map(|(_, pattern)| pattern)
 }
 
+fn matches(name: &str, text: &str) -> bool {
+    pattern(name).is_some_and(|pattern| pattern.is_match(text))
+}
+
+/// A day and a time of day, in any case. What follows another `t` counts for nothing.
+fn is_time(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let mut parts = text.split('t');
+    parts.next().is_some_and(is_date) && parts.next().is_some_and(|it| matches("time of day", it))
+}
+
+/// `2006-01-02`, and nothing else.
+fn is_date(text: &str) -> bool {
+    let is_formed = text.len() == 10
+        && text.bytes().enumerate().all(|(at, c)| match at {
+            4 | 7 => c == b'-',
+            _ => c.is_ascii_digit(),
+        });
+    is_formed && text.parse::<jiff::civil::Date>().is_ok()
+}
+
 /// A duration of Go, or numbers with units of Scala somewhere in the text: `3 hours`.
 fn is_duration(text: &str) -> bool {
-    if pattern("duration").is_some_and(|go| go.is_match(text)) {
+    if matches("duration", text) {
         return true;
     }
     let pieces = pattern("pieces of a duration").into_iter().flat_map(|it| it.captures_iter(text));
@@ -110,8 +142,32 @@ mod tests {
             ("hexcolor", "#fff", "#ffff"),
             ("k8s-short-name", "a-b", "A"),
             ("k8s-long-name", "a.b", "a..b"),
+            ("duration", "-3 hours", "3\u{a0}h"),
+            ("duration", "3h", "٣h"),
+            ("hostname", "a.bc", &"a".repeat(64)),
+            ("ssn", "123-45-6789", "١٢٣-٤٥-٦٧٨٩"),
+            ("ssn", "123 45 6789", "123456789"),
+            ("date", "0000-02-29", "2020-02-30"),
+            ("date", "9999-12-31", "2020-1-02"),
             ("date-time", "2020-01-02T03:04:05Z", "2020-01-02"),
+            ("date-time", "2020-01-02t03:04:05z", "2020-01-02 03:04:05Z"),
+            ("date-time", "9999-12-31T23:59:59Z", "2020-01-02T08:00Z"),
+            ("date-time", "2020-01-02T03:04:05.1234567890123Z", "2020-01-02T03:04:05+0100"),
+            ("date-time", "2020-01-02T03:04:05x5Z", "2020-01-02T03:04:60Z"),
+            ("date-time", "2020-01-02T03:04:05+99:99", "2020-01-02T24:00:00Z"),
+            ("date-time", "2020-01-02T03:04:05Zt", "2020-01-02T03:04:05+01:00[Europe/Paris]"),
+            ("date-time", "0000-01-01T00:00:00Z", "2020-02-30T00:00:00Z"),
             ("byte", "aGk=", "%"),
+            ("byte", "YR==", ""),
+            ("byte", "YWI=", "YQ==\n"),
+            ("ipv4", "01.2.3.4", "1.2.3.256"),
+            ("ipv4", "::ffff:01.2.3.4", "1::"),
+            ("ipv4", "00000000000.1.2.3", "1.2.3"),
+            ("ipv6", "::ffff:1.2.3.4", "::ffff:01.2.3.4"),
+            ("ipv6", "1:2:3:4:5:6:7::", "fe80::1%eth0"),
+            ("cidr", "010.0.0.0/8", "10.0.0.0/+8"),
+            ("cidr", "10.0.0.0/08", "10.0.0.0/33"),
+            ("cidr", "::ffff:1.2.3.4/128", "::1/129"),
         ] {
             assert!(fits(format, good), "{format}: {good}");
             assert!(!fits(format, bad), "{format}: {bad}");

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::{numbers, patterns};
+
 /// The schema of a value.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Structural {
@@ -86,7 +88,7 @@ impl Structural {
         let properties = schema["properties"].as_object().into_iter().flatten();
         Self {
             kind: text("type"),
-            format: text("format"),
+            format: format(&schema["type"], text("format")),
             is_int_or_string: is("x-kubernetes-int-or-string"),
             is_nullable: is("nullable"),
             keeps_unknown: is("x-kubernetes-preserve-unknown-fields"),
@@ -98,12 +100,15 @@ impl Structural {
                 _ => None,
             },
             items: schema["items"].is_object().then(|| Box::new(Self::read(&schema["items"]))),
-            default: schema.get("default").cloned(),
+            default: schema.get("default").cloned().map(|mut default| {
+                numbers::settle(&mut default);
+                default
+            }),
             required: super::texts(&schema["required"]),
             allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
             pattern: schema["pattern"].as_str().filter(|it| !it.is_empty()).map(|pattern| {
-                // Go's patterns know no look-around either; what cannot be read matches nothing.
-                (pattern.to_owned(), Regex::new(pattern).ok())
+                // What cannot be read matches nothing.
+                (pattern.to_owned(), patterns::compile(pattern))
             }),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
@@ -147,7 +152,7 @@ impl Structural {
                         gone.push(name.clone());
                         paths.push(here);
                     } else {
-                        settle_numbers(value);
+                        numbers::settle(value);
                     }
                 }
                 for name in gone {
@@ -159,16 +164,18 @@ impl Structural {
                     if let Some(items) = &self.items {
                         items.prune(value, &format!("{path}[{at}]"), false, paths);
                     } else {
-                        settle_numbers(value);
+                        numbers::settle(value);
                     }
                 }
             }
-            other => settle_numbers(other),
+            other => {
+                numbers::settle_one(other, self.kind == "integer" || self.is_int_or_string);
+            }
         }
     }
 
     /// Removes nulls that nothing allows and fills in defaults.
-    pub(super) fn settle(&self, value: &mut Value) {
+    pub(in crate::objects) fn settle(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 for (name, known) in &self.properties {
@@ -216,26 +223,14 @@ pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> boo
     !paths.is_empty()
 }
 
-/// Fills in defaults only.
-pub(in crate::objects) fn fill(schema: &Structural, value: &mut Value) {
-    schema.settle(value);
-}
-
-/// Go writes floats that are whole numbers without a point.
-fn settle_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            let float = number.as_f64().unwrap_or_default();
-            if float.fract() == 0.0 && float.abs() < 1e15 {
-                #[expect(clippy::cast_possible_truncation, reason = "bounds are checked first")]
-                let whole = float as i64;
-                *value = whole.into();
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(settle_numbers),
-        Value::Object(map) => map.values_mut().for_each(settle_numbers),
-        _ => {}
-    }
+/// Numbers have formats of their own; others count for nothing there.
+fn format(kind: &Value, format: String) -> String {
+    let counts = match kind.as_str() {
+        Some("integer") => matches!(format.as_str(), "int32" | "int64"),
+        Some("number") => matches!(format.as_str(), "float" | "double"),
+        _ => true,
+    };
+    if counts { format } else { String::new() }
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::embedded::validate as validate_embedded;
 use super::formats;
-use super::structural::{Bound, ListType, Others, Structural};
+use super::numbers;
+use super::structural::{ListType, Others, Structural};
 use crate::objects::{FieldErrors, text};
 
 /// Checks a whole object. Its own metadata is checked elsewhere.
@@ -73,11 +74,11 @@ fn check(schema: &Structural, value: &Value, path: &str, errors: &mut FieldError
     check_alternatives(schema, value, path, errors);
     match value {
         Value::String(text) => check_text(schema, text, path, errors),
-        Value::Number(_) => check_number(schema, value, path, errors),
+        Value::Number(_) => numbers::check(schema, value, path, errors),
         Value::Array(list) => check_list(schema, list, path, errors),
         _ => {}
     }
-    if !schema.allowed.is_empty() && !schema.allowed.contains(value) {
+    if !schema.allowed.is_empty() && !numbers::is_among(value, &schema.allowed) {
         errors.not_among(field(path), value, &schema.allowed);
     }
     if let Value::Object(map) = value {
@@ -95,24 +96,20 @@ fn check_type(schema: &Structural, value: &Value, path: &str, errors: &mut Field
             || schema.kind == "number" && found == "integer"
     };
     if is_right {
-        check_range(schema, value, path, errors);
+        return;
+    }
+    if matches!(schema.kind.as_str(), "integer" | "number")
+        && !schema.format.is_empty()
+        && !matches!(value, Value::Null | Value::String(_) | Value::Array(_))
+    {
+        let found = numbers::go_type(value);
+        let why = format!("{path} in body must be of type {}: \"{found}\"", schema.format);
+        errors.wrong_type(field(path), &found.into(), &why);
         return;
     }
     let wanted = if schema.is_int_or_string { "integer,string" } else { &schema.kind };
     let why = format!("{path} in body must be of type {wanted}: \"{found}\"");
     errors.wrong_type(field(path), &found.into(), &why);
-    if schema.kind == "integer" && found == "number" {
-        let why = format!("Checked value must be of type integer (default format) in {path}");
-        errors.invalid("<nil>", &"".into(), &why);
-    }
-}
-
-fn check_range(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
-    let is_int32 = schema.format == "int32" && schema.kind == "integer";
-    if is_int32 && value.as_i64().is_none_or(|it| i32::try_from(it).is_err()) {
-        let why = format!("Checked value must be of type integer with format int32 in {path}");
-        errors.invalid("<nil>", &"".into(), &why);
-    }
 }
 
 fn check_alternatives(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
@@ -174,28 +171,6 @@ fn check_shape(schema: &Structural, text: &str, path: &str, errors: &mut FieldEr
     {
         let why = format!("{path} in body should match '{pattern}'");
         errors.invalid(path, &text.into(), &why);
-    }
-}
-
-fn check_number(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
-    let number = value.as_f64().unwrap_or_default();
-    if let Some(factor) = schema.multiple_of.filter(|factor| number % factor != 0.0) {
-        let why = format!("{path} in body should be a multiple of {factor}");
-        errors.invalid(path, value, &why);
-    }
-    if let Some(Bound { at, shown, is_exclusive }) = &schema.maximum
-        && (number > *at || *is_exclusive && number >= *at)
-    {
-        let or_equal = if *is_exclusive { "" } else { "or equal to " };
-        let why = format!("{path} in body should be less than {or_equal}{shown}");
-        errors.invalid(path, value, &why);
-    }
-    if let Some(Bound { at, shown, is_exclusive }) = &schema.minimum
-        && (number < *at || *is_exclusive && number <= *at)
-    {
-        let or_equal = if *is_exclusive { "" } else { "or equal to " };
-        let why = format!("{path} in body should be greater than {or_equal}{shown}");
-        errors.invalid(path, value, &why);
     }
 }
 

@@ -132,7 +132,11 @@ fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(),
         let shown = custom::sorted(document.clone());
         return Err(invalid(format!("Object 'Kind' is missing in '{shown}'")));
     }
-    if is_unsaid("apiVersion") {
+    let api_version = document["apiVersion"].as_str().unwrap_or_default();
+    if api_version.matches('/').count() > 1 {
+        return Err(invalid(format!("unexpected GroupVersion string: {api_version}")));
+    }
+    if matches!(api_version, "" | "/") {
         let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
         return Err(Status::internal(why));
     }

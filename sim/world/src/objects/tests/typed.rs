@@ -164,6 +164,26 @@ fn custom_objects_are_checked() {
     }
 }
 
+/// As the real server answers a merge patch.
+#[test]
+fn a_patch_to_no_version_at_all_is_refused() {
+    let mut store = lab();
+    store.done(widget(json!({"size": 1})));
+    let mut patch = |version: &str| {
+        let patch = json!({"apiVersion": version});
+        store.run(Command::patch(key(), PatchKind::Merge, patch)).unwrap_err()
+    };
+    for odd in ["a/b/c", "//"] {
+        let refused = patch(odd);
+        assert_eq!(refused.code, 422);
+        let want = format!(": unexpected GroupVersion string: {odd}");
+        assert!(refused.message.starts_with(" \"\" is invalid: patch: Invalid value: "));
+        assert!(refused.message.ends_with(&want), "{}", refused.message);
+    }
+    assert_eq!(patch("/").code, 500);
+    assert!(patch("a/b").message.ends_with("must be schema.example.com/v1"));
+}
+
 #[test]
 fn another_version_is_another_view() {
     let mut store = lab();
