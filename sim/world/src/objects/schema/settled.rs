@@ -4,11 +4,11 @@
 //! all. A look that copies nothing saves those writes from being rebuilt. It errs on the safe side:
 //! whatever is not obviously settled gets decoded.
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::decode::bytes;
 use super::quantity;
+use super::time::rfc3339;
 use super::types::{Struct, Type, Types};
 
 /// Whether [`super::decode`] accepts `document` without complaint and answers the same, order of fields
@@ -55,9 +55,7 @@ fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
         }
         (Type::Float, Value::Number(_)) | (Type::IntOrString, Value::String(_)) => true,
         (Type::Raw, _) => true,
-        (Type::Bytes, Value::String(text)) => {
-            bytes(text).is_ok_and(|read| read.as_ref() == Some(value))
-        }
+        (Type::Bytes, Value::String(text)) => bytes(text).is_ok_and(|read| read == *value),
         (Type::Time, Value::String(text)) => is_time(text, ""),
         (Type::MicroTime, Value::String(text)) => is_time(text, ".000000"),
         (Type::Quantity, Value::String(text)) => {
@@ -69,9 +67,20 @@ fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
         (Type::Map(_, of), Value::Object(map)) => {
             !map.is_empty()
                 && map.keys().is_sorted()
-                && map.values().all(|value| is_value(types, of, value, true))
+                && map.values().all(|value| is_entry(types, of, value))
         }
         _ => false,
+    }
+}
+
+/// A value of a map.
+fn is_entry(types: &Types, of: &Type, value: &Value) -> bool {
+    match (of, value) {
+        (Type::Bytes, Value::Null) => false,
+        (Type::Quantity, Value::String(text)) => {
+            quantity::amount(value).is_ok_and(|written| written == *text)
+        }
+        _ => is_value(types, of, value, true),
     }
 }
 
@@ -91,10 +100,8 @@ fn is_time(text: &str, fraction: &str) -> bool {
             })
     };
     let parts = text.strip_suffix('Z').and_then(|text| text.split_at_checked(SECONDS.len()));
-    // A leap second is written as another one.
-    parts.is_some_and(|(whole, rest)| {
-        has_form(whole, SECONDS) && has_form(rest, fraction) && !whole.ends_with("60")
-    }) && text.parse::<Timestamp>().is_ok()
+    parts.is_some_and(|(whole, rest)| has_form(whole, SECONDS) && has_form(rest, fraction))
+        && rfc3339(text).is_ok_and(|time| !time.is_zero(!fraction.is_empty()))
 }
 
 #[cfg(test)]
@@ -155,7 +162,6 @@ mod tests {
             ("an unknown field", json!({"phases": "x"})),
             ("a fraction of a second", json!({"conditions": ready("2026-03-01T08:00:00.5Z")})),
             ("another zone", json!({"conditions": ready("2026-03-01T08:00:00+01:00")})),
-            ("a leap second", json!({"conditions": ready("2016-12-31T23:59:60Z")})),
             ("no such day", json!({"conditions": ready("2026-02-30T08:00:00Z")})),
             ("a large port", json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 1u64 << 31}}})),
         ] {
