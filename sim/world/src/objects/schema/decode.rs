@@ -16,6 +16,9 @@ use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
 use crate::objects::text::{go_type, json_type, quote};
 
+/// Amounts of resources, which are rounded.
+pub(super) const RESOURCES: &str = "v1.ResourceList";
+
 /// Whose words to use for what has the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::objects) enum Words {
@@ -209,12 +212,14 @@ impl<'a> Decoder<'a> {
                 (!out.is_empty()).then_some(Value::Array(out))
             }
             (Type::List(go, _), other) => return Err(self.mismatch(other, parent, go, "slice")),
-            (Type::Map(_, of), Value::Object(map)) => {
+            (Type::Map(go, of), Value::Object(map)) => {
                 let mut out = Vec::with_capacity(map.len());
                 for (key, value) in map {
                     self.path.push(Step::Key(key));
                     let found = match **of {
-                        Type::Quantity if !value.is_null() => Some(quantity::amount(value)?.into()),
+                        Type::Quantity if go == RESOURCES && !value.is_null() => {
+                            Some(quantity::amount(value)?.into())
+                        }
                         // Protobuf knows no map to nothing.
                         Type::Bytes if value.is_null() => Some(String::new().into()),
                         _ => self.value(of, value, parent)?,
