@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use base64::{DecodeError, Engine as _};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
-use super::text::{json_problem, parse_uint, quote};
+use super::schema::base64_of_url;
+use super::text::{json_problem, json_type, parse_uint, quote};
 use super::{FieldErrors, GroupResource, Selection, Status, Store};
 
 const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -41,7 +42,7 @@ pub struct Page {
     pub remaining: Option<usize>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize)]
 struct Token {
     v: String,
     rv: i64,
@@ -245,30 +246,18 @@ fn encode(revision: i64, start: &str) -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(text))
 }
 
-/// What Go says of text that is no base64.
-fn base64_problem(token: &str, why: &DecodeError) -> String {
-    let at = match why {
-        DecodeError::InvalidByte(at, _)
-        | DecodeError::InvalidLastSymbol { offset: at, symbol: _, symbol_value: _ } => *at,
-        // Letters come in fours; the last ones do not.
-        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => token.len() / 4 * 4,
-    };
-    format!("illegal base64 data at input byte {at}")
-}
-
 fn decode(token: &str) -> Result<Token, String> {
     let broken = |why: &str| format!("continue key is not valid: {why}");
-    let bytes =
-        URL_SAFE_NO_PAD.decode(token).map_err(|why| broken(&base64_problem(token, &why)))?;
+    let bytes = base64_of_url(token).map_err(|why| broken(&why))?;
     if let Some(why) = json_problem(&bytes) {
         return Err(broken(&why));
     }
-    let token: Token = serde_json::from_slice(&bytes).map_err(|why| broken(&why.to_string()))?;
+    let document = serde_json::from_str(&String::from_utf8_lossy(&bytes));
+    let mut token =
+        read(&document.map_err(|why| broken(&why.to_string()))?).map_err(|why| broken(&why))?;
     if token.v != "meta.k8s.io/v1" {
-        return Err(format!(
-            "continue key is not valid: server does not recognize this encoded version {}",
-            token.v
-        ));
+        let version = token.v;
+        return Err(broken(&format!("server does not recognize this encoded version {version}")));
     }
     if token.rv == 0 {
         return Err(broken("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
@@ -276,9 +265,50 @@ fn decode(token: &str) -> Result<Token, String> {
     if token.start.is_empty() {
         return Err(broken("encoded start key empty (version meta.k8s.io/v1)"));
     }
+    let below = token.start.strip_prefix('/').unwrap_or(&token.start);
     let is_odd = |part: &str| matches!(part, "" | "." | "..");
-    if token.start.split('/').any(is_odd) {
+    if !below.is_empty() && below.split('/').any(is_odd) {
         return Err(broken(&token.start));
+    }
+    token.start = below.to_owned();
+    Ok(token)
+}
+
+/// A token as Go's JSON decoder reads it: the case of names does not matter, and what is missing is empty.
+fn read(document: &Value) -> Result<Token, String> {
+    let mut token = Token::default();
+    let fields = match document {
+        Value::Object(fields) => fields,
+        Value::Null => return Ok(token),
+        other => {
+            return Err(format!(
+                "json: cannot unmarshal {} into Go value of type storage.continueToken",
+                json_type(other)
+            ));
+        }
+    };
+    for (name, value) in fields {
+        let name = name.to_ascii_lowercase();
+        let mismatch = |found: &str, go: &str| {
+            format!(
+                "json: cannot unmarshal {found} into Go struct field continueToken.{name} of type {go}"
+            )
+        };
+        match (name.as_str(), value) {
+            (_, Value::Null) => {}
+            ("v", Value::String(text)) => token.v.clone_from(text),
+            ("start", Value::String(text)) => token.start.clone_from(text),
+            ("v" | "start", other) => return Err(mismatch(json_type(other), "string")),
+            ("rv", Value::Number(number)) => {
+                let refuse = || mismatch(&format!("number {number}"), "int64");
+                token.rv = number.as_i64().ok_or_else(refuse)?;
+            }
+            ("rv", other) => return Err(mismatch(json_type(other), "int64")),
+            _ => {}
+        }
     }
     Ok(token)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,16 @@
 //! The data comes from a real server and from the Go modules of its types, see
 //! `schemas/generate.py`. It is read once and never changes.
 
+mod binary;
 mod decode;
 mod quantity;
 mod settled;
+mod time;
 mod types;
 
-pub(super) use decode::{Decoded, Words, decode, decode_metadata};
+pub(super) use binary::{base64, base64_of_url};
+pub(super) use decode::{Decoded, Words, decode, decode_metadata, reordered};
+pub(super) use quantity::is_whole;
 pub(super) use settled::is_settled;
 pub(super) use types::{Struct, Types};
 

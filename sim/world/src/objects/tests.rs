@@ -6,6 +6,7 @@ mod semantics;
 mod strategic;
 mod typed;
 mod validation;
+mod values;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Request;
-use crate::objects::schema::{Decoded, Types, Words, decode, is_settled};
+use crate::objects::schema::{Decoded, Types, Words, decode, is_settled, reordered};
 use crate::objects::text::{go_map, json_type};
 use crate::objects::{
     FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
@@ -309,10 +309,9 @@ pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
 /// Puts every field where Go writes it.
 pub(super) fn reorder(def: &ResourceDef, object: &mut Value) {
     if let Some(root) = def.structure()
-        && !is_settled(root, object)
-        && let Ok(read) = decode(root, object, Words::Json)
+        && let Some(read) = reordered(root, object)
     {
-        *object = read.object;
+        *object = read;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::objects::schema::is_whole;
 use crate::objects::{
     Check, FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
 };
@@ -143,8 +144,7 @@ fn validate_resources(node: &Value, errors: &mut FieldErrors) {
             if text.starts_with('-') {
                 errors.invalid(&*path, amount, "must be greater than or equal to 0");
             }
-            let is_whole = !text.ends_with(['m', 'u', 'n']);
-            if !is_whole && is_countable(name) {
+            if is_countable(name) && !is_whole(text) {
                 errors.invalid(path, amount, "must be an integer");
             }
         }

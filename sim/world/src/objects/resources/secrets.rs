@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::configmaps;
+use crate::objects::schema::base64;
 use crate::objects::text::{json_problem, json_type};
 use crate::objects::{FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields};
 
@@ -97,7 +98,7 @@ fn validate_login(secret: &Value, key: &str, errors: &mut FieldErrors) {
 
 /// What is kept under `key`.
 fn plain(secret: &Value, key: &str) -> Vec<u8> {
-    STANDARD.decode(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default()
+    base64(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default()
 }
 
 /// A certificate that is none is kept, and told of. Whether it fits its key is not looked at.

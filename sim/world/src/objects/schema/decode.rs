@@ -7,12 +7,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
+use super::binary::base64;
 use super::quantity;
+use super::settled::is_settled;
+use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
 use crate::objects::text::{go_type, json_type, quote};
+
+/// Amounts of resources, which are rounded.
+pub(super) const RESOURCES: &str = "v1.ResourceList";
 
 /// Whose words to use for what has the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +45,31 @@ pub(in crate::objects) fn decode(
     document: &Value,
     words: Words,
 ) -> Result<Decoded, String> {
-    let mut decoder =
-        Decoder { types: Types::builtin(), words, unknown: Vec::new(), path: Vec::new() };
+    let mut decoder = Decoder {
+        types: Types::builtin(),
+        words,
+        again: false,
+        unknown: Vec::new(),
+        path: Vec::new(),
+    };
     let object = decoder.structure(root, document, "")?;
     Ok(Decoded { object, unknown: decoder.unknown })
+}
+
+/// `document`, which was decoded before, with every field where Go writes it; `None` if there is
+/// nothing to do, or something that no `root` can be.
+pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<Value> {
+    if is_settled(root, document) {
+        return None;
+    }
+    let mut decoder = Decoder {
+        types: Types::builtin(),
+        words: Words::Json,
+        again: true,
+        unknown: Vec::new(),
+        path: Vec::new(),
+    };
+    decoder.structure(root, document, "").ok()
 }
 
 /// Reads the `metadata` of an object whose kind has no Go structure.
@@ -63,7 +89,8 @@ pub(in crate::objects) fn decode_metadata(
         let (found, go) = (json_type(metadata), &root.go);
         return Err(format!("json: cannot unmarshal {found} into Go value of type {go}"));
     }
-    let mut decoder = Decoder { types, words, unknown: Vec::new(), path: vec![Step::Root] };
+    let mut decoder =
+        Decoder { types, words, again: false, unknown: Vec::new(), path: vec![Step::Root] };
     let object = decoder.structure(root, metadata, "")?;
     Ok(Decoded { object, unknown: decoder.unknown })
 }
@@ -71,6 +98,8 @@ pub(in crate::objects) fn decode_metadata(
 struct Decoder<'a> {
     types: &'static Types,
     words: Words,
+    /// Whether it was decoded before: times are as Go wrote them, which Go itself may not read.
+    again: bool,
     unknown: Vec<String>,
     path: Vec<Step<'a>>,
 }
@@ -127,7 +156,10 @@ impl<'a> Decoder<'a> {
         parent: &str,
     ) -> Result<Option<Value>, String> {
         if value.is_null() && !matches!(of, Type::Struct(_)) {
-            return Ok(None);
+            // A pointer to a time that is none was written so.
+            let is_kept = self.again
+                && matches!(of, Type::Pointer(of) if matches!(**of, Type::Time | Type::MicroTime));
+            return Ok(is_kept.then_some(Value::Null));
         }
         Ok(match (of, value) {
             (Type::Pointer(inner), _) => {
@@ -145,10 +177,13 @@ impl<'a> Decoder<'a> {
             (Type::Float, other) => {
                 return Err(self.mismatch(other, parent, "float64", "float64"));
             }
-            (Type::Bytes, Value::String(text)) => bytes(text)?,
+            (Type::Bytes, Value::String(text)) => Some(bytes(text)?),
             (Type::Bytes, other) => return Err(self.mismatch(other, parent, "[]uint8", "slice")),
-            (Type::Time, Value::String(text)) => Some(time(text)?),
-            (Type::MicroTime, Value::String(text)) => Some(micro_time(text)?),
+            (Type::Time | Type::MicroTime, Value::String(_)) if self.again => Some(value.clone()),
+            (Type::Time, Value::String(text)) => rfc3339(text)?.in_seconds().map(Value::String),
+            (Type::MicroTime, Value::String(text)) => {
+                rfc3339_micro(text)?.in_micros().map(Value::String)
+            }
             (Type::Time | Type::MicroTime, other) => {
                 return Err(self.json_mismatch(other, parent, "string"));
             }
@@ -177,11 +212,18 @@ impl<'a> Decoder<'a> {
                 (!out.is_empty()).then_some(Value::Array(out))
             }
             (Type::List(go, _), other) => return Err(self.mismatch(other, parent, go, "slice")),
-            (Type::Map(_, of), Value::Object(map)) => {
+            (Type::Map(go, of), Value::Object(map)) => {
                 let mut out = Vec::with_capacity(map.len());
                 for (key, value) in map {
                     self.path.push(Step::Key(key));
-                    let found = self.value(of, value, parent)?;
+                    let found = match **of {
+                        Type::Quantity if go == RESOURCES && !value.is_null() => {
+                            Some(quantity::amount(value)?.into())
+                        }
+                        // Protobuf knows no map to nothing.
+                        Type::Bytes if value.is_null() => Some(String::new().into()),
+                        _ => self.value(of, value, parent)?,
+                    };
                     out.push((key.clone(), found.unwrap_or_else(|| self.zero(of))));
                     self.path.pop();
                 }
@@ -295,48 +337,6 @@ impl<'a> Decoder<'a> {
     }
 }
 
-pub(super) fn bytes(text: &str) -> Result<Option<Value>, String> {
-    // Go's decoder passes over line ends.
-    let compact: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    match STANDARD.decode(&compact) {
-        Ok(bytes) if bytes.is_empty() => Ok(Some(String::new().into())),
-        Ok(bytes) => Ok(Some(STANDARD.encode(bytes).into())),
-        Err(why) => {
-            let at = match why {
-                base64::DecodeError::InvalidByte(at, _)
-                | base64::DecodeError::InvalidLastSymbol { offset: at, .. } => at,
-                // Go names the beginning of a group of four that is cut short.
-                _ => compact.len() / 4 * 4,
-            };
-            Err(format!("illegal base64 data at input byte {at}"))
-        }
-    }
-}
-
-fn time(text: &str) -> Result<Value, String> {
-    const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-    let instant: Timestamp = text.parse().map_err(|_| unreadable(text, LAYOUT, text, "2006"))?;
-    Ok(Timestamp::from_second(instant.as_second()).unwrap_or(instant).to_string().into())
-}
-
-/// Go reads these with exactly six digits after the point, no more and no fewer.
-fn micro_time(text: &str) -> Result<Value, String> {
-    const LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
-    const N_BEFORE: usize = "2006-01-02T15:04:05".len();
-    const N_FRACTION: usize = ".000000".len();
-    let instant: Timestamp = text.parse().map_err(|_| unreadable(text, LAYOUT, text, "2006"))?;
-    let rest = text.get(N_BEFORE..).unwrap_or_default();
-    let fraction = rest.get(..N_FRACTION).and_then(|it| it.strip_prefix('.'));
-    if !fraction.is_some_and(|digits| digits.bytes().all(|c| c.is_ascii_digit())) {
-        return Err(unreadable(text, LAYOUT, rest, ".000000"));
-    }
-    let zone = &rest[N_FRACTION..];
-    if !zone.starts_with(['Z', '+', '-']) {
-        return Err(unreadable(text, LAYOUT, zone, "Z07:00"));
-    }
-    Ok(format!("{instant:.6}").into())
-}
-
-fn unreadable(text: &str, layout: &str, rest: &str, part: &str) -> String {
-    format!("parsing time \"{text}\" as \"{layout}\": cannot parse \"{rest}\" as \"{part}\"")
+pub(super) fn bytes(text: &str) -> Result<Value, String> {
+    Ok(STANDARD.encode(base64(text)?).into())
 }

@@ -13,6 +13,9 @@ const UNKNOWN_SUFFIX: &str = "unable to parse quantity's suffix";
 const N_FRACTION: u32 = 9;
 const NANO: i128 = 1_000_000_000;
 
+/// What comes in powers of two is bound to 64 bits.
+const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
+
 /// Largest first.
 const BINARY: [(&str, u32); 6] =
     [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
@@ -41,13 +44,63 @@ enum Format {
 /// # Errors
 /// What Go says about something that is no quantity.
 pub(super) fn canonical(value: &Value) -> Result<String, String> {
+    write_in(value, 1)
+}
+
+/// An amount of a resource, which comes in thousandths at the finest: the rest is rounded away from zero.
+///
+/// # Errors
+/// What Go says about something that is no quantity.
+pub(super) fn amount(value: &Value) -> Result<String, String> {
+    const MILLI: i128 = NANO / 1000;
+    write_in(value, MILLI)
+}
+
+/// `unit` is the smallest one, in billionths.
+fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),
         _ => return Err(MALFORMED.into()),
     };
+    if let Some(finest) = kept(&text)
+        && finest >= unit
+    {
+        return Ok(text);
+    }
     let (nanos, format) = parse(&text)?;
-    Ok(write(nanos, format))
+    Ok(write((nanos + nanos.signum() * (unit - 1)) / unit * unit, format))
+}
+
+/// Whether a quantity is a whole number; so is what has more than 128 bits.
+pub(in crate::objects) fn is_whole(text: &str) -> bool {
+    parse(text).map_or(true, |(nanos, _)| nanos % NANO == 0)
+}
+
+/// Go does not rewrite what looks well to it, signs and leading zeros included. Answers in billionths what
+/// the last digit of such a text stands for.
+fn kept(text: &str) -> Option<i128> {
+    /// More digits than this are counted in another way.
+    const N_DIGITS: usize = 18;
+    let number = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches('0');
+    let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
+    let (number, suffix) = number.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let (factor, exponent, format) = suffix_of(suffix).ok()?;
+    let digits = format!("{whole}{fraction}");
+    let value: i64 = digits.parse().ok().filter(|_| !whole.is_empty())?;
+    if format == Format::Binary {
+        // About as many digits as the suffix stands for.
+        let n_suffix = usize::try_from(factor.ilog2() * 3 / 10).ok()?;
+        let is_short = fraction.is_empty() && whole.len() + n_suffix < 15;
+        let fits = i128::from(value) * factor <= i128::from(i64::MAX);
+        return (is_short && fits && value & 7 != 0).then_some(NANO);
+    }
+    let scale = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let is_kept =
+        digits.len() <= N_DIGITS && scale >= -9 && scale % 3 == 0 && !digits.ends_with("000");
+    // Everything from units on is as coarse as it has to be.
+    is_kept.then(|| 10_i128.pow((scale.min(0) + N_FRACTION.cast_signed()).unsigned_abs()))
 }
 
 fn parse(text: &str) -> Result<(i128, Format), String> {
@@ -59,7 +112,8 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+    // Without a digit it is zero.
+    if text.is_empty() || fraction.contains('.') {
         return Err(MALFORMED.into());
     }
     let (factor, exponent, format) = suffix_of(suffix)?;
@@ -73,10 +127,16 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
     };
     let n_fraction = i32::try_from(fraction.len()).unwrap_or(i32::MAX);
     let shift = exponent.saturating_sub(n_fraction).saturating_add(N_FRACTION.cast_signed());
-    let scaled = digits.checked_mul(factor).ok_or_else(too_big)?;
+    let scaled = match format {
+        Format::Binary => digits.saturating_mul(factor),
+        _ => digits.checked_mul(factor).ok_or_else(too_big)?,
+    };
     let nanos = if shift >= 0 {
         let power = 10_i128.checked_pow(shift.unsigned_abs()).ok_or_else(too_big)?;
-        scaled.checked_mul(power).ok_or_else(too_big)?
+        match format {
+            Format::Binary => scaled.saturating_mul(power),
+            _ => scaled.checked_mul(power).ok_or_else(too_big)?,
+        }
     } else {
         // Rounded away from zero, as there is no smaller unit.
         match 10_i128.checked_pow(shift.unsigned_abs()) {
@@ -84,6 +144,7 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
             None => i128::from(scaled != 0),
         }
     };
+    let nanos = if format == Format::Binary { nanos.min(MAX_BINARY) } else { nanos };
     Ok((if is_negative { -nanos } else { nanos }, format))
 }
 
@@ -144,7 +205,7 @@ fn write(nanos: i128, format: Format) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::canonical;
+    use super::{amount, canonical, is_whole};
 
     /// Asked from the real server, as the capacity of a node.
     #[test]
@@ -164,6 +225,95 @@ mod tests {
             (json!("-1.5Gi"), "-1536Mi"),
         ] {
             assert_eq!(canonical(&given).unwrap(), want, "{given}");
+        }
+    }
+
+    /// Asked likewise.
+    #[test]
+    fn amounts_are_rounded_up_and_what_looks_well_is_kept() {
+        for (given, want) in [
+            ("1u", "1m"),
+            ("0.1n", "1m"),
+            ("0.000000001", "1m"),
+            ("1500u", "2m"),
+            ("1000n", "1m"),
+            ("999999u", "1"),
+            ("-1500u", "-2m"),
+            ("10Ei", "9223372036854775807"),
+            ("8Ei", "9223372036854775807"),
+            ("-10Ei", "-9223372036854775807"),
+            ("10E", "10E"),
+            ("9223372036854775808", "9223372036854775808"),
+            ("1e30", "1e30"),
+            ("1e19", "10e18"),
+            ("+1", "+1"),
+            ("01", "01"),
+            ("1.", "1."),
+            (".5", "500m"),
+            ("00.5", "500m"),
+            ("+1Gi", "+1Gi"),
+            ("01Gi", "01Gi"),
+            ("1E3", "1E3"),
+            ("1e+3", "1e+3"),
+            ("1e03", "1e03"),
+            ("1000E3", "1e6"),
+            ("12e2", "1200"),
+            ("10e2", "1e3"),
+            ("1500e0", "1500e0"),
+            ("1.5e3", "1500"),
+            ("1e-3", "1e-3"),
+            ("1e-4", "1e-3"),
+            ("1e-10", "1e-3"),
+            ("100e-3", "100e-3"),
+            ("1.0", "1"),
+            ("1.50", "1500m"),
+            ("1.234", "1.234"),
+            ("001.234", "001.234"),
+            ("1.234567k", "1.234567k"),
+            ("12.345678", "12346m"),
+            ("1.2345", "1235m"),
+            ("0.001", "1m"),
+            ("0.001k", "1"),
+            ("1.u", "1m"),
+            ("00", "0"),
+            ("-0", "0"),
+            ("0e3", "0"),
+            ("-", "0"),
+            (".", "0"),
+            ("e3", "0"),
+            ("1.e3", "1.e3"),
+            ("9223372036854775807Ki", "9223372036854775807"),
+            ("6Ei", "6Ei"),
+            ("1000m", "1"),
+            ("1000k", "1M"),
+            ("1024Ki", "1Mi"),
+            ("0.1Ki", "102400m"),
+            ("0.0001Ki", "103m"),
+            ("123456789012345678", "123456789012345678"),
+            ("100000000000000000000", "100E"),
+            ("99999999999999999999m", "99999999999999999999m"),
+            ("123456789.123456789", "123456789124m"),
+            ("9.5E", "9500P"),
+            (" 1", "1"),
+        ] {
+            let written = amount(&given.into()).unwrap();
+            assert_eq!(written, want, "{given}");
+            assert_eq!(amount(&want.into()).unwrap(), want, "{given}, once more");
+        }
+    }
+
+    #[test]
+    fn what_has_no_fraction_is_whole() {
+        for (text, want) in [
+            ("1", true),
+            ("1.234k", true),
+            ("1e30", true),
+            ("1e40", true),
+            ("500m", false),
+            ("1.234", false),
+            ("1e-3", false),
+        ] {
+            assert_eq!(is_whole(text), want, "{text}");
         }
     }
 

@@ -1,0 +1,127 @@
+//! Bytes in texts: base64 as Go reads it.
+//!
+//! Go passes over line ends, and over bits that are left in the last letter. Follows `decodeQuantum` of
+//! `encoding/base64` in where it finds fault.
+
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, PAD};
+use base64::{Engine as _, alphabet};
+
+const STANDARD: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::STANDARD, PAD.with_decode_allow_trailing_bits(true));
+const URL_SAFE: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
+/// The bytes of base64 with padding.
+///
+/// # Errors
+/// What Go says about something else.
+pub(in crate::objects) fn base64(text: &str) -> Result<Vec<u8>, String> {
+    read(&STANDARD, text, &alphabet::STANDARD, true)
+}
+
+/// The bytes of base64 as it stands in addresses, without padding.
+///
+/// # Errors
+/// What Go says about something else.
+pub(in crate::objects) fn base64_of_url(text: &str) -> Result<Vec<u8>, String> {
+    read(&URL_SAFE, text, &alphabet::URL_SAFE, false)
+}
+
+fn read(
+    engine: &GeneralPurpose,
+    text: &str,
+    alphabet: &alphabet::Alphabet,
+    is_padded: bool,
+) -> Result<Vec<u8>, String> {
+    let compact: Vec<u8> = text.bytes().filter(|byte| !is_line_end(*byte)).collect();
+    engine.decode(compact).map_err(|_| {
+        let at = fault(text.as_bytes(), alphabet.as_str().as_bytes(), is_padded);
+        format!("illegal base64 data at input byte {at}")
+    })
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// Where Go finds that it is no base64.
+fn fault(text: &[u8], letters: &[u8], is_padded: bool) -> usize {
+    // How many letters of a group of four there are.
+    let mut n_group = 0;
+    let mut bytes = text.iter().copied().enumerate().filter(|(_, byte)| !is_line_end(*byte));
+    while let Some((at, byte)) = bytes.next() {
+        if letters.contains(&byte) {
+            n_group = (n_group + 1) % 4;
+            continue;
+        }
+        if !is_padded || byte != b'=' || n_group < 2 {
+            return at;
+        }
+        if n_group == 2 {
+            match bytes.next() {
+                None => return text.len(),
+                // The one before it, line ends included.
+                Some((at, byte)) if byte != b'=' => return at - 1,
+                Some(_) => {}
+            }
+        }
+        return bytes.next().map_or(text.len(), |(at, _)| at);
+    }
+    // The last group is cut short.
+    text.len() - n_group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asked of the real server (1.36.3), as data of a secret.
+    #[test]
+    fn faults_are_where_go_finds_them() {
+        for (text, at) in [
+            ("Y\nQ=", 4),
+            ("YQ=", 3),
+            ("YQ", 0),
+            ("Y", 0),
+            ("Y===", 1),
+            ("====", 0),
+            ("=", 0),
+            ("YQ==x", 4),
+            ("YQ==\nx", 5),
+            ("YQ==YQ==", 4),
+            ("Y Q=", 1),
+            ("YW\nI", 1),
+            ("YWJj\nZ", 5),
+            ("YWJj*", 4),
+            ("YQ=x", 2),
+            ("YQ=\nx", 3),
+            ("é", 0),
+            ("YWé", 2),
+            ("YWJjYQ", 4),
+            ("\n\nYWJj\nYQ=", 10),
+            ("YQ==\n\n=", 6),
+            ("a-_b", 1),
+        ] {
+            let want = format!("illegal base64 data at input byte {at}");
+            assert_eq!(base64(text), Err(want), "{text:?}");
+        }
+        for (text, at) in
+            [("e", 0), ("=", 0), ("e30=", 3), ("a\nb*", 3), ("e3\n0=", 4), ("e30-_+", 5)]
+        {
+            let want = format!("illegal base64 data at input byte {at}");
+            assert_eq!(base64_of_url(text), Err(want), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn line_ends_and_bits_that_are_left_are_passed_over() {
+        for text in ["YQ==", "YR==", "Y\nQ==", "YQ=\n=", "YR=\r\n=", "YQ==\r\n\r\n"] {
+            assert_eq!(base64(text).unwrap(), b"a", "{text:?}");
+        }
+        assert_eq!(base64("YWJ=").unwrap(), b"ab");
+        assert_eq!(base64("\n").unwrap(), b"");
+        for text in ["e30", "e31", "e3\n0", "e30\n"] {
+            assert_eq!(base64_of_url(text).unwrap(), b"{}", "{text:?}");
+        }
+    }
+}

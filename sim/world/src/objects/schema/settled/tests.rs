@@ -1,0 +1,309 @@
+//! Whatever is called settled, decoding leaves as it is.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::RngSeed;
+use serde_json::json;
+
+use super::super::{Words, decode};
+use super::*;
+use crate::objects::resources;
+
+fn node(status: &Value) -> Value {
+    json!({
+        "kind": "Node", "apiVersion": "v1",
+        "metadata": {"name": "n", "labels": {"a": "", "b": "1"}},
+        "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": status,
+    })
+}
+
+fn ready(heartbeat: &str) -> Value {
+    json!([{
+        "type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat,
+        "lastTransitionTime": null, "reason": "r",
+    }])
+}
+
+/// Whatever is called settled, decoding leaves as it is; text shows the order as well.
+fn agrees(root: &Struct, document: &Value) -> bool {
+    let decoded = decode(root, document, Words::Json);
+    let is_same = decoded.is_ok_and(|decoded| {
+        let (written, given) = (decoded.object.to_string(), document.to_string());
+        decoded.unknown.is_empty() && written == given
+    });
+    assert!(is_same || !is_settled(root, document), "not settled: {document}");
+    is_same
+}
+
+#[test]
+fn what_was_decoded_is_settled_and_what_decoding_changes_is_not() {
+    let root = Types::builtin().kind("", "Node").unwrap();
+    let decoded = |document: &Value| decode(root, document, Words::Json).unwrap().object;
+    let whole = decoded(&node(&json!({
+        "capacity": {"cpu": "1000m", "memory": "1024Mi"},
+        "conditions": ready("2026-03-01T08:00:00.5Z"),
+        "images": [{"names": ["b", "a"], "sizeBytes": 0}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+    })));
+    assert!(is_settled(root, &whole), "{whole}");
+    assert!(agrees(root, &whole));
+    for (what, status) in [
+        ("order of a map", json!({"capacity": {"memory": "1Gi", "cpu": "1"}})),
+        ("a quantity", json!({"capacity": {"cpu": "1000m"}})),
+        ("a number as a quantity", json!({"capacity": {"cpu": 1}})),
+        ("an empty list", json!({"images": []})),
+        ("an empty map", json!({"capacity": {}})),
+        ("null", json!({"phase": null})),
+        ("an empty text", json!({"phase": ""})),
+        ("a wrong type", json!({"phase": 1})),
+        ("an unknown field", json!({"phases": "x"})),
+        ("a fraction of a second", json!({"conditions": ready("2026-03-01T08:00:00.5Z")})),
+        ("another zone", json!({"conditions": ready("2026-03-01T08:00:00+01:00")})),
+        ("no such day", json!({"conditions": ready("2026-02-30T08:00:00Z")})),
+        ("a large port", json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 1u64 << 31}}})),
+    ] {
+        let mut document = decoded(&node(&Value::Null));
+        for (field, value) in status.as_object().unwrap() {
+            document["status"][field] = value.clone();
+        }
+        assert!(!agrees(root, &document), "{what}: {document}");
+    }
+    assert!(!agrees(root, &json!({"metadata": {"name": "n"}, "kind": "Node"})));
+    assert!(!agrees(root, &Value::Null));
+}
+
+#[test]
+fn microseconds_and_what_pointers_hold_are_settled() {
+    let root = Types::builtin().kind("coordination.k8s.io", "Lease").unwrap();
+    let lease = |spec: Value| json!({"metadata": {"name": "l"}, "spec": spec});
+    let at = |time: &str| lease(json!({"holderIdentity": "", "renewTime": time}));
+    for document in [
+        at("2026-03-01T08:00:00.000000Z"),
+        lease(json!({"leaseDurationSeconds": 0})),
+        lease(json!({})),
+    ] {
+        assert!(is_settled(root, &document) && agrees(root, &document), "{document}");
+    }
+    for document in [
+        at("2026-03-01T08:00:00Z"),
+        at("2026-03-01t08:00:00.000000Z"),
+        at("2026-03-01T08:00:00.0000000Z"),
+        lease(json!({"holderIdentity": null})),
+        json!({"metadata": {"name": "l"}}),
+    ] {
+        assert!(!agrees(root, &document), "{document}");
+    }
+}
+
+/// A structure with something in every field, down to `depth`; below it only what Go always writes.
+fn sample(of: &Struct, depth: u8) -> Value {
+    let fields = of.fields.iter().filter(|field| depth > 0 || !field.omitted);
+    let fields = fields.map(|it| (it.name.to_owned(), sample_of(&it.of, depth.saturating_sub(1))));
+    Value::Object(fields.collect())
+}
+
+fn sample_of(of: &Type, depth: u8) -> Value {
+    match of {
+        Type::String(_) => json!("text"),
+        Type::Bool => json!(true),
+        Type::Int(_) => json!(1),
+        Type::Float => json!(1.5),
+        Type::Bytes => json!("YQ=="),
+        Type::Time => json!("2026-03-01T08:00:00Z"),
+        Type::MicroTime => json!("2026-03-01T08:00:00.000000Z"),
+        Type::Quantity => json!("1"),
+        Type::IntOrString => json!(80),
+        Type::Raw => json!({"b": [1, null], "a": ""}),
+        Type::Struct(at) => sample(Types::builtin().at(*at).unwrap(), depth),
+        Type::List(_, of) => json!([sample_of(of, depth)]),
+        Type::Map(_, of) => json!({"a": sample_of(of, depth), "b": sample_of(of, depth)}),
+        Type::Pointer(of) => sample_of(of, depth),
+    }
+}
+
+/// A document of this kind, as decoding leaves it.
+fn document(root: &Struct) -> Value {
+    decode(root, &sample(root, 6), Words::Json).unwrap().object
+}
+
+#[test]
+fn a_document_of_every_kind_is_settled_once_it_was_decoded() {
+    for def in resources::builtin() {
+        let root = def.structure().unwrap();
+        let document = document(root);
+        assert!(is_settled(root, &document) && agrees(root, &document), "{}", def.id);
+    }
+}
+
+#[test]
+fn single_values_are_settled_just_if_decoding_leaves_them() {
+    for (what, kind, at, given, is_same) in [
+        ("null bytes", "Secret", "/data/a", json!(null), false),
+        ("no bytes", "Secret", "/data/a", json!(""), true),
+        ("bits that are left", "Secret", "/data/a", json!("YR=="), false),
+        ("bytes in lines", "Secret", "/data/a", json!("Y\nQ=="), false),
+        ("null bytes of a map", "ConfigMap", "/binaryData/b", json!(null), false),
+        ("a null text of a map", "ConfigMap", "/data/a", json!(null), false),
+        ("an empty text of a map", "ConfigMap", "/data/a", json!(""), true),
+        ("the zero time", "Event", "/firstTimestamp", json!("0001-01-01T00:00:00Z"), false),
+        ("no time", "Event", "/firstTimestamp", json!(null), true),
+        ("no time of a pointer", "Event", "/metadata/deletionTimestamp", json!(null), false),
+        ("never", "Event", "/firstTimestamp", json!("9999-12-31T23:59:59Z"), true),
+        ("year 10000", "Event", "/firstTimestamp", json!("10000-01-01T00:00:00Z"), false),
+        ("second 60", "Event", "/firstTimestamp", json!("2016-12-31T23:59:60Z"), false),
+        ("microseconds", "Event", "/eventTime", json!("2026-03-01T08:00:00.000000Z"), true),
+        ("a comma", "Event", "/eventTime", json!("2026-03-01T08:00:00,000000Z"), false),
+        ("no microseconds", "Event", "/eventTime", json!("0001-01-01T00:00:00.000000Z"), false),
+        ("one of them", "Event", "/eventTime", json!("0001-01-01T00:00:00.000001Z"), true),
+        ("the number 0", "Service", "/spec/ports/0/targetPort", json!(0), true),
+        ("a name", "Service", "/spec/ports/0/targetPort", json!("http"), true),
+        ("an empty name", "Service", "/spec/ports/0/targetPort", json!(""), true),
+        ("more than 32 bits", "Service", "/spec/ports/0/targetPort", json!(1_u64 << 31), false),
+        ("no number or name", "Service", "/spec/ports/0/targetPort", json!(null), false),
+        ("a float", "Service", "/spec/ports/0/port", json!(1.0), false),
+        ("a null text of a list", "Node", "/spec/podCIDRs/0", json!(null), false),
+        ("an empty text of a list", "Node", "/spec/podCIDRs/0", json!(""), true),
+        ("a null structure of a list", "Node", "/spec/taints/0", json!(null), false),
+        ("no structure", "Node", "/status/nodeInfo", json!(null), false),
+        ("an amount to round", "Node", "/status/capacity/a", json!("1u"), false),
+        ("an amount that is kept", "Node", "/status/capacity/a", json!("+01"), true),
+        ("a null amount", "Node", "/status/capacity/a", json!(null), false),
+        ("any JSON", "Event", "/metadata/managedFields/0/fieldsV1", json!([{"b": null}]), true),
+        ("no JSON", "Event", "/metadata/managedFields/0/fieldsV1", json!(null), false),
+    ] {
+        let root = Types::builtin().kind("", kind).unwrap();
+        let mut document = document(root);
+        *document.pointer_mut(at).unwrap() = given;
+        assert_eq!(agrees(root, &document), is_same, "{what}");
+        assert_eq!(is_settled(root, &document), is_same, "{what}");
+    }
+}
+
+/// What may stand anywhere.
+fn anything() -> impl Strategy<Value = Value> {
+    select(vec![
+        json!(null),
+        json!(""),
+        json!("text"),
+        json!("YQ=="),
+        json!("YR=="),
+        json!("1Gi"),
+        json!("1024Mi"),
+        json!("1500u"),
+        json!("+1"),
+        json!("2026-03-01T08:00:00Z"),
+        json!("2026-03-01T08:00:00.5Z"),
+        json!("2026-03-01T08:00:00.000001Z"),
+        json!("2026-03-01T08:00:00+01:00"),
+        json!("0001-01-01T00:00:00Z"),
+        json!("0001-01-01T00:00:00.000000Z"),
+        json!("9999-12-31T23:59:59Z"),
+        json!(true),
+        json!(false),
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(1.0),
+        json!(0.5),
+        json!(1_u64 << 31),
+        json!(u64::MAX),
+        json!([]),
+        json!([null]),
+        json!([""]),
+        json!([{}]),
+        json!({}),
+        json!({"a": null}),
+        json!({"b": "1", "a": "1"}),
+        json!({"a": "1", "b": "1u"}),
+    ])
+}
+
+/// One change of a document.
+#[derive(Clone, Debug)]
+enum Change {
+    Replace(Value),
+    Remove(Index),
+    /// Of a map: its first entry goes to the end.
+    Rotate,
+    Insert(Value),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        6 => anything().prop_map(Change::Replace),
+        2 => any::<Index>().prop_map(Change::Remove),
+        1 => Just(Change::Rotate),
+        1 => anything().prop_map(Change::Insert),
+    ]
+}
+
+impl Change {
+    fn apply(self, value: &mut Value) {
+        match (self, value) {
+            (Self::Replace(given), value) => *value = given,
+            (Self::Remove(at), Value::Object(map)) if !map.is_empty() => {
+                let at = at.index(map.len());
+                let mut left = 0..;
+                map.retain(|_, _| left.next() != Some(at));
+            }
+            (Self::Rotate, Value::Object(map)) if !map.is_empty() => {
+                let first = map.keys().next().unwrap().clone();
+                let value = map.shift_remove(&first).unwrap();
+                map.insert(first, value);
+            }
+            (Self::Insert(given), Value::Object(map)) => {
+                map.insert("z".into(), given);
+            }
+            (Self::Insert(given), Value::Array(list)) => list.push(given),
+            (Self::Remove(at), Value::Array(list)) if !list.is_empty() => {
+                list.remove(at.index(list.len()));
+            }
+            // Nothing to take from.
+            (Self::Remove(_) | Self::Rotate | Self::Insert(_), value) => *value = Value::Null,
+        }
+    }
+}
+
+/// Where every value is, as JSON pointers.
+fn places(value: &Value, at: &str, out: &mut Vec<String>) {
+    out.push(at.to_owned());
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                places(value, &format!("{at}/{name}"), out);
+            }
+        }
+        Value::Array(list) => {
+            for (index, value) in list.iter().enumerate() {
+                places(value, &format!("{at}/{index}"), out);
+            }
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        rng_seed: RngSeed::Fixed(7),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn whatever_is_settled_is_left_as_it_is(
+        kind in any::<Index>(),
+        changes in prop::collection::vec((any::<Index>(), change()), 1..3),
+    ) {
+        let kinds = resources::builtin();
+        let root = kinds[kind.index(kinds.len())].structure().unwrap();
+        let mut document = document(root);
+        for (at, change) in changes {
+            let mut all = Vec::new();
+            places(&document, "", &mut all);
+            change.apply(document.pointer_mut(&all[at.index(all.len())]).unwrap());
+        }
+        // It asserts so.
+        agrees(root, &document);
+    }
+}
