@@ -198,6 +198,15 @@ async fn an_empty_name_in_a_path_is_only_read_past() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_amount_that_is_a_number_loses_its_exponent() {
+    let lab = Lab::new();
+    let node = r#"{"metadata":{"name":"n"},"status":{"capacity":{"cpu":1e3,"memory":"1e3"}}}"#;
+    let made = lab.send("POST", "/api/v1/nodes", JSON, node).await;
+    assert_eq!(made.code, 201);
+    assert_eq!(made.json()["status"]["capacity"], json!({"cpu": "1k", "memory": "1e3"}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_made_at_the_path_of_an_object() {
     let lab = Lab::new();
     define_parts(&lab, &json!({"type": "object"})).await;
