@@ -207,6 +207,26 @@ async fn an_amount_that_is_a_number_loses_its_exponent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whole_fractions_are_whole_before_they_are_checked() {
+    let lab = Lab::new();
+    let schema = json!({"type": "object", "properties": {
+        "some": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "number"}},
+        "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+    }});
+    define_parts(&lab, &schema).await;
+    let part = |rest: &str| {
+        format!(
+            r#"{{"apiVersion":"example.com/v1","kind":"Part","metadata":{{"generateName":"p-"}},{rest}}}"#
+        )
+    };
+    let parts = "/apis/example.com/v1/parts";
+    assert_eq!(lab.send("POST", parts, JSON, part(r#""some":[1,1.5]"#)).await.code, 201);
+    assert_eq!(lab.send("POST", parts, JSON, part(r#""some":[1,1.0]"#)).await.code, 422);
+    let large = lab.send("POST", parts, JSON, part(r#""any":{"n":1e20}"#)).await;
+    assert!(large.text.contains(r#""n":1e+20"#), "{}", large.text);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_made_at_the_path_of_an_object() {
     let lab = Lab::new();
     define_parts(&lab, &json!({"type": "object"})).await;
