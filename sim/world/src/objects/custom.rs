@@ -5,12 +5,10 @@
 //! refused when a definition is created: `x-kubernetes-validations`. A conversion by webhook needs a
 //! function of this process ([`Conversion`]); without one the other versions are refused.
 
-mod addresses;
 mod embedded;
-mod formats;
+pub(super) mod formats;
 mod numbers;
 mod order;
-mod patterns;
 mod structural;
 mod validate;
 
@@ -102,15 +100,19 @@ impl Custom {
         self.versions.iter().find(|version| version.name == name)
     }
 
+    /// The version that an object says it is of.
+    fn version_of(&self, def: &ResourceDef, object: &Value) -> Option<&CustomVersion> {
+        let given = object["apiVersion"].as_str().unwrap_or_default();
+        self.versions.iter().find(|version| def.api_version(&version.name) == given)
+    }
+
     /// An object as the schema of its version asks for today. Costs nothing unless that is another
     /// one than when it was written.
     pub(super) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
         if meta::revision(object) > self.since {
             return object.clone();
         }
-        let api_version = object["apiVersion"].as_str().unwrap_or_default();
-        let version = self.versions.iter().find(|it| def.api_version(&it.name) == api_version);
-        let Some(version) = version else { return object.clone() };
+        let Some(version) = self.version_of(def, object) else { return object.clone() };
         let mut completed = object.as_ref().clone();
         version.complete(&mut completed);
         if completed == **object { object.clone() } else { Arc::new(sorted(completed)) }
@@ -131,8 +133,7 @@ impl Custom {
         let given = object["apiVersion"].as_str().unwrap_or_default();
         let (group, _) = given.split_once('/').unwrap_or(("", given));
         let is_other = def.id.group != group || object["kind"] != *def.kind;
-        let version = self.versions.iter().find(|it| def.api_version(&it.name) == given);
-        match version {
+        match self.version_of(def, object) {
             _ if is_other => read(&Structural::any(), object, words),
             Some(version) => read(&version.schema, object, words),
             None => read(&Structural::default(), object, words),
@@ -147,11 +148,10 @@ impl Custom {
 
     /// Whether both have the same schemas in the same versions.
     fn has_schemas_of(&self, other: &Self) -> bool {
-        let schemas = |custom: &Self| -> Vec<_> {
-            let schema = |it: &CustomVersion| (it.name.clone(), it.published.clone());
-            custom.versions.iter().map(schema).collect()
-        };
-        schemas(self) == schemas(other)
+        fn schemas(custom: &Custom) -> impl Iterator<Item = (&str, &Value)> {
+            custom.versions.iter().map(|it| (it.name.as_str(), &it.published))
+        }
+        schemas(self).eq(schemas(other))
     }
 
     /// The resource that an established definition makes; `before` is what it made until now.

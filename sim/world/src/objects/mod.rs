@@ -4,6 +4,7 @@
 //! [`Store::fold`] makes it so. Replaying the events gives an equal store. A kind of object is data
 //! plus a few functions ([`ResourceDef`]); the machinery knows none of them by name.
 
+mod addresses;
 mod command;
 mod custom;
 mod decide;
@@ -16,6 +17,7 @@ mod managed;
 mod meta;
 mod names;
 mod patch;
+mod patterns;
 mod resource;
 mod resources;
 mod schema;

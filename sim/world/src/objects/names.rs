@@ -1,7 +1,5 @@
 //! What names, label keys and label values may look like, in the words of the real server.
 
-use std::net::IpAddr;
-
 use super::NameRule;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
@@ -139,53 +137,6 @@ pub(super) fn config_key_problems(key: &str) -> Vec<String> {
         problems.push("must not start with '..'".into());
     }
     problems
-}
-
-/// What the real server says of something that is no range of addresses.
-pub(super) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-/// The same of addresses.
-pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-
-/// Whether a text is a range of addresses.
-pub(super) fn is_cidr(text: &str) -> bool {
-    text.split_once('/').is_some_and(|(ip, bits)| {
-        let max = match ip.parse::<IpAddr>() {
-            Ok(IpAddr::V4(_)) => 32,
-            Ok(IpAddr::V6(_)) => 128,
-            Err(_) => return false,
-        };
-        bits.parse::<u8>().is_ok_and(|bits| bits <= max)
-    })
-}
-
-/// What is wrong with a range of addresses where the real server has become strict.
-pub(super) fn range_problem(text: &str) -> Option<&'static str> {
-    let (ip, bits) = text.split_once('/')?;
-    let part = |part: &str| part.trim_start_matches('0').to_owned();
-    let plain = |text: &str| if part(text).is_empty() { "0".to_owned() } else { part(text) };
-    // Go's older parser read zeros before a number as nothing.
-    let address = if ip.contains(':') {
-        ip.to_owned()
-    } else {
-        ip.split('.').map(plain).collect::<Vec<_>>().join(".")
-    };
-    let (address, n_bits) = (address.as_str(), plain(bits));
-    if !is_cidr(&format!("{address}/{n_bits}")) {
-        return Some(NO_CIDR);
-    }
-    if address != ip || n_bits != bits {
-        return Some("must not have leading 0s in IP or prefix length");
-    }
-    let n_bits: u32 = n_bits.parse().unwrap_or_default();
-    let rest = match ip.parse::<IpAddr>() {
-        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
-            return Some("must not have an IPv4-mapped IPv6 address");
-        }
-        Ok(IpAddr::V4(ip)) => u128::from(ip.to_bits()).checked_shl(96 + n_bits).unwrap_or(0),
-        Ok(IpAddr::V6(ip)) => ip.to_bits().checked_shl(n_bits).unwrap_or(0),
-        Err(_) => return Some(NO_CIDR),
-    };
-    (rest != 0).then_some("must not have bits set beyond the prefix length")
 }
 
 /// What is wrong with the name of a port.

@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{addresses, patterns};
-use crate::objects::{NameRule, names};
+use crate::objects::{NameRule, addresses, names, patterns};
 
 const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
@@ -30,6 +29,36 @@ const UUID_5: &str =
     "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$";
 const MAC: &str = "^([0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}((:[0-9a-fA-F]{2}){2}|(:[0-9a-fA-F]{2}){14})?|[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}((-[0-9a-fA-F]{2}){2}|(-[0-9a-fA-F]{2}){14})?|[0-9a-fA-F]{4}(\\.[0-9a-fA-F]{4}){2}(\\.[0-9a-fA-F]{4}|(\\.[0-9a-fA-F]{4}){7})?)$";
 
+/// Formats of texts, without dashes.
+const OF_TEXTS: [&str; 26] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
+];
+
 /// The formats that a pattern describes.
 static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     let all = [
@@ -48,8 +77,18 @@ static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("duration", GO_DURATION),
         ("pieces of a duration", DURATION),
     ];
-    all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it)?))).collect()
+    all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it).ok()?))).collect()
 });
+
+/// Whether the real server knows the format for values of that type; of no type, as for texts.
+pub(in crate::objects) fn is_known(kind: &str, format: &str) -> bool {
+    match kind {
+        "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}
 
 /// Whether a text has the form.
 pub(super) fn fits(format: &str, text: &str) -> bool {

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::{numbers, patterns};
+use super::{formats, numbers};
+use crate::objects::patterns;
 
 /// The schema of a value.
 #[derive(Debug, Default)]
@@ -108,7 +109,7 @@ impl Structural {
             allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
             pattern: schema["pattern"].as_str().filter(|it| !it.is_empty()).map(|pattern| {
                 // What cannot be read matches nothing.
-                (pattern.to_owned(), patterns::compile(pattern))
+                (pattern.to_owned(), patterns::compile(pattern).ok())
             }),
             minimum: bound("minimum", "exclusiveMinimum"),
             maximum: bound("maximum", "exclusiveMaximum"),
@@ -226,8 +227,7 @@ pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> boo
 /// Numbers have formats of their own; others count for nothing there.
 fn format(kind: &Value, format: String) -> String {
     let counts = match kind.as_str() {
-        Some("integer") => matches!(format.as_str(), "int32" | "int64"),
-        Some("number") => matches!(format.as_str(), "float" | "double"),
+        Some(kind @ ("integer" | "number")) => formats::is_known(kind, &format),
         _ => true,
     };
     if counts { format } else { String::new() }

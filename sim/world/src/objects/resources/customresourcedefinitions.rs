@@ -9,7 +9,6 @@ mod formats;
 mod names;
 mod openapi;
 mod parts;
-mod patterns;
 mod structural;
 mod versions;
 

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::objects::{FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names};
+use crate::objects::{
+    FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, addresses, fields, names,
+};
 
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 pub(super) fn definition() -> ResourceDef {
@@ -68,7 +70,7 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
     match ip.parse::<IpAddr>() {
         Ok(parsed) => refuse_special(parsed, ip, &format!("{path}.ip"), errors),
         Err(_) => {
-            errors.invalid(format!("{path}.ip"), &ip.into(), names::NO_ADDRESS);
+            errors.invalid(format!("{path}.ip"), &ip.into(), addresses::NO_ADDRESS);
             // A second check of the real server says it again.
             errors.invalid(format!("{path}.ip"), &ip.into(), "must be a valid IP address");
         }

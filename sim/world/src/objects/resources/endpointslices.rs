@@ -8,7 +8,7 @@ use super::endpoints::{
     default_protocols, refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
 use crate::objects::{
-    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields, names,
+    Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, addresses, fields, names,
 };
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
@@ -115,7 +115,7 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &str, errors: &mut Fiel
                     errors.invalid(&*here, &text.into(), &why);
                 }
             }
-            ("IPv4" | "IPv6", Err(_)) => errors.invalid(here, &text.into(), names::NO_ADDRESS),
+            ("IPv4" | "IPv6", Err(_)) => errors.invalid(here, &text.into(), addresses::NO_ADDRESS),
             ("IPv4" | "IPv6", Ok(ip)) => {
                 if ip.is_ipv4() != (kind == "IPv4") {
                     let why = format!("must be an {kind} address");

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::objects::schema::is_whole;
 use crate::objects::{
-    Check, FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, fields, names,
+    Check, FieldErrors, GroupResource, ResourceDef, SelectableField, Strategy, addresses, fields,
+    names,
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -88,13 +89,10 @@ fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
     let texts: Vec<&str> = ranges.iter().map(|it| it.as_str().unwrap_or_default()).collect();
     let mut wrong = None;
     for (at, text) in texts.iter().enumerate() {
-        let is_range = names::is_cidr(text);
-        let problem =
-            if text.contains('/') { names::range_problem(text) } else { Some(names::NO_CIDR) };
-        if let Some(why) = problem {
+        if let Some(why) = addresses::range_problem(text) {
             errors.invalid(format!("{FIELD}[{at}]"), &(*text).into(), why);
         }
-        if !is_range && wrong.is_none() {
+        if !addresses::is_cidr(text) && wrong.is_none() {
             wrong = Some((at, *text));
         }
     }

@@ -264,13 +264,6 @@ impl<'a> Decoder<'a> {
             Type::Bool => false.into(),
             Type::Int(_) | Type::Float | Type::IntOrString => 0.into(),
             Type::Quantity => "0".into(),
-            Type::Bytes
-            | Type::Time
-            | Type::MicroTime
-            | Type::Raw
-            | Type::List(..)
-            | Type::Map(..)
-            | Type::Pointer(_) => Value::Null,
             Type::Struct(at) => {
                 let mut out = Map::new();
                 for field in self.types.at(*at).into_iter().flat_map(|of| &of.fields) {
@@ -279,6 +272,10 @@ impl<'a> Decoder<'a> {
                     }
                 }
                 Value::Object(out)
+            }
+            nullable => {
+                debug_assert!(nullable.is_nullable(), "{nullable:?} has a zero of its own");
+                Value::Null
             }
         }
     }

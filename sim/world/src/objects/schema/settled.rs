@@ -36,16 +36,7 @@ fn structure(types: &Types, of: &Struct, value: &Value) -> bool {
 fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
     match (of, value) {
         (Type::Struct(at), _) => types.at(*at).is_some_and(|of| structure(types, of, value)),
-        (
-            Type::Bytes
-            | Type::Time
-            | Type::MicroTime
-            | Type::Raw
-            | Type::List(..)
-            | Type::Map(..)
-            | Type::Pointer(_),
-            Value::Null,
-        ) => keeps_zero,
+        (_, Value::Null) => keeps_zero && of.is_nullable(),
         (Type::Pointer(inner), _) => is_value(types, inner, value, true),
         (Type::String(_), Value::String(text)) => keeps_zero || !text.is_empty(),
         (Type::Bool, Value::Bool(flag)) => keeps_zero || *flag,

@@ -72,6 +72,22 @@ pub(in crate::objects) enum Type {
     Pointer(Box<Self>),
 }
 
+impl Type {
+    /// Whether Go writes `null` if nothing was given.
+    pub(super) fn is_nullable(&self) -> bool {
+        matches!(
+            self,
+            Self::Bytes
+                | Self::Time
+                | Self::MicroTime
+                | Self::Raw
+                | Self::List(..)
+                | Self::Map(..)
+                | Self::Pointer(_)
+        )
+    }
+}
+
 #[derive(Deserialize)]
 struct File {
     #[serde(borrow)]

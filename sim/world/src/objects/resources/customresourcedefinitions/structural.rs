@@ -5,8 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::patterns;
-use crate::objects::{FieldErrors, fields};
+use crate::objects::{FieldErrors, fields, patterns};
 
 /// Where in a schema another one stands.
 #[derive(Clone, Copy, PartialEq)]
@@ -201,7 +200,7 @@ fn restrictions(
         restriction(&schema["not"], false, &format!("{path}.not"), errors);
     }
     let pattern = fields::text(schema, "/pattern");
-    if let Some(why) = patterns::problem(pattern) {
+    if let Err(why) = patterns::compile(pattern) {
         let why = format!("must be a valid regular expression, but isn't: {why}");
         errors.invalid(format!("{path}.pattern"), &pattern.into(), &why);
     }

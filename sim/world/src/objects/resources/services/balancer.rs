@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::validate::FIXED;
-use crate::objects::{FieldErrors, NameRule, fields, names};
+use crate::objects::{FieldErrors, NameRule, addresses, fields, names};
 
 const NO_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 /// Where the ranges stood before there was a field.
@@ -27,7 +27,7 @@ pub(super) fn validate_balancer(service: &Value, old: Option<&Value>, errors: &m
         if known.iter().any(|it| trimmed(it) == range) {
             continue;
         }
-        if let Some(why) = range_problem(&range) {
+        if let Some(why) = addresses::range_problem(&range) {
             // The real server spells this one with a capital.
             let field = format!("spec.LoadBalancerSourceRanges[{at}]");
             errors.invalid(field, &range.into(), why);
@@ -36,10 +36,6 @@ pub(super) fn validate_balancer(service: &Value, old: Option<&Value>, errors: &m
     if !spec["allocateLoadBalancerNodePorts"].is_null() && !is_balancer {
         errors.forbidden("spec.allocateLoadBalancerNodePorts", NO_BALANCER);
     }
-}
-
-fn range_problem(range: &str) -> Option<&'static str> {
-    if range.contains('/') { names::range_problem(range) } else { Some(names::NO_CIDR) }
 }
 
 fn validate_annotation(service: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
@@ -54,7 +50,7 @@ fn validate_annotation(service: &Value, old: Option<&Value>, errors: &mut FieldE
         return;
     }
     for range in ranges.trim().split(',').map(str::trim) {
-        if let Some(why) = range_problem(range) {
+        if let Some(why) = addresses::range_problem(range) {
             errors.invalid(field.as_str(), &range.into(), why);
         }
     }
@@ -93,7 +89,7 @@ pub(super) fn validate_status(new: &Value, _: &Value, errors: &mut FieldErrors) 
         let path = format!("{FIELD}[{at}]");
         let ip = fields::text(one, "/ip");
         if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
-            errors.invalid(format!("{path}.ip"), &one["ip"], names::NO_ADDRESS);
+            errors.invalid(format!("{path}.ip"), &one["ip"], addresses::NO_ADDRESS);
         }
         match one["ipMode"].as_str() {
             None if !ip.is_empty() => {

@@ -11,7 +11,7 @@ use super::{family, is_external, is_headless, needs_address, needs_health_check}
 use crate::objects::resources::endpoints::{
     refuse_special, validate_app_protocol, validate_port_name, validate_protocol,
 };
-use crate::objects::{FieldErrors, NameRule, fields, meta, names};
+use crate::objects::{FieldErrors, NameRule, addresses, fields, meta, names};
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
@@ -46,7 +46,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldE
         let text = ip.as_str().unwrap_or_default();
         match text.parse() {
             Ok(parsed) => refuse_special(parsed, text, &path, errors),
-            Err(_) => errors.invalid(path, ip, names::NO_ADDRESS),
+            Err(_) => errors.invalid(path, ip, addresses::NO_ADDRESS),
         }
     }
     if !TYPES.contains(&kind) {
@@ -193,7 +193,7 @@ pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut
             }
         } else if text.parse::<IpAddr>().is_err() && !known.contains(ip) {
             is_wrong = true;
-            errors.invalid(format!("{FIELD}[{at}]"), ip, names::NO_ADDRESS);
+            errors.invalid(format!("{FIELD}[{at}]"), ip, addresses::NO_ADDRESS);
         }
     }
     if ips.len() > 2 {

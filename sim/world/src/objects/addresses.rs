@@ -1,8 +1,14 @@
 //! Addresses and ranges as older releases of Go read them: numbers may begin with zeros.
 //!
-//! Follows `k8s.io/utils: net/ipfamily.go, internal/third_party/forked/golang/net`.
+//! Follows `k8s.io/utils: net/ipfamily.go, internal/third_party/forked/golang/net`, and where the real
+//! server has become strict `apimachinery: pkg/util/validation/ip.go`.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What the real server says of something that is no range of addresses.
+pub(super) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+/// The same of addresses.
+pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
 /// Whether it is an address of either family.
 pub(super) fn is_ip(text: &str) -> bool {
@@ -20,6 +26,26 @@ pub(super) fn is_cidr(text: &str) -> bool {
         let is_plain = n_bits.bytes().all(|c| c.is_ascii_digit());
         is_plain && plain(n_bits).parse::<u8>().is_ok_and(|n_bits| n_bits <= max)
     })
+}
+
+/// What is wrong with a range of addresses where the real server has become strict.
+pub(super) fn range_problem(text: &str) -> Option<&'static str> {
+    const ZEROS: &str = "must not have leading 0s in IP or prefix length";
+    if !is_cidr(text) {
+        return Some(NO_CIDR);
+    }
+    let (ip, bits) = text.split_once('/')?;
+    let n_bits: u32 = bits.parse().unwrap_or_default();
+    let rest = match ip.parse::<IpAddr>() {
+        _ if bits != plain(bits) => return Some(ZEROS),
+        Err(_) => return Some(ZEROS),
+        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
+            return Some("must not have an IPv4-mapped IPv6 address");
+        }
+        Ok(IpAddr::V4(ip)) => u128::from(ip.to_bits()).checked_shl(96 + n_bits).unwrap_or(0),
+        Ok(IpAddr::V6(ip)) => ip.to_bits().checked_shl(n_bits).unwrap_or(0),
+    };
+    (rest != 0).then_some("must not have bits set beyond the prefix length")
 }
 
 fn is_v4(text: &str) -> bool {
