@@ -22,21 +22,20 @@ const TOO_LARGE: &str =
 const NOT_ALLOWED: &str = r#""reason":"MethodNotAllowed""#;
 const NOT_FOUND: &str = "404 page not found";
 
-/// Name, request, status line as far as it matters (empty: closed without a word), and a part of the body. All
-/// but those marked are what kube-apiserver 1.36.3 answers.
-pub(super) fn requests() -> Vec<(&'static str, Vec<u8>, &'static str, &'static str)> {
-    const JSON: &str = "application/json";
+/// Name, request, status line as far as it matters (empty: closed without a word), and a part of the body.
+type Hostile = (&'static str, Vec<u8>, &'static str, &'static str);
+
+const JSON: &str = "application/json";
+
+/// All but those marked are what kube-apiserver 1.36.3 answers.
+pub(super) fn requests() -> Vec<Hostile> {
+    [bodies(), framing(), methods_and_paths(), selectors_and_bombs()].concat()
+}
+
+fn bodies() -> Vec<Hostile> {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
     let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
     let map = |data: &[u8]| [br#"{"metadata":{"name":"hostile"},"data":"#, data, b"}"].concat();
-    let flood = |n: usize| (0..n).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
-    let lengths = |length: &str, body: &str| {
-        format!("POST {MAPS} HTTP/1.1\r\n{AUTH}Content-Length: {length}\r\n\r\n{body}").into_bytes()
-    };
-    let chunked = |body: &str| {
-        format!("POST {MAPS} HTTP/1.1\r\n{AUTH}Content-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n{body}")
-            .into_bytes()
-    };
     vec![
         (
             "a body of 3 MiB and one byte",
@@ -117,6 +116,20 @@ pub(super) fn requests() -> Vec<(&'static str, Vec<u8>, &'static str, &'static s
             "400",
             "unexpected EOF",
         ),
+    ]
+}
+
+/// Lengths, chunks, headers and what is no HTTP at all.
+fn framing() -> Vec<Hostile> {
+    let flood = |n: usize| (0..n).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
+    let lengths = |length: &str, body: &str| {
+        format!("POST {MAPS} HTTP/1.1\r\n{AUTH}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+    };
+    let chunked = |body: &str| {
+        format!("POST {MAPS} HTTP/1.1\r\n{AUTH}Content-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n{body}")
+            .into_bytes()
+    };
+    vec![
         (
             "a length too short",
             lengths("5", r#"{"metadata":{"name":"hostile"}}"#),
@@ -151,6 +164,11 @@ pub(super) fn requests() -> Vec<(&'static str, Vec<u8>, &'static str, &'static s
             "NodeList",
         ),
         ("no HTTP", b"\x16\x03\x01\x00\x00garbage\r\n\r\n".to_vec(), "400", ""),
+    ]
+}
+
+fn methods_and_paths() -> Vec<Hostile> {
+    vec![
         ("a method of no one", with("BREW", MAPS, "", b""), "405", NOT_ALLOWED),
         ("TRACE", with("TRACE", "/api/v1/namespaces/default", "", b""), "405", NOT_ALLOWED),
         ("a method in lower case", with("get", MAPS, "", b""), "405", NOT_ALLOWED),
@@ -178,6 +196,12 @@ pub(super) fn requests() -> Vec<(&'static str, Vec<u8>, &'static str, &'static s
         ("a slash in disguise", get("/api/v1/nodes/a%2Fstatus"), "404", r#"nodes \"a\" not found"#),
         ("an escape that is none", get("/api/v1/nodes/%zz"), "400", "400 Bad Request"),
         ("no path", get("nodes"), "400", "400 Bad Request"),
+    ]
+}
+
+/// What is short and asks for much.
+fn selectors_and_bombs() -> Vec<Hostile> {
+    vec![
         (
             "a selector of 20,000 conditions",
             get(&format!("/api/v1/nodes?labelSelector={}a", "a,".repeat(20_000))),

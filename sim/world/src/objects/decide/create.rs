@@ -80,19 +80,7 @@ impl Store {
         }
         let warnings = (def.strategy.warn)(&object);
         if let Some(existing) = self.get(&key) {
-            let mut status = Status::already_exists(&def.id, &key.name);
-            if is_generated {
-                status
-                    .message
-                    .push_str(", the server was not able to generate a unique name for the object");
-                if let Some(details) = &mut status.details {
-                    details.retry_after_seconds = 1;
-                }
-            }
-            if meta::is_terminating(existing) {
-                status.message.insert_str(0, "object is being deleted: ");
-            }
-            return warned(Err(status), warnings);
+            return warned(Err(already_there(def, existing, is_generated)), warnings);
         }
         if let Some(managed) = managed {
             fields::map_mut(&mut object, "metadata").insert("managedFields".into(), managed.into());
@@ -185,6 +173,22 @@ impl Store {
         }
         Err(status)
     }
+}
+
+/// 409, with what else there is to say of it.
+fn already_there(def: &ResourceDef, existing: &Value, is_generated: bool) -> Status {
+    let mut status = Status::already_exists(&def.id, meta::text(existing, "name"));
+    if is_generated {
+        let why = ", the server was not able to generate a unique name for the object";
+        status.message.push_str(why);
+        if let Some(details) = &mut status.details {
+            details.retry_after_seconds = 1;
+        }
+    }
+    if meta::is_terminating(existing) {
+        status.message.insert_str(0, "object is being deleted: ");
+    }
+    status
 }
 
 /// Body and path must not name different namespaces.

@@ -70,9 +70,10 @@ pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     }
 }
 
+const POLICY: &str = "spec.ipFamilyPolicy";
+
 /// Fills in `ipFamilyPolicy` and `ipFamilies`; follows `initIPFamilyFields` for a cluster of IPv4.
 pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
-    const POLICY: &str = "spec.ipFamilyPolicy";
     let new = view(spec);
     if !needs_address(&new) || prefers_both_as_before(old, &new) {
         return Ok(());
@@ -81,12 +82,8 @@ pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<()
         new["clusterIP"] == "None" && fields::map(&new, "/selector").is_none_or(Map::is_empty);
     if is_empty(spec, "ipFamilyPolicy") {
         let before = old.map(|old| &old["ipFamilyPolicy"]).filter(|it| it.is_string());
-        let policy = match before {
-            Some(before) => before.clone(),
-            None if is_open => "RequireDualStack".into(),
-            None => "SingleStack".into(),
-        };
-        spec.insert("ipFamilyPolicy".into(), policy);
+        let default = if is_open { "RequireDualStack" } else { "SingleStack" };
+        spec.insert("ipFamilyPolicy".into(), before.cloned().unwrap_or_else(|| default.into()));
     }
     let mut errors = FieldErrors::default();
     validate_addresses(&view(spec), old, &mut errors);
@@ -112,17 +109,28 @@ pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<()
     }
     let families = fields::as_list(spec, "ipFamilies");
     if is_open {
-        if families.is_empty() {
-            families.push("IPv4".into());
-        }
-        if families.len() < 2 && !is_single {
-            let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
-            families.push(other.into());
-        }
-        return Ok(());
+        open_to_all(families, is_single);
+    } else {
+        of_this_cluster(families, &policy, &mut errors);
     }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// Who has neither address nor selector may be of both families in any cluster.
+fn open_to_all(families: &mut Vec<Value>, is_single: bool) {
+    if families.is_empty() {
+        families.push("IPv4".into());
+    }
+    if families.len() < 2 && !is_single {
+        let other = if families[0] == "IPv4" { "IPv6" } else { "IPv4" };
+        families.push(other.into());
+    }
+}
+
+/// This cluster has one family.
+fn of_this_cluster(families: &mut Vec<Value>, policy: &Value, errors: &mut FieldErrors) {
     if policy == "RequireDualStack" {
-        errors.invalid(POLICY, &policy, "this cluster is not configured for dual-stack services");
+        errors.invalid(POLICY, policy, "this cluster is not configured for dual-stack services");
     }
     for (at, family) in families.iter().enumerate() {
         if family != "IPv4" {
@@ -133,7 +141,6 @@ pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<()
     if families.is_empty() {
         families.push("IPv4".into());
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// A service that takes both families where there are both stays as it is.

@@ -13,6 +13,7 @@ use crate::objects::resources::endpoints::{
 };
 use crate::objects::{FieldErrors, NameRule, addresses, fields, meta, names};
 
+const IPS: &str = "spec.clusterIPs";
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
 pub(super) const FIXED: &str = "may not change once set";
@@ -150,24 +151,36 @@ fn validate_affinity(spec: &Value, errors: &mut FieldErrors) {
 
 /// Addresses, families and policy, taken together.
 pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    const FIELD: &str = "spec.clusterIPs";
-    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     if !needs_address(spec) {
         return;
     }
+    validate_first(spec, errors);
+    validate_families(spec, errors);
+    let known = old.map_or(&[][..], |old| fields::list(old, "/clusterIPs"));
+    if validate_ips(spec, known, errors) {
+        validate_families_of_ips(spec, errors);
+    }
+}
+
+/// `clusterIP` and the first of `clusterIPs` say the same.
+fn validate_first(spec: &Value, errors: &mut FieldErrors) {
     let (one, all) = (fields::text(spec, "/clusterIP"), &spec["clusterIPs"]);
-    let ips = fields::list(spec, "/clusterIPs");
-    match (one, ips.first()) {
+    match (one, fields::list(spec, "/clusterIPs").first()) {
         ("", Some(_)) => {
-            errors.invalid(FIELD, all, "must be empty when `clusterIP` is not specified");
+            errors.invalid(IPS, all, "must be empty when `clusterIP` is not specified");
         }
         ("", None) => {}
-        (_, None) => errors.required(FIELD, ""),
+        (_, None) => errors.required(IPS, ""),
         (one, Some(first)) if first != one => {
-            errors.invalid(FIELD, all, "first value must match `clusterIP`");
+            errors.invalid(IPS, all, "first value must match `clusterIP`");
         }
         _ => {}
     }
+}
+
+/// `ipFamilies` and `ipFamilyPolicy` are words that there are.
+fn validate_families(spec: &Value, errors: &mut FieldErrors) {
+    const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     let families = fields::list(spec, "/ipFamilies");
     for (at, family) in families.iter().enumerate() {
         let path = format!("spec.ipFamilies[{at}]");
@@ -182,39 +195,46 @@ pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut
     if let Some(policy) = spec["ipFamilyPolicy"].as_str().filter(|it| !POLICIES.contains(it)) {
         errors.not_supported("spec.ipFamilyPolicy", policy, &POLICIES);
     }
-    let known = old.map_or(&[][..], |old| fields::list(old, "/clusterIPs"));
-    let mut is_wrong = false;
+}
+
+/// `clusterIPs` are addresses, or were there before; answers whether they are.
+fn validate_ips(spec: &Value, known: &[Value], errors: &mut FieldErrors) -> bool {
+    let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
+    let mut is_right = true;
     for (at, ip) in ips.iter().enumerate() {
         let text = ip.as_str().unwrap_or_default();
         if at == 0 && text == "None" {
             if ips.len() > 1 {
-                is_wrong = true;
-                errors.invalid(FIELD, all, "'None' must be the first and only value");
+                is_right = false;
+                errors.invalid(IPS, all, "'None' must be the first and only value");
             }
         } else if text.parse::<IpAddr>().is_err() && !known.contains(ip) {
-            is_wrong = true;
-            errors.invalid(format!("{FIELD}[{at}]"), ip, addresses::NO_ADDRESS);
+            is_right = false;
+            errors.invalid(format!("{IPS}[{at}]"), ip, addresses::NO_ADDRESS);
         }
     }
     if ips.len() > 2 {
-        errors.invalid(FIELD, all, "may only hold up to 2 values");
+        errors.invalid(IPS, all, "may only hold up to 2 values");
     }
-    if is_wrong {
-        return;
-    }
+    is_right
+}
+
+/// One address for each family, and of that which was asked for.
+fn validate_families_of_ips(spec: &Value, errors: &mut FieldErrors) {
+    let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
     let texts: Vec<&str> = ips.iter().filter_map(Value::as_str).collect();
     let of_both = ["IPv4", "IPv6"].iter().all(|one| texts.iter().any(|ip| family(ip) == *one));
     if ips.len() > 1 && !of_both {
-        errors.invalid(FIELD, all, "may specify no more than one IP for each IP family");
+        errors.invalid(IPS, all, "may specify no more than one IP for each IP family");
     }
     if is_headless(spec) {
         return;
     }
-    for (at, (ip, wanted)) in texts.iter().zip(families).enumerate() {
+    for (at, (ip, wanted)) in texts.iter().zip(fields::list(spec, "/ipFamilies")).enumerate() {
         let wanted = wanted.as_str().unwrap_or_default();
         if matches!(wanted, "IPv4" | "IPv6") && family(ip) != wanted {
             let why = format!("expected an {wanted} value as indicated by `ipFamilies[{at}]`");
-            errors.invalid(format!("{FIELD}[{at}]"), &(*ip).into(), &why);
+            errors.invalid(format!("{IPS}[{at}]"), &(*ip).into(), &why);
         }
     }
 }
