@@ -63,7 +63,7 @@ fn strategic(document: &Value, patch: &Value, def: &ResourceDef) {
     }
     // A list that was not there takes elements without their key; the next patch trips over them, as in
     // the real server. It also takes no nulls, while one that is replaced keeps them until it is decoded.
-    // Of elements with one key all stay in a list that was not there, and the next patch merges them.
+    // Of elements that are the same all stay in a list that was not there, and the next patch merges them.
     let is_peculiar =
         patch.to_string().contains('$') || has_null_in_list(patch, false) || has_twins(patch);
     if let (false, Ok(twice)) = (is_peculiar, apply(&once, patch)) {
@@ -80,14 +80,14 @@ fn has_null_in_list(value: &Value, is_in_list: bool) -> bool {
     }
 }
 
-/// Whether elements of one list may have the same key.
+/// Whether elements of one list are the same, or may have the same key.
 fn has_twins(value: &Value) -> bool {
     let Value::Array(items) = value else {
         return value.as_object().is_some_and(|fields| fields.values().any(has_twins));
     };
-    let share = |one: &Value, other: &Value| {
-        let mut fields = one.as_object().into_iter().flatten();
-        fields.any(|(name, value)| other.get(name) == Some(value))
+    let share = |one: &Value, other: &Value| match one {
+        Value::Object(fields) => fields.iter().any(|(name, value)| other.get(name) == Some(value)),
+        one => one == other,
     };
     let pairs = items.iter().enumerate();
     let mut pairs = pairs.flat_map(|(at, one)| items[..at].iter().map(move |other| (one, other)));

@@ -35,7 +35,7 @@ mod tokens;
 mod warnings;
 mod watch;
 
-use http::Method;
+use http::{Method, StatusCode};
 use jiff::Timestamp;
 use sim_world::objects::Status;
 
@@ -96,10 +96,8 @@ impl KubeApi {
     ///
     /// Cancel safe: what a dropped call has changed is changed as a whole.
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
-        if request.route == Route::Malformed {
-            // Refused before anybody asks who it is, by the HTTP of the real server.
-            let text = "400 Bad Request";
-            return answer::text(http::StatusCode::BAD_REQUEST, text).with_fault("BadRequest");
+        if let Some(reply) = unroutable(&request) {
+            return reply;
         }
         let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
         // The documents of OpenAPI are files to the real server.
@@ -192,7 +190,7 @@ impl KubeApi {
             Route::Absent(_) if self.lacked(&request).is_some() => self.absent(&request),
             Route::Absent(what) => answer::failure(&failure::not_implemented(what)),
             Route::NotAllowed => self.not_allowed(&request),
-            Route::Unknown | Route::Malformed => self.absent(&request),
+            Route::Unknown | Route::Malformed | Route::Objectless(_) => self.absent(&request),
         }
     }
 
@@ -214,6 +212,26 @@ impl KubeApi {
         let reply = answer::failure(&failure::asked_for(call, code, reason, message, retry_after));
         // As those of whoever decides about permissions.
         if code == 403 { answer::unsniffed(reply) } else { reply }
+    }
+}
+
+/// What is refused before anybody asks who it is.
+fn unroutable(request: &Request) -> Option<Reply> {
+    match &request.route {
+        // By the HTTP of the real server.
+        Route::Malformed => {
+            let text = "400 Bad Request";
+            Some(answer::text(StatusCode::BAD_REQUEST, text).with_fault("BadRequest"))
+        }
+        Route::Objectless(uri) => {
+            let uri = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let text = format!(
+                "Internal Server Error: \"{uri}\": failed to create RequestInfo: unable to determine kind and namespace from url, {uri}\n"
+            );
+            let reply = answer::text(StatusCode::INTERNAL_SERVER_ERROR, text);
+            Some(answer::unsniffed(reply.with_fault("InternalError")))
+        }
+        _ => None,
     }
 }
 

@@ -51,6 +51,7 @@ impl Request {
         });
         Self {
             route: match query::is_well_formed(parts.uri.path()) {
+                true if Route::is_objectless(&path) => Route::Objectless(parts.uri.to_string()),
                 true => Route::find(&parts.method, &path, &query),
                 false => Route::Malformed,
             },

@@ -39,6 +39,8 @@ pub(super) enum Route {
     Unknown,
     /// No path at all, or escapes that are none.
     Malformed,
+    /// A verb in the path (`/api/v1/watch`), and nothing that it is about: path and query as they came.
+    Objectless(String),
 }
 
 /// A question that is answered and not kept.
@@ -178,6 +180,17 @@ impl Route {
             ["apis", group, version, rest @ ..] => resource(method, group, version, rest, query),
             _ => Self::Unknown,
         }
+    }
+
+    /// Whether a path names a verb, and nothing that it is about.
+    pub(super) fn is_objectless(path: &str) -> bool {
+        let mut steps = path.trim_matches('/').split('/');
+        let n_before = match steps.next() {
+            Some("api") => 1,
+            Some("apis") => 2,
+            _ => return false,
+        };
+        matches!(steps.nth(n_before), Some("watch" | "proxy")) && steps.next().is_none()
     }
 
     /// Whether everybody may ask.

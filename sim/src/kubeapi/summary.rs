@@ -37,9 +37,11 @@ pub(super) fn call(
         | Route::GroupVersion(..)
         | Route::OpenApi(_) => (format!("{method} {}", clipped(parts.uri.path())), Class::Read),
         Route::Absent(what) => (format!("{method} {what}"), class_of(&parts.method)),
-        Route::NotAllowed | Route::Unplaced | Route::Unknown | Route::Malformed => {
-            ("unknown".into(), class_of(&parts.method))
-        }
+        Route::NotAllowed
+        | Route::Unplaced
+        | Route::Unknown
+        | Route::Malformed
+        | Route::Objectless(_) => ("unknown".into(), class_of(&parts.method)),
     };
     let (target, body) = match &request.route {
         Route::Resource(target) => {
@@ -55,9 +57,11 @@ pub(super) fn call(
     };
     let detail = match &request.route {
         Route::Resource(target) => clipped(&detail(target, request, body.as_ref())),
-        Route::NotAllowed | Route::Unplaced | Route::Unknown | Route::Malformed => {
-            clipped(&format!("{} {}", parts.method, parts.uri.path()))
-        }
+        Route::NotAllowed
+        | Route::Unplaced
+        | Route::Unknown
+        | Route::Malformed
+        | Route::Objectless(_) => clipped(&format!("{} {}", parts.method, parts.uri.path())),
         _ => String::new(),
     };
     Call {

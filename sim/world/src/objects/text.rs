@@ -3,7 +3,9 @@
 mod json;
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::{Map, Value};
 
 pub use json::json_problem;
@@ -18,6 +20,10 @@ pub fn parse_uint(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|_| is_number);
     number.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", quote(text)))
 }
+
+/// What Go calls printable: no spaces but the one of ASCII, nothing that formats, nothing unassigned.
+static PRINTED: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$").ok());
 
 /// `text` as Go's `%q` writes it.
 pub(super) fn quote(text: &str) -> String {
@@ -38,11 +44,22 @@ pub(super) fn quote(text: &str) -> String {
                 // Writing to a string cannot fail.
                 let _ = write!(out, "\\x{:02x}", c as u32);
             }
-            c => out.push(c),
+            c if is_printed(c) => out.push(c),
+            c if (c as u32) < 0x1_0000 => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => {
+                let _ = write!(out, "\\U{:08x}", c as u32);
+            }
         }
     }
     out.push('"');
     out
+}
+
+fn is_printed(c: char) -> bool {
+    let is_listed = |it: &Regex| it.is_match(c.encode_utf8(&mut [0; 4]));
+    c.is_ascii() || PRINTED.as_ref().is_some_and(is_listed)
 }
 
 /// A JSON value's type in the messages of Go's JSON decoder.
@@ -90,4 +107,26 @@ pub(super) fn go_map(map: &Map<String, Value>) -> String {
         map.iter().map(|(field, value)| format!("{field}:{}", go(value))).collect();
     entries.sort();
     format!("map[{}]", entries.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quote;
+
+    /// As Go 1.26 prints them.
+    #[test]
+    fn what_is_not_printable_is_written_as_a_number() {
+        for (text, quoted) in [
+            ("é ٣ \u{1f600} \u{301}", "é ٣ \u{1f600} \u{301}"),
+            ("\u{a0}", r"\u00a0"),
+            ("\u{85}", r"\u0085"),
+            ("\u{200b}\u{2028}\u{feff}", r"\u200b\u2028\ufeff"),
+            ("\u{e000}", r"\ue000"),
+            ("\u{e0001}", r"\U000e0001"),
+            ("\u{10ffff}", r"\U0010ffff"),
+            ("\u{1}\u{7f}\u{8}\"\\", r#"\x01\x7f\b\"\\"#),
+        ] {
+            assert_eq!(quote(text), format!("\"{quoted}\""));
+        }
+    }
 }

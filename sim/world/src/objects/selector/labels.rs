@@ -104,22 +104,24 @@ impl Token {
     }
 }
 
-const SIGNS: [&str; 10] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">", " "];
+const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">"];
+/// What stands between words; other spaces belong to them.
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 fn lex(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
+    let mut rest = text.trim_start_matches(BLANKS);
     while !rest.is_empty() {
         if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
             tokens.push(Token::Sign(sign));
             rest = &rest[sign.len()..];
         } else {
-            let is_end = |c: char| c.is_ascii_whitespace() || "=!(),<>".contains(c);
+            let is_end = |c: char| BLANKS.contains(&c) || "=!(),<>".contains(c);
             let end = rest.find(is_end).unwrap_or(rest.len());
             tokens.push(Token::Word(rest[..end].to_owned()));
             rest = &rest[end..];
         }
-        rest = rest.trim_start();
+        rest = rest.trim_start_matches(BLANKS);
     }
     tokens.push(Token::End);
     tokens
