@@ -19,6 +19,9 @@ pub enum Face {
     /// The workload cluster's Kubernetes API.
     #[serde(rename = "k8s.guest")]
     Cluster,
+    /// The Supervisor's Kubernetes API.
+    #[serde(rename = "k8s.supervisor")]
+    Supervisor,
 }
 
 impl Face {
@@ -28,7 +31,13 @@ impl Face {
             Self::Soap => "soap",
             Self::Vapi => "vapi",
             Self::Cluster => "k8s.guest",
+            Self::Supervisor => "k8s.supervisor",
         }
+    }
+
+    /// Whether it is a Kubernetes API.
+    pub fn is_kubernetes(self) -> bool {
+        matches!(self, Self::Cluster | Self::Supervisor)
     }
 }
 

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sim_world::vcenter::Password;
-use sim_world::{Applied, Command, Fault, Retain, State, Topology, World};
+use sim_world::{Applied, Command, ControlPlane, Fault, Retain, State, Topology, World};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
-use crate::kubeapi::{Access, Identity, KubeApi, Tokens};
+use crate::kubeapi::{Access, ClusterHandle, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
 use crate::path::{CallPath, Front};
 use crate::server::Server;
+use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};
 
 /// The cluster's name in the ledger and in rules.
@@ -131,13 +132,52 @@ impl Builder {
             })
             .collect();
         let access = Access::default();
-        let api = KubeApi::new(CLUSTER, world.clone(), tokens.clone()).with_access(access.clone());
+        let workload = ClusterHandle::new(world.clone(), ControlPlane::Workload);
+        let api = KubeApi::new(CLUSTER, workload, tokens.clone()).with_access(access.clone());
         let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api)));
+        let (namespace, workload) = world
+            .read(|world| (world.supervisor.namespace.clone(), world.supervisor.cluster.clone()));
+        let token = |of: &str| world.read(|world| world.ids().token("supervisor-token", of));
+        let (admin, provider) = (token("admin"), token("provider"));
+        let supervised = (!namespace.is_empty()).then(|| {
+            let tokens = Tokens::default();
+            tokens.issue(&admin, Identity::admin(), None);
+            tokens.issue(&provider, supervisor::provider(&namespace), None);
+            let access = Access::default();
+            access.require_rbac();
+            let cluster = ClusterHandle::new(world.clone(), ControlPlane::Supervisor);
+            let api = KubeApi::new(SUPERVISOR, cluster, tokens.clone()).with_access(access.clone());
+            (Server::new(SUPERVISOR.to_owned(), path(Front::Cluster(api))), tokens, access)
+        });
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
         tasks.spawn(crate::driver::run(world.clone(), stop.clone()));
         let control = Control { world, ledger, faults };
-        Sim { control, vcenters, cluster, tokens, access, admin_token, stop, tasks }
+        let supervisor = supervised.map(|(server, tokens, access)| Supervisor {
+            server,
+            tokens,
+            access,
+            admin_token: admin,
+            provider_token: provider,
+            namespace,
+            cluster: workload,
+            control: control.clone(),
+        });
+        let sim = Sim {
+            control,
+            vcenters,
+            cluster,
+            supervisor,
+            tokens,
+            access,
+            admin_token,
+            stop,
+            tasks,
+        };
+        if let Some(supervisor) = &sim.supervisor {
+            supervisor.grant(Profile::default());
+        }
+        sim
     }
 }
 
@@ -146,6 +186,7 @@ pub struct Sim {
     control: Control,
     vcenters: BTreeMap<String, Server>,
     cluster: Server,
+    supervisor: Option<Supervisor>,
     tokens: Tokens,
     access: Access,
     admin_token: String,
@@ -187,6 +228,11 @@ impl Sim {
     /// The workload cluster's API server.
     pub fn cluster(&self) -> &Server {
         &self.cluster
+    }
+
+    /// The Supervisor, if the world has one.
+    pub fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.as_ref()
     }
 
     /// Bearer tokens that the cluster accepts.

@@ -113,7 +113,7 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             status("500", 500, None, true),
             one("empty result", Action::EmptyResult, false),
         ]),
-        Face::Cluster => kinds.extend([
+        Face::Cluster | Face::Supervisor => kinds.extend([
             status("429", 429, Some(2), false),
             status("500", 500, None, true),
             status("504", 504, None, true),

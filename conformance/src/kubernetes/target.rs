@@ -100,7 +100,10 @@ impl Target {
     pub async fn compact(&self, revision: u64) -> anyhow::Result<()> {
         let live = match self {
             Self::Simulated(_, world) => {
-                world.apply(sim::world::Command::CompactCluster { keep: 0 })?;
+                world.apply(sim::world::Command::CompactCluster {
+                    plane: sim::world::ControlPlane::Workload,
+                    keep: 0,
+                })?;
                 return Ok(());
             }
             Self::Live(live) => live,

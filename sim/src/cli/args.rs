@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sim_world::Nodes;
 
 use super::host;
+use crate::Profile;
 
 /// A fake vCenter and a fake workload cluster over one simulated world.
 #[derive(Debug, Parser)]
@@ -86,6 +87,20 @@ pub(super) struct Serve {
     /// Fault rules to begin with: a YAML or JSON list, as `sim fault add` takes it
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) faults: Option<PathBuf>,
+    /// Has a Supervisor too, whose VirtualMachines the machines of vc0 are, and writes below DIR what a
+    /// provider mounts: etc/cloud/ccm-provider and etc/kubernetes/guestclusters/cluster
+    #[arg(long, value_name = "DIR", help_heading = "Supervisor")]
+    pub(super) supervisor: Option<PathBuf>,
+    /// What the provider may do there: the role that Tanzu provisions, the same with watch on
+    /// VirtualMachines, or everything that providers ask for
+    #[arg(
+        long,
+        value_name = "tanzu|watch|full",
+        default_value = "full",
+        hide_possible_values = true,
+        help_heading = "Supervisor"
+    )]
+    pub(super) supervisor_profile: SupervisorProfile,
 
     /// Writes what is printed to FILE, for `. FILE`. Written last: when it is there, everything listens
     #[arg(long, value_name = "FILE", help_heading = "Files")]
@@ -110,6 +125,14 @@ pub(super) struct Serve {
         help_heading = "Listeners"
     )]
     pub(super) cluster_listen: SocketAddr,
+    /// Where the Supervisor's API server listens, if there is a Supervisor
+    #[arg(
+        long,
+        value_name = "ADDR",
+        default_value = "127.0.0.1:26444",
+        help_heading = "Listeners"
+    )]
+    pub(super) supervisor_listen: SocketAddr,
     /// Where the admin port listens. Beyond loopback it wants the bearer token in the --env file
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
     pub(super) admin_listen: SocketAddr,
@@ -119,6 +142,9 @@ pub(super) struct Serve {
     /// Name under which clients reach the cluster; its address if left out
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) cluster_advertise: Option<String>,
+    /// Name under which clients reach the Supervisor; its address if left out
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
+    pub(super) supervisor_advertise: Option<String>,
     /// Name under which clients reach the admin port; its address if left out
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) admin_advertise: Option<String>,
@@ -128,6 +154,24 @@ pub(super) struct Serve {
     /// Speaks HTTP without TLS
     #[arg(long, help_heading = "Listeners")]
     pub(super) plain_text: bool,
+}
+
+/// What a provider may do in the Supervisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SupervisorProfile {
+    Tanzu,
+    Watch,
+    Full,
+}
+
+impl From<SupervisorProfile> for Profile {
+    fn from(profile: SupervisorProfile) -> Self {
+        match profile {
+            SupervisorProfile::Tanzu => Self::Tanzu,
+            SupervisorProfile::Watch => Self::Watch,
+            SupervisorProfile::Full => Self::Full,
+        }
+    }
 }
 
 /// A switch.

@@ -10,6 +10,7 @@ mod columns;
 mod error;
 mod files;
 mod host;
+mod mount;
 mod query;
 mod report;
 mod serve;

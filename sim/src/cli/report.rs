@@ -5,10 +5,16 @@ use std::path::Path;
 
 use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 
+use super::mount;
 use crate::{Endpoints, Sim};
 
 /// Lines for a shell: every variable that a client may want.
-pub(super) fn variables(sim: &Sim, endpoints: &Endpoints, directory: &Path) -> String {
+pub(super) fn variables(
+    sim: &Sim,
+    endpoints: &Endpoints,
+    directory: &Path,
+    mounts: Option<&Path>,
+) -> String {
     let mut out = String::new();
     let mut export = |key: &str, value: &str| {
         let _ = writeln!(out, "export {key}={}", quoted(value));
@@ -45,6 +51,17 @@ pub(super) fn variables(sim: &Sim, endpoints: &Endpoints, directory: &Path) -> S
     }
     export("SIM_CLUSTER", &endpoints.cluster.url);
     export("KUBECONFIG", &directory.join("kubeconfig").display().to_string());
+    if let (Some(supervisor), Some(endpoint)) = (sim.supervisor(), &endpoints.supervisor) {
+        let path = |name: &str| directory.join(name).display().to_string();
+        export("SIM_SUPERVISOR", &endpoint.url);
+        export("SIM_SUPERVISOR_NAMESPACE", supervisor.namespace());
+        export("SIM_SUPERVISOR_KUBECONFIG", &path("supervisor.kubeconfig"));
+        // What the upstream provider asks for, beside the files that it mounts.
+        export("SUPERVISOR_APISERVER_PORT", &endpoint.address.port().to_string());
+        if let Some(mounts) = mounts {
+            export("SIM_SUPERVISOR_FLAGS", &mount::flags(endpoint, mounts));
+        }
+    }
     export("SIM_ADMIN", &endpoints.admin.url);
     if let Some(token) = &endpoints.admin_token {
         export("SIM_ADMIN_TOKEN", token);
@@ -80,6 +97,17 @@ pub(super) fn text(
     }
     let nodes = sim.world().read(|world| world.kubelets.len());
     let _ = writeln!(out, "cluster  {}  {nodes} nodes", endpoints.cluster.url);
+    if let (Some(supervisor), Some(endpoint)) = (sim.supervisor(), &endpoints.supervisor) {
+        let machines =
+            sim_world::objects::GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+        let machines = sim.world().read(|world| world.supervisor.objects.count(&machines));
+        let namespace = supervisor.namespace();
+        let _ = writeln!(
+            out,
+            "supervisor {}  {machines} virtual machines in {namespace}",
+            endpoint.url
+        );
+    }
     let _ = writeln!(out, "admin    {}", endpoints.admin.url);
     if let Some((directory, world)) = state {
         let world = match world {

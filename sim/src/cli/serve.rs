@@ -11,7 +11,7 @@ use super::args::{Serve, Switch};
 use super::files::{self, Scratch};
 use super::signals::Signals;
 use super::state::StateDirectory;
-use super::{CliError, Terminal, host, report, world_file};
+use super::{CliError, Terminal, host, mount, report, world_file};
 use crate::faults::Rule;
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
@@ -35,14 +35,18 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         heartbeats,
         rbac,
         faults,
+        supervisor,
+        supervisor_profile,
         env,
         state,
         ledger,
         vcenter_listen,
         cluster_listen,
+        supervisor_listen,
         admin_listen,
         vcenter_advertise,
         cluster_advertise,
+        supervisor_advertise,
         admin_advertise,
         tls_sans,
         plain_text,
@@ -78,11 +82,13 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let mut listen = ListenOptions {
         vcenter: *vcenter_listen,
         cluster: *cluster_listen,
+        supervisor: *supervisor_listen,
         admin: *admin_listen,
         transport: if *plain_text { Transport::PlainText } else { Transport::Tls },
         advertise: Advertise {
             vcenter: vcenter_advertise.clone(),
             cluster: cluster_advertise.clone(),
+            supervisor: supervisor_advertise.clone(),
             admin: admin_advertise.clone(),
         },
         tls_sans: tls_sans.clone(),
@@ -116,6 +122,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         if *rbac {
             sim.access().require_rbac();
         }
+        if let Some(supervisor) = sim.supervisor() {
+            supervisor.grant((*supervisor_profile).into());
+        }
         for rule in rules {
             sim.fault(rule).map_err(|error| {
                 let path = faults.as_deref().unwrap_or(Path::new(""));
@@ -123,7 +132,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
                 CliError::input(what, "correct the rule")
             })?;
         }
-        let plan = Plan { listen, kubelets, state: state.as_ref(), origin, env: env.as_deref() };
+        let mounts = supervisor.as_deref();
+        let plan =
+            Plan { listen, kubelets, state: state.as_ref(), origin, env: env.as_deref(), mounts };
         let served = serve(&sim, plan, &mut signals).await;
         if let (Ok(()), Some(state)) = (&served, &state) {
             state.keep_world(&sim)?;
@@ -150,7 +161,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
 
 /// What the world begins with: the file, then the options.
 fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
-    let Serve { world, vms, nodes, zones, vcenters, seed, .. } = options;
+    let Serve { world, vms, nodes, zones, vcenters, seed, supervisor, .. } = options;
     let (mut topology, known_seed) = match world {
         Some(path) => read_world(path)?,
         None if vms.is_none() && zones.is_none() && nodes.is_none() => (Topology::standard(), None),
@@ -160,6 +171,9 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     topology.zones = zones.unwrap_or(topology.zones);
     topology.vcenters = vcenters.unwrap_or(topology.vcenters);
     topology.nodes = nodes.unwrap_or(topology.nodes);
+    if supervisor.is_some() && topology.supervisor.is_none() {
+        topology = topology.supervisor();
+    }
     let of_file = |key: &str| {
         let path = world.as_deref().unwrap_or(Path::new(""));
         format!("--world {}: spec.{key}:", path.display())
@@ -220,10 +234,12 @@ struct Plan<'a> {
     /// Where the world in `state` comes from.
     origin: report::World,
     env: Option<&'a Path>,
+    /// Where to write what a provider mounts.
+    mounts: Option<&'a Path>,
 }
 
 async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), CliError> {
-    let Plan { listen, kubelets, state, origin, env } = plan;
+    let Plan { listen, kubelets, state, origin, env, mounts } = plan;
     let endpoints = sim.listen(listen).await?;
     for kubelet in kubelets {
         sim.world()
@@ -254,12 +270,18 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         write("ca.pem", pem)?;
     }
     write("kubeconfig", &endpoints.kubeconfig())?;
+    if let Some(kubeconfig) = endpoints.supervisor_kubeconfig() {
+        write("supervisor.kubeconfig", &kubeconfig)?;
+    }
+    if let Some(mounts) = mounts {
+        mount::write(sim, &endpoints, mounts)?;
+    }
     let changes = sim.world().changes();
     if let Some(state) = state {
         state.keep(&endpoints)?;
         state.keep_world(sim)?;
     }
-    let variables = report::variables(sim, &endpoints, &directory);
+    let variables = report::variables(sim, &endpoints, &directory, mounts);
     let kept = state.map(|state| (state.path(), origin));
     Terminal.say(&report::text(sim, &endpoints, &variables, (env, kept)));
     if let Some(path) = env {

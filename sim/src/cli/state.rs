@@ -131,6 +131,9 @@ impl StateDirectory {
         let mut certificates: BTreeMap<String, BTreeMap<u32, Pair>> =
             endpoints.vcenters.iter().map(|(name, it)| (name.clone(), pairs(it))).collect();
         certificates.insert(crate::CLUSTER.to_owned(), pairs(&endpoints.cluster));
+        if let Some(supervisor) = &endpoints.supervisor {
+            certificates.insert(crate::SUPERVISOR.to_owned(), pairs(supervisor));
+        }
         let authority = endpoints
             .authority
             .as_ref()

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use sim_world::Topology;
+use sim_world::{SupervisorTopology, Topology};
 
 use crate::document::{self, Wrong};
 
@@ -63,6 +63,19 @@ pub(super) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
     for (key, value) in [("spec.vcenters", topology.vcenters), ("spec.hosts", topology.hosts)] {
         if value == 0 {
             return Err(Wrong::at(key, &value.into(), "there is at least one", "write 1 or more"));
+        }
+    }
+    if let Some(supervisor) = &topology.supervisor {
+        let SupervisorTopology { namespace, cluster } = supervisor;
+        for (key, value) in
+            [("spec.supervisor.namespace", namespace), ("spec.supervisor.cluster", cluster)]
+        {
+            let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            let is_label = !value.is_empty() && value.len() <= 41 && value.chars().all(is_plain);
+            if !is_label || value.starts_with('-') || value.ends_with('-') {
+                let remedy = "write 1 to 41 lower-case letters, digits and dashes";
+                return Err(Wrong::at(key, &value.as_str().into(), "is no name", remedy));
+            }
         }
     }
     Ok((topology, seed))
@@ -134,6 +147,11 @@ mod tests {
                 "a negative seed",
                 format!("{head}spec: {{seed: -1}}"),
                 "spec.seed: -1: is no seed | write a number from 0 on",
+            ),
+            (
+                "a namespace that is none",
+                format!("{head}spec: {{supervisor: {{namespace: A}}}}"),
+                "spec.supervisor.namespace: \"A\": is no name | write 1 to 41 lower-case letters, digits and dashes",
             ),
             (
                 "no vCenter",

@@ -46,7 +46,7 @@ impl KubeApi {
     /// Answers a request for an object whose namespace is left out of the path.
     pub(super) fn unplaced(&self, request: &Request) -> Reply {
         let is_namespaced = object(request).is_some_and(|object| {
-            let def = self.world.read(|world| world.cluster.resource(&id(&object)).cloned());
+            let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
             def.is_some_and(|def| def.namespaced && def.serves(version(&request.path)))
         });
         if is_namespaced {
@@ -58,7 +58,7 @@ impl KubeApi {
 
     /// Answers a request for a resource that is not served there.
     pub(super) fn misplaced(&self, request: &Request, target: &Target) -> Reply {
-        let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
+        let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
         // All of them can be read there, and that is all.
         let is_collection = target.namespace.is_empty()
             && matches!(target.verb, Verb::Create | Verb::DeleteCollection);
@@ -103,7 +103,7 @@ impl KubeApi {
     /// Whether a path to something that there is has any method at all.
     fn place(&self, request: &Request) -> Place {
         let Some(object) = object(request) else { return Place::Right };
-        let def = self.world.read(|world| world.cluster.resource(&id(&object)).cloned());
+        let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
         let is_right = match &def {
             Some(def) if def.custom.is_some() => return Place::WrongOfCustom,
             Some(def) => {
@@ -127,8 +127,8 @@ impl KubeApi {
             |it: &Review| it.group() == object.group && it.resource() == object.resource;
         let id = id(&object);
         Review::ALL.iter().any(is_review)
-            || self.world.read(|world| {
-                let def = world.cluster.resource(&id);
+            || self.cluster.read(|store| {
+                let def = store.resource(&id);
                 def.is_some_and(|def| def.serves(version(&request.path)))
             })
     }
@@ -137,7 +137,7 @@ impl KubeApi {
     pub(super) fn custom(&self, request: &Request) -> Option<(ResourceDef, Object)> {
         let object = object(request)?;
         let id = id(&object);
-        let def = self.world.read(|world| world.cluster.resource(&id).cloned())?;
+        let def = self.cluster.read(|store| store.resource(&id).cloned())?;
         let is_served = def.custom.is_some()
             && def.serves(version(&request.path))
             && def.namespaced != object.namespace.is_empty();
@@ -153,8 +153,8 @@ impl KubeApi {
                 let is_about_objects = steps.nth(1).is_some_and(|resource| !resource.is_empty());
                 (is_about_objects && served::has_group(group))
                     || Review::ALL.iter().any(|it| it.group() == group)
-                    || self.world.read(|world| {
-                        let mut all = world.cluster.resources();
+                    || self.cluster.read(|store| {
+                        let mut all = store.resources();
                         all.any(|def| def.custom.is_none() && def.id.group == group)
                     })
             }

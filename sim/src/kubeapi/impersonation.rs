@@ -194,8 +194,7 @@ impl KubeApi {
                 object: Some(object),
                 ..Attributes::default()
             };
-            let verdict =
-                self.world.read(|world| self.access.decide(identity, &asked, &world.cluster));
+            let verdict = self.cluster.read(|store| self.access.decide(identity, &asked, store));
             if verdict.is_allowed {
                 continue;
             }

@@ -8,6 +8,7 @@ mod accept;
 mod access;
 mod answer;
 mod body;
+mod cluster;
 mod discovery;
 mod duplicates;
 mod encodings;
@@ -36,16 +37,17 @@ mod warnings;
 mod watch;
 
 use http::{Method, StatusCode};
-use jiff::Timestamp;
+use sim_world::ControlPlane;
 use sim_world::objects::Status;
 
 pub use access::Access;
 pub(crate) use body::MAX_BODY_BYTES;
+pub(crate) use cluster::ClusterHandle;
 pub(crate) use request::Request;
 pub use tokens::{Identity, Tokens};
 
 use crate::faults::Effects;
-use crate::{Call, Incoming, Reply, WorldHandle};
+use crate::{Call, Incoming, Reply};
 use access::Attributes;
 use encodings::Encodings;
 use impersonation::Impersonators;
@@ -55,7 +57,7 @@ use route::Route;
 #[derive(Clone, Debug)]
 pub(crate) struct KubeApi {
     server: String,
-    world: WorldHandle,
+    cluster: ClusterHandle,
     tokens: Tokens,
     access: Access,
     encodings: Encodings,
@@ -63,16 +65,21 @@ pub(crate) struct KubeApi {
 }
 
 impl KubeApi {
-    /// The API server named `server` in ledgers, over `world`, open to those who hold `tokens`.
-    pub(crate) fn new(server: impl Into<String>, world: WorldHandle, tokens: Tokens) -> Self {
+    /// The API server named `server` in ledgers, over the objects of `cluster`, open to those who hold `tokens`.
+    pub(crate) fn new(server: impl Into<String>, cluster: ClusterHandle, tokens: Tokens) -> Self {
         let access = Access::default();
         let (encodings, impersonators) = Default::default();
-        Self { server: server.into(), world, tokens, access, encodings, impersonators }
+        Self { server: server.into(), cluster, tokens, access, encodings, impersonators }
     }
 
     /// The same with `access` as what decides who may do what.
     pub(crate) fn with_access(self, access: Access) -> Self {
         Self { access, ..self }
+    }
+
+    /// Whose objects it serves.
+    pub(crate) fn plane(&self) -> ControlPlane {
+        self.cluster.plane()
     }
 
     /// Says what a request is, without judging it.
@@ -83,12 +90,12 @@ impl KubeApi {
             None => request.token.as_deref().and_then(|token| self.tokens.user_of(token)),
         };
         let kind = |resource: &_| {
-            self.world.read(|world| {
-                let def = world.cluster.resource(resource)?;
+            self.cluster.read(|store| {
+                let def = store.resource(resource)?;
                 Some((answer::api_version(def), def.kind.clone().into_owned()))
             })
         };
-        let call = summary::call(&self.server, incoming, &request, user, kind);
+        let call = summary::call(self.cluster.face(), &self.server, incoming, &request, user, kind);
         (call, request)
     }
 
@@ -126,8 +133,7 @@ impl KubeApi {
         // Nothing more to decide for those who may do everything.
         if self.access.is_rbac() {
             let what = Attributes::of(method, path, query);
-            let verdict =
-                self.world.read(|world| self.access.decide(&identity, &what, &world.cluster));
+            let verdict = self.cluster.read(|store| self.access.decide(&identity, &what, store));
             if !verdict.is_allowed {
                 return Err(access::forbidden(&identity, &what, &verdict.reason));
             }
@@ -141,7 +147,7 @@ impl KubeApi {
             return Ok(identity.clone());
         }
         match &request.token {
-            Some(token) => self.tokens.identify(token, self.world.now()).ok_or_else(unauthorized),
+            Some(token) => self.tokens.identify(token, self.cluster.now()).ok_or_else(unauthorized),
             // Somebody in this process who needs no credentials.
             None if !request.client.is_empty() => Ok(Identity::admin()),
             None if request.route.is_public() || self.access.is_rbac() => Ok(Identity::anonymous()),
@@ -170,17 +176,17 @@ impl KubeApi {
             }
             Route::Health => health::answer(&request.path, &request),
             Route::Version => discovery::version(),
-            Route::Root => discovery::root(&self.world),
-            Route::Core => discovery::core(&self.world, &request),
-            Route::Groups => discovery::groups(&self.world, &request),
-            Route::Group(group) => discovery::group(&self.world, group),
+            Route::Root => discovery::root(&self.cluster),
+            Route::Core => discovery::core(&self.cluster, &request),
+            Route::Groups => discovery::groups(&self.cluster, &request),
+            Route::Group(group) => discovery::group(&self.cluster, group),
             Route::GroupVersion(group, version) => {
-                discovery::group_version(&self.world, group, version)
+                discovery::group_version(&self.cluster, group, version)
                     .unwrap_or_else(|| self.absent(&request))
             }
             Route::OpenApi(path) => match path.strip_prefix('/') {
-                None => openapi::index(&self.world),
-                Some(path) => openapi::document(&self.world, path, &request),
+                None => openapi::index(&self.cluster),
+                Some(path) => openapi::document(&self.cluster, path, &request),
             },
             Route::Review(review, namespace) => self
                 .review(*review, namespace, &request, identity)
@@ -233,9 +239,4 @@ fn unroutable(request: &Request) -> Option<Reply> {
         }
         _ => None,
     }
-}
-
-/// Now, as objects tell it.
-fn timestamp(world: &WorldHandle) -> Timestamp {
-    world.now().timestamp(world.clock().epoch())
 }

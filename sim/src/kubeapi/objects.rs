@@ -9,12 +9,11 @@ use sim_world::objects::{
     Action, Command, Effect, FieldErrors, FieldSelector, GroupResource, Key, LabelSelector, Page,
     Paging, ResourceDef, Selection, Status, Subresource,
 };
-use sim_world::{Fault, Outcome};
 
 use super::options::{self, DeleteOptions, WriteOptions};
 use super::render::Rendering;
 use super::route::{Target, Verb};
-use super::{KubeApi, Request, answer, failure, timestamp, warnings, watch};
+use super::{KubeApi, Request, answer, failure, warnings, watch};
 use crate::faults::Effects;
 use crate::{Call, Reply};
 
@@ -26,7 +25,7 @@ impl KubeApi {
         target: &Target,
         effects: &Effects,
     ) -> Reply {
-        let def = self.world.read(|world| world.cluster.resource(&target.resource).cloned());
+        let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
         // Where a namespace should stand, even if it is none.
         let is_of_namespace = request.path.contains("/namespaces//");
         let fits =
@@ -52,7 +51,7 @@ impl KubeApi {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
             Verb::Watch => {
-                watch::answer(&self.world, &self.encodings, &def, request, target, effects)
+                watch::answer(&self.cluster, &self.encodings, &def, request, target, effects)
             }
             Verb::Create | Verb::Update | Verb::Patch => self.write(&def, request, target),
             Verb::Delete => self.delete(&def, request, target),
@@ -76,26 +75,25 @@ impl KubeApi {
         effects: &Effects,
     ) -> Result<Reply, Status> {
         let missing = || Status::not_found(&target.resource, &target.name);
-        let rendering = Rendering::of(&self.world, def, request)?;
+        let rendering = Rendering::of(&self.cluster, def, request)?;
         if effects.empty_result || effects.hides(&target.name) {
             return Err(missing());
         }
         let asked = request.query.version()?;
-        let (object, revision) = self.world.read(|world| {
-            (world.cluster.get(&key(def, target)).cloned(), world.cluster.revision())
-        });
+        let (object, revision) =
+            self.cluster.read(|store| (store.get(&key(def, target)).cloned(), store.revision()));
         if asked > revision {
             return Err(Status::too_large_version(asked, revision));
         }
         let object = object.ok_or_else(missing)?;
-        let object = self.world.read(|world| {
-            let shown = world.cluster.shown(def, &target.version, &object)?;
+        let object = self.cluster.read(|store| {
+            let shown = store.shown(def, &target.version, &object)?;
             if !target.is_scale {
                 return Ok(shown);
             }
-            world.cluster.scale_of(def, &target.version, &shown).map(Arc::new)
+            store.scale_of(def, &target.version, &shown).map(Arc::new)
         })?;
-        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
+        rendering.one(def, StatusCode::OK, &object, self.cluster.timestamp())
     }
 
     fn list(
@@ -105,7 +103,7 @@ impl KubeApi {
         target: &Target,
         effects: &Effects,
     ) -> Result<Reply, Status> {
-        let rendering = Rendering::of(&self.world, def, request)?;
+        let rendering = Rendering::of(&self.cluster, def, request)?;
         let selection = selection(def, request, target)?;
         if request.query.has("sendInitialEvents") {
             let mut errors = FieldErrors::default();
@@ -113,14 +111,13 @@ impl KubeApi {
             return Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors));
         }
         let paging = paging(request)?;
-        let mut page: Page =
-            self.world.read(|world| world.cluster.list(&def.id, &selection, &paging))?;
+        let mut page: Page = self.cluster.read(|store| store.list(&def.id, &selection, &paging))?;
         if effects.empty_result {
             page = Page { items: Vec::new(), continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
         self.show(def, &mut page)?;
-        rendering.list(def, &page, timestamp(&self.world))
+        rendering.list(def, &page, self.cluster.timestamp())
     }
 
     fn write(
@@ -129,7 +126,7 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let rendering = Rendering::of(&self.world, def, request)?;
+        let rendering = Rendering::of(&self.cluster, def, request)?;
         if target.verb == Verb::Patch {
             // Which options make sense depends on it.
             request.patch_kind(def)?;
@@ -159,7 +156,7 @@ impl KubeApi {
         };
         let (object, effect, warnings) = self.apply(command)?;
         let code = if effect == Effect::Created { StatusCode::CREATED } else { StatusCode::OK };
-        let reply = rendering.one(def, code, &object, timestamp(&self.world))?;
+        let reply = rendering.one(def, code, &object, self.cluster.timestamp())?;
         Ok(warnings::told(reply, &warnings))
     }
 
@@ -169,13 +166,13 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let rendering = Rendering::of(&self.world, def, request)?;
+        let rendering = Rendering::of(&self.cluster, def, request)?;
         let options = DeleteOptions::read(request)?;
         let (object, effect, _) = self.apply(deletion(key(def, target), def, &options))?;
         if effect == Effect::Deleted && !def.returns_deleted {
             return Ok(answer::deleted(def, &object).with_objects(1));
         }
-        rendering.one(def, StatusCode::OK, &object, timestamp(&self.world))
+        rendering.one(def, StatusCode::OK, &object, self.cluster.timestamp())
     }
 
     /// One deletion after the other, as the real server does it; the answer lists what was there.
@@ -185,11 +182,11 @@ impl KubeApi {
         request: &Request,
         target: &Target,
     ) -> Result<Reply, Status> {
-        let rendering = Rendering::of(&self.world, def, request)?;
+        let rendering = Rendering::of(&self.cluster, def, request)?;
         let selection = selection(def, request, target)?;
         let options = DeleteOptions::read(request)?;
         let paging = paging(request)?;
-        let mut page = self.world.read(|world| world.cluster.list(&def.id, &selection, &paging))?;
+        let mut page = self.cluster.read(|store| store.list(&def.id, &selection, &paging))?;
         for object in &page.items {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let key = Key::new(def.id.clone(), namespace, name_of(object));
@@ -199,7 +196,7 @@ impl KubeApi {
             }
         }
         self.show(def, &mut page)?;
-        rendering.list(def, &page, timestamp(&self.world))
+        rendering.list(def, &page, self.cluster.timestamp())
     }
 
     /// Turns stored objects into those of the version that was asked for.
@@ -207,29 +204,17 @@ impl KubeApi {
         if def.is_shown_as_kept() {
             return Ok(());
         }
-        self.world.read(|world| {
+        self.cluster.read(|store| {
             for item in &mut page.items {
-                *item = world.cluster.shown(def, &def.version, item)?;
+                *item = store.shown(def, &def.version, item)?;
             }
             Ok(())
         })
     }
 
     fn apply(&self, command: Command) -> Result<(Arc<Value>, Effect, Vec<String>), Status> {
-        let applied = self.world.apply(sim_world::Command::Cluster(command));
-        match applied.map(|applied| applied.outcome) {
-            Ok(Outcome::Object(reply)) => Ok((reply.object, reply.effect, reply.warnings)),
-            Err(Fault::Cluster(status)) => Err(status),
-            #[allow(
-                unreachable_patterns,
-                reason = "a world of more than a cluster has more faults"
-            )]
-            Ok(_) | Err(_) => Err(Status::new(
-                500,
-                "InternalError",
-                "Internal error occurred: unexpected outcome",
-            )),
-        }
+        let reply = self.cluster.apply(command)?;
+        Ok((reply.object, reply.effect, reply.warnings))
     }
 }
 

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use sim_world::objects::{Page, ResourceDef, Status};
 
 use super::accept::Form;
+use super::cluster::ClusterHandle;
 use super::table::{Include, Layout, partial};
 use super::{Request, answer};
-use crate::{Reply, WorldHandle};
+use crate::Reply;
 
 /// How one request wants its objects.
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ impl Rendering {
     /// # Errors
     /// 406 for what cannot be had, 400 for parameters that make no sense.
     pub(super) fn of(
-        world: &WorldHandle,
+        cluster: &ClusterHandle,
         def: &ResourceDef,
         request: &Request,
     ) -> Result<Self, Status> {
@@ -35,7 +36,7 @@ impl Rendering {
                 Some(if request.is_of_scale() {
                     Layout::of_scales(meta, include)
                 } else {
-                    world.read(|world| Layout::of(def, &world.cluster, meta, include))
+                    cluster.read(|store| Layout::of(def, store, meta, include))
                 })
             }
             _ => None,

@@ -6,7 +6,7 @@ use sim_world::objects::{FieldErrors, Status};
 
 use super::access::{Attributes, Object};
 use super::route::Review;
-use super::{Identity, KubeApi, Request, answer, timestamp};
+use super::{Identity, KubeApi, Request, answer};
 use crate::Reply;
 
 /// For whom tokens are, where nobody says otherwise.
@@ -46,10 +46,10 @@ impl KubeApi {
                 if namespace.is_empty() {
                     return Err(Status::bad_request("no namespace on request"));
                 }
-                self.world.read(|world| self.access.rules(asker, namespace, &world.cluster))
+                self.cluster.read(|store| self.access.rules(asker, namespace, store))
             }
             Review::SelfSubject => {
-                metadata["creationTimestamp"] = format!("{:.0}", timestamp(&self.world)).into();
+                metadata["creationTimestamp"] = format!("{:.0}", self.cluster.timestamp()).into();
                 let mut info = user_info(asker);
                 if let Some(other) = &request.impersonated {
                     other.tell_more(&mut info);
@@ -77,7 +77,7 @@ impl KubeApi {
         let wanted = body.pointer("/spec/audiences").and_then(Value::as_array);
         let wanted = wanted.filter(|wanted| !wanted.is_empty());
         let is_for_us = wanted.is_none_or(|wanted| wanted.iter().any(|it| *it == AUDIENCE));
-        let found = self.tokens.identify(token, self.world.now()).filter(|_| is_for_us);
+        let found = self.tokens.identify(token, self.cluster.now()).filter(|_| is_for_us);
         Ok(match found {
             Some(identity) => json!({
                 "authenticated": true,
@@ -89,7 +89,7 @@ impl KubeApi {
     }
 
     fn access_of(&self, who: &Identity, what: &Attributes) -> Value {
-        let verdict = self.world.read(|world| self.access.decide(who, what, &world.cluster));
+        let verdict = self.cluster.read(|store| self.access.decide(who, what, store));
         let mut status = json!({"allowed": verdict.is_allowed});
         if !verdict.reason.is_empty() {
             status["reason"] = verdict.reason.into();

@@ -14,6 +14,7 @@ const MAX_DETAIL: usize = 200;
 
 /// Classifies a request; `kind` knows apiVersion and kind of registered resources.
 pub(super) fn call(
+    face: Face,
     server: &str,
     incoming: &Incoming,
     request: &Request,
@@ -65,7 +66,7 @@ pub(super) fn call(
         _ => String::new(),
     };
     Call {
-        face: Face::Cluster,
+        face,
         server: server.to_owned(),
         operation,
         class,

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use http::Request as HttpRequest;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use sim_world::World;
 use sim_world::objects::{Command, GroupResource};
+use sim_world::{ControlPlane, World};
 
-use super::{Identity, KubeApi, Tokens};
+use super::{ClusterHandle, Identity, KubeApi, Tokens};
 use crate::faults::Effects;
 use crate::{Clock, Incoming, Peer, Reply, WorldHandle};
 
@@ -40,7 +40,8 @@ impl Lab {
         let tokens = Tokens::default();
         let user = Identity { user: "ccm".into(), groups: vec!["system:authenticated".into()] };
         tokens.issue("good", user, None);
-        let api = KubeApi::new("cluster", world.clone(), tokens);
+        let cluster = ClusterHandle::new(world.clone(), ControlPlane::Workload);
+        let api = KubeApi::new("cluster", cluster, tokens);
         Self { api, world, client: "test" }
     }
 

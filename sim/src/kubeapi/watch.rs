@@ -16,15 +16,16 @@ use sim_world::objects::{FieldErrors, Paging, ResourceDef, Selection, Status, Wa
 use tokio::time::Instant;
 
 use super::accept::Form;
+use super::cluster::ClusterHandle;
 use super::encodings::{self, Edition, Encodings, Moment};
 use super::objects::{name_of, selection};
 use super::query::Query;
 use super::render::Rendering;
 use super::route::Target;
-use super::{Request, answer, timestamp};
+use super::{Request, answer};
 use crate::faults::{Effects, WatchEffects};
 use crate::signal::Changes;
-use crate::{Body, Outcome, Reply, WorldHandle};
+use crate::{Body, Outcome, Reply};
 
 /// The real server closes watches that set no time after 30 to 60 minutes, at random.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -40,14 +41,14 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Starts a watch.
 pub(super) fn answer(
-    world: &WorldHandle,
+    cluster: &ClusterHandle,
     encodings: &Encodings,
     def: &ResourceDef,
     request: &Request,
     target: &Target,
     effects: &Effects,
 ) -> Result<Reply, Status> {
-    let rendering = Rendering::of(world, def, request)?;
+    let rendering = Rendering::of(cluster, def, request)?;
     if matches!(rendering.form, Form::PartialList(_)) {
         return Err(rendering.unfit(def, ""));
     }
@@ -58,15 +59,15 @@ pub(super) fn answer(
     let asked = query.version()?;
     let now = Instant::now();
     let mut watch = Watch {
-        changes: world.changes(),
-        world: world.clone(),
+        changes: cluster.changes(),
+        cluster: cluster.clone(),
         encodings: encodings.clone(),
         rendering,
         has_columns: false,
         def: def.clone(),
         selection,
         effects: effects.clone(),
-        began: world.read(|world| world.cluster.revision()),
+        began: cluster.read(|store| store.revision()),
         cursor: asked,
         pending: VecDeque::new(),
         n_told: 0,
@@ -144,7 +145,7 @@ fn streamed(watch: Watch) -> Response<Body> {
 
 /// A running watch. Its body polls it; nothing else does.
 struct Watch {
-    world: WorldHandle,
+    cluster: ClusterHandle,
     changes: Changes,
     encodings: Encodings,
     rendering: Rendering,
@@ -246,12 +247,11 @@ impl Watch {
 
     /// Takes in what has happened since the cursor.
     fn look(&mut self) {
-        let (events, revision, is_served) = self.world.read(|world| {
-            let cluster = &world.cluster;
-            let events = cluster.watch_since(&self.def.id, &self.selection, self.cursor);
+        let (events, revision, is_served) = self.cluster.read(|store| {
+            let events = store.watch_since(&self.def.id, &self.selection, self.cursor);
             let is_served =
-                cluster.resource(&self.def.id).is_some_and(|def| def.is_same_as(&self.def));
-            (events, cluster.revision(), is_served)
+                store.resource(&self.def.id).is_some_and(|def| def.is_same_as(&self.def));
+            (events, store.revision(), is_served)
         });
         match events {
             Ok(events) => {
@@ -270,8 +270,8 @@ impl Watch {
     fn begin_with_everything(&mut self) -> Result<(), Status> {
         self.changes.mark_unchanged();
         let page = self
-            .world
-            .read(|world| world.cluster.list(&self.def.id, &self.selection, &Paging::default()))?;
+            .cluster
+            .read(|store| store.list(&self.def.id, &self.selection, &Paging::default()))?;
         self.cursor = page.revision;
         if self.effects.watch.silent || self.effects.empty_result {
             return Ok(());
@@ -329,7 +329,7 @@ impl Watch {
         if def.is_shown_as_kept() {
             return Ok(object.clone());
         }
-        self.world.read(|world| world.cluster.shown(def, &def.version, object))
+        self.cluster.read(|store| store.shown(def, &def.version, object))
     }
 
     fn bookmark(&mut self, annotations: Option<Value>) {
@@ -372,14 +372,14 @@ impl Watch {
             ERROR => encodings::json(&object),
             _ if !self.is_shared(kind) => {
                 let with_columns = !std::mem::replace(&mut self.has_columns, true);
-                let now = timestamp(&self.world);
+                let now = self.cluster.timestamp();
                 encodings::json(&self.rendering.value(&object, with_columns, now))
             }
             BOOKMARK => {
                 encodings::json(&self.rendering.value(&object, false, Timestamp::UNIX_EPOCH))
             }
             _ => {
-                let now = timestamp(&self.world);
+                let now = self.cluster.timestamp();
                 let table = self.rendering.include().map(|include| Moment {
                     at: now.as_second(),
                     include,

@@ -39,6 +39,8 @@ pub struct Endpoints {
     pub vcenters: BTreeMap<String, Endpoint>,
     /// The cluster.
     pub cluster: Endpoint,
+    /// The Supervisor, if there is one.
+    pub supervisor: Option<Endpoint>,
     /// The admin port.
     pub admin: Endpoint,
     /// The bearer token that the admin port wants, if it does.
@@ -47,6 +49,8 @@ pub struct Endpoints {
     pub authority: Option<Arc<Authority>>,
     /// The bearer token of the cluster's administrator.
     pub(crate) cluster_token: String,
+    /// The same of the Supervisor's.
+    pub(crate) supervisor_token: String,
 }
 
 /// Addresses only: the rest is keys and tokens.
@@ -55,6 +59,7 @@ impl fmt::Debug for Endpoints {
         f.debug_struct("Endpoints")
             .field("vcenters", &self.vcenters)
             .field("cluster", &self.cluster)
+            .field("supervisor", &self.supervisor)
             .field("admin", &self.admin)
             .finish_non_exhaustive()
     }
@@ -68,6 +73,16 @@ impl Endpoints {
 
     /// A kubeconfig of the cluster's administrator.
     pub fn kubeconfig(&self) -> String {
+        self.kubeconfig_of("sim", &self.cluster.url, &self.cluster_token)
+    }
+
+    /// A kubeconfig of the Supervisor's administrator, if there is one.
+    pub fn supervisor_kubeconfig(&self) -> Option<String> {
+        let endpoint = self.supervisor.as_ref()?;
+        Some(self.kubeconfig_of("supervisor", &endpoint.url, &self.supervisor_token))
+    }
+
+    fn kubeconfig_of(&self, name: &str, url: &str, token: &str) -> String {
         let authority = self
             .ca_pem()
             .map(|pem| {
@@ -75,22 +90,18 @@ impl Endpoints {
             })
             .unwrap_or_default();
         format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: sim\n  cluster:\n    server: {url}\n\
-             {authority}users:\n- name: admin\n  user:\n    token: {token}\ncontexts:\n- name: sim\n  \
-             context:\n    cluster: sim\n    user: admin\ncurrent-context: sim\n",
-            url = self.cluster.url,
-            token = self.cluster_token,
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: {name}\n  cluster:\n    server: {url}\n\
+             {authority}users:\n- name: admin\n  user:\n    token: {token}\ncontexts:\n- name: {name}\n  \
+             context:\n    cluster: {name}\n    user: admin\ncurrent-context: {name}\n",
         )
     }
 
     /// Ports by server, to ask for the same ones again.
     pub fn ports(&self) -> BTreeMap<String, u16> {
         let vcenters = self.vcenters.iter().map(|(name, at)| (name.clone(), at.address.port()));
-        vcenters
-            .chain([
-                (crate::CLUSTER.to_owned(), self.cluster.address.port()),
-                ("admin".to_owned(), self.admin.address.port()),
-            ])
-            .collect()
+        let supervisor = self.supervisor.as_ref().map(|at| (crate::SUPERVISOR, at));
+        let others = [(crate::CLUSTER, &self.cluster), ("admin", &self.admin)];
+        let others = others.into_iter().chain(supervisor);
+        vcenters.chain(others.map(|(name, at)| (name.to_owned(), at.address.port()))).collect()
     }
 }

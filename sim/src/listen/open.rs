@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::accept::{Behind, Listener};
 use super::{Advertise, Endpoint, Endpoints, ListenOptions, Transport};
 use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
-use crate::{CLUSTER, Server, Sim, WorldHandle, admin};
+use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle, admin};
 
 /// Why a sim does not listen.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,7 @@ impl Sim {
         let ListenOptions {
             vcenter,
             cluster,
+            supervisor,
             admin,
             transport,
             advertise,
@@ -56,8 +57,12 @@ impl Sim {
             admin_token,
             patience,
         } = options;
-        let Advertise { vcenter: public_vcenter, cluster: public_cluster, admin: public_admin } =
-            advertise;
+        let Advertise {
+            vcenter: public_vcenter,
+            cluster: public_cluster,
+            supervisor: public_supervisor,
+            admin: public_admin,
+        } = advertise;
         let authority = match (transport, authority) {
             (Transport::PlainText, _) => None,
             (Transport::Tls, Some(authority)) => Some(authority),
@@ -74,6 +79,13 @@ impl Sim {
             bound.push((n, server.clone(), bind(name, address).await?));
         }
         let cluster = bind(CLUSTER, remembered(CLUSTER, cluster)).await?;
+        let supervisor = match self.supervisor() {
+            Some(it) => {
+                let listener = bind(SUPERVISOR, remembered(SUPERVISOR, supervisor)).await?;
+                Some((it.server(), listener))
+            }
+            None => None,
+        };
         let admin = bind("admin", remembered("admin", admin)).await?;
 
         let mut open = |server: &Server,
@@ -88,7 +100,10 @@ impl Sim {
             let certificates = match &authority {
                 None => None,
                 Some(authority) => {
-                    let hosts = hosts(&host, address, &tls_sans);
+                    let mut hosts = hosts(&host, address, &tls_sans);
+                    if name == SUPERVISOR {
+                        hosts.push(SUPERVISOR_HOST.to_owned());
+                    }
                     let kept: BTreeMap<u32, Leaf> = certificates.remove(name).unwrap_or_default();
                     let authority = Arc::clone(authority);
                     Some(Arc::new(Certificates::new(authority, name, hosts, world, kept)?))
@@ -114,6 +129,9 @@ impl Sim {
             vcenters.insert(server.name().to_owned(), endpoint);
         }
         let cluster = open(self.cluster(), cluster, public_cluster, Alpn::Http2, None)?;
+        let supervisor = supervisor
+            .map(|(server, listener)| open(server, listener, public_supervisor, Alpn::Http2, None))
+            .transpose()?;
 
         let address = local("admin", &admin)?;
         let token = match admin_token {
@@ -132,10 +150,15 @@ impl Sim {
         Ok(Endpoints {
             vcenters,
             cluster,
+            supervisor,
             admin: Endpoint { url, address, certificates: None },
             admin_token: token,
             authority,
             cluster_token: self.admin_token().to_owned(),
+            supervisor_token: self
+                .supervisor()
+                .map(|it| it.admin_token().to_owned())
+                .unwrap_or_default(),
         })
     }
 

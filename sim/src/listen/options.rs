@@ -29,6 +29,8 @@ pub struct Advertise {
     pub vcenter: Option<String>,
     /// For the cluster.
     pub cluster: Option<String>,
+    /// For the Supervisor.
+    pub supervisor: Option<String>,
     /// For the admin port.
     pub admin: Option<String>,
 }
@@ -40,6 +42,8 @@ pub struct ListenOptions {
     pub vcenter: SocketAddr,
     /// For the cluster.
     pub cluster: SocketAddr,
+    /// For the Supervisor, if there is one.
+    pub supervisor: SocketAddr,
     /// For the admin port. Beyond loopback it wants a bearer token.
     pub admin: SocketAddr,
     /// TLS or not; the admin port never.
@@ -66,6 +70,7 @@ impl fmt::Debug for ListenOptions {
         f.debug_struct("ListenOptions")
             .field("vcenter", &self.vcenter)
             .field("cluster", &self.cluster)
+            .field("supervisor", &self.supervisor)
             .field("admin", &self.admin)
             .field("transport", &self.transport)
             .finish_non_exhaustive()
@@ -78,6 +83,7 @@ impl Default for ListenOptions {
         Self {
             vcenter: picked,
             cluster: picked,
+            supervisor: picked,
             admin: picked,
             transport: Transport::default(),
             advertise: Advertise::default(),

@@ -6,6 +6,8 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 
+use sim_world::ControlPlane;
+
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::Effects;
 use crate::kubeapi::{self, KubeApi};
@@ -30,7 +32,7 @@ pub(super) enum Unread {
 pub(crate) enum Front {
     /// A vCenter: `/sdk`, `/rest`, `/api`.
     VCenter { name: String, soap: Box<SoapFace>, vapi: VapiFace },
-    /// The workload cluster.
+    /// An API server: the workload cluster's, or the Supervisor's.
     Cluster(KubeApi),
 }
 
@@ -49,6 +51,14 @@ impl Front {
             name: name.to_owned(),
             soap: Box::new(SoapFace::new(world.clone(), name, secure)),
             vapi: VapiFace::new(world.clone(), name, secure),
+        }
+    }
+
+    /// The API server that it is, if it is one.
+    pub(super) fn plane(&self) -> ControlPlane {
+        match self {
+            Self::Cluster(api) => api.plane(),
+            Self::VCenter { .. } => ControlPlane::Workload,
         }
     }
 
@@ -170,7 +180,7 @@ impl Front {
     ) -> Reply {
         match call.face {
             Face::Soap => SoapFace::fault(class, message),
-            Face::Vapi | Face::Cluster => {
+            Face::Vapi | Face::Cluster | Face::Supervisor => {
                 self.status(call, incoming, StatusCode::INTERNAL_SERVER_ERROR, message, None)
             }
         }

@@ -112,7 +112,7 @@ impl CallPath {
         }
         if let Some(keep) = effects.compact {
             // Refused by nothing: a compaction asks nothing of the world.
-            let _ = self.world.apply(Command::CompactCluster { keep });
+            let _ = self.world.apply(Command::CompactCluster { plane: self.front.plane(), keep });
         }
         let Some(ending) = ending else {
             let reply = self.front.handle(&self.world, call, parsed, &effects).await;

@@ -11,6 +11,7 @@ mod listening;
 mod malformed;
 mod selection;
 mod snapshots;
+mod supervisor;
 mod testing;
 mod transports;
 mod wire;

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::completion::{Completion, Step};
 use crate::objects;
 use crate::vcenter::{Family, LoginRules, MachineSpec};
+use crate::world::ControlPlane;
 pub use named::{Grant, Named, TagName};
 pub use request::VcRequest;
 
@@ -24,6 +25,9 @@ pub enum Command {
     /// A request to the workload cluster's object store.
     #[serde(rename = "cluster")]
     Cluster(objects::Command),
+    /// A request to the Supervisor's object store.
+    #[serde(rename = "supervisor")]
+    Supervisor(objects::Command),
     /// A client's request to a vCenter.
     #[serde(rename = "vcenter.request")]
     Request {
@@ -251,6 +255,9 @@ pub enum Command {
     /// of etcd: watches and pages of an older state answer 410.
     #[serde(rename = "cluster.compact")]
     CompactCluster {
+        /// Whose; the workload cluster's if left out.
+        #[serde(default)]
+        plane: ControlPlane,
         /// Changes to remember per resource.
         #[serde(default)]
         keep: usize,

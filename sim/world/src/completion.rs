@@ -42,12 +42,26 @@ pub enum Step {
     ServiceStart,
     /// A completed task is forgotten.
     TaskForgotten,
+    /// VM Operator puts its finalizer on a new VirtualMachine.
+    VmAccepted,
+    /// It has looked at what the VirtualMachine names: class, image, zone.
+    VmPrerequisites,
+    /// The machine is cloned.
+    VmCreated,
+    /// The object tells the machine's UUIDs.
+    VmIdentified,
+    /// The machine is powered as the object asks.
+    VmPower,
+    /// The object tells what has changed in vCenter.
+    VmStatus,
+    /// The machine of a deleted object is destroyed, and the object goes.
+    VmDeleted,
 }
 
 /// When each step ends, counted from what set it off (for guest steps: the power-on).
 ///
 /// Defaults are a production server's: tools 15 s after power-on, addresses after 20 s, host name
-/// after 22 s; a guest needs 10 s to shut down.
+/// after 22 s; a guest needs 10 s to shut down. VM Operator clones in 5 s and powers on 2.5 s later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
@@ -72,21 +86,25 @@ impl Timing {
     /// When `step` ends.
     pub fn of(&self, step: Step) -> Completion {
         let default = match step {
-            Step::Task => 1,
-            Step::GuestPower => 10,
-            Step::Tools => 15,
-            Step::Interface => 17,
-            Step::Address => 20,
-            Step::HostName => 22,
-            Step::Kubelet => 30,
-            Step::HaRestart | Step::ServiceStart => 60,
-            Step::TaskForgotten => 600,
+            Step::VmAccepted | Step::VmPrerequisites => 100,
+            Step::VmIdentified | Step::VmStatus => 500,
+            Step::Task => 1_000,
+            Step::VmPower => 2_000,
+            Step::VmCreated | Step::VmDeleted => 5_000,
+            Step::GuestPower => 10_000,
+            Step::Tools => 15_000,
+            Step::Interface => 17_000,
+            Step::Address => 20_000,
+            Step::HostName => 22_000,
+            Step::Kubelet => 30_000,
+            Step::HaRestart | Step::ServiceStart => 60_000,
+            Step::TaskForgotten => 600_000,
         };
         let completion = self
             .steps
             .get(&step)
             .copied()
-            .unwrap_or(Completion::After(Duration::from_secs(default)));
+            .unwrap_or(Completion::After(Duration::from_millis(default)));
         match completion {
             Completion::After(after) => {
                 match Duration::try_from_secs_f64(after.as_secs_f64() * self.scale) {

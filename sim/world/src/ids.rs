@@ -18,6 +18,13 @@ impl Ids {
         Self { seed }
     }
 
+    /// Identifiers of a part of the world, which may have the same paths as others.
+    #[must_use]
+    pub fn part(self, name: &str) -> Self {
+        let (seed, _) = self.uuid("part", name).as_u64_pair();
+        Self { seed }
+    }
+
     /// The seed.
     pub fn seed(self) -> u64 {
         self.seed

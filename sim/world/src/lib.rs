@@ -32,6 +32,7 @@ pub mod duration;
 mod ids;
 pub mod kubelet;
 pub mod objects;
+pub mod supervisor;
 mod time;
 pub mod vcenter;
 
@@ -42,6 +43,7 @@ mod invariants;
 mod log;
 mod reactions;
 mod topology;
+mod vmoperator;
 mod world;
 
 pub use command::{Command, Grant, Named, TagName, VcRequest};
@@ -50,5 +52,8 @@ pub use ids::Ids;
 pub use log::{Log, Retain};
 pub use reactions::{Held, Kubelet, Reaction};
 pub use time::Time;
-pub use topology::{ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, Topology, ZONE_CATEGORY};
-pub use world::{Applied, Event, Fault, Outcome, State, World};
+pub use topology::{
+    ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, SupervisorTopology, Topology,
+    ZONE_CATEGORY,
+};
+pub use world::{Applied, ControlPlane, Event, Fault, Outcome, State, World};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::completion::Step;
 use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};
+use crate::world::ControlPlane;
 
 /// What a reaction waits for when nobody set a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,8 +98,18 @@ pub enum Reaction {
         /// The run whose end it notices.
         run: u32,
     },
-    /// The lease ends under which an event of the cluster was written.
+    /// VM Operator does what is due about a VirtualMachine.
+    VirtualMachine {
+        /// Namespace and name of the object.
+        path: String,
+        /// What.
+        step: Step,
+    },
+    /// The lease ends under which an event of a cluster was written.
     EventExpires {
+        /// Whose.
+        #[serde(default)]
+        plane: ControlPlane,
         /// The event.
         key: Key,
         /// The write.

@@ -4,6 +4,7 @@
 
 mod identity;
 mod inventory;
+mod supervisor;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,27 @@ pub struct Topology {
     pub swapped_uuids: bool,
     /// Whether guests have an IPv6 address too.
     pub dual_stack: bool,
+    /// The Supervisor over the first vCenter, whose generated machines it has made; none if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<SupervisorTopology>,
     /// When steps end.
     pub timing: Timing,
+}
+
+/// What a Supervisor begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct SupervisorTopology {
+    /// The namespace in which everything of the workload cluster lives.
+    pub namespace: String,
+    /// The workload cluster's name, as its machines' labels have it.
+    pub cluster: String,
+}
+
+impl Default for SupervisorTopology {
+    fn default() -> Self {
+        Self { namespace: "workloads".into(), cluster: "kubernetes".into() }
+    }
 }
 
 impl Default for Topology {
@@ -76,6 +96,7 @@ impl Default for Topology {
             standard_machines: false,
             swapped_uuids: true,
             dual_stack: false,
+            supervisor: None,
             timing: Timing::default(),
         }
     }
@@ -104,6 +125,12 @@ impl Topology {
         Self { vcenters, ..self }
     }
 
+    /// With a Supervisor that has made the generated machines of the first vCenter.
+    #[must_use]
+    pub fn supervisor(self) -> Self {
+        Self { supervisor: Some(SupervisorTopology::default()), ..self }
+    }
+
     /// With kubelets on these machines.
     #[must_use]
     pub fn nodes(self, nodes: Nodes) -> Self {
@@ -123,6 +150,9 @@ impl Topology {
             let name = format!("vc{vc}");
             let vcenter = Builder::new(self, world.ids(), vc, &name).build();
             world.add_vcenter(&name, vcenter);
+        }
+        if let Some(supervisor) = &self.supervisor {
+            supervisor::found(&mut world, self, supervisor);
         }
         for vc in 0..self.vcenters {
             self.tag(&mut world, vc);

@@ -12,8 +12,23 @@ use crate::command::Command;
 use crate::completion::{Completion, Step, Timing};
 use crate::log::{Log, Retain};
 use crate::reactions::{Held, Kubelet, Reaction};
+use crate::supervisor::Supervisor;
+use crate::topology::SupervisorTopology;
 use crate::vcenter::{MoRef, VCenter, VcEvent, VcFault};
 use crate::{Ids, Time, objects};
+
+/// A Kubernetes API server of the world.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ControlPlane {
+    /// The workload cluster's, whose Nodes a provider looks after.
+    #[default]
+    Workload,
+    /// The Supervisor's, whose VirtualMachines they run on.
+    Supervisor,
+}
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,11 +36,17 @@ use crate::{Ids, Time, objects};
 pub enum Event {
     /// An object of the workload cluster changed.
     Cluster(objects::Event),
-    /// The workload cluster forgot older changes of its objects.
+    /// An object of the Supervisor changed.
+    Supervisor(objects::Event),
+    /// An API server forgot older changes of its objects.
     ClusterCompacted {
+        /// Which.
+        plane: ControlPlane,
         /// Changes it remembers per resource.
         keep: usize,
     },
+    /// A Supervisor was founded.
+    SupervisorFounded(Box<Supervisor>),
     /// A vCenter was added.
     VCenterAdded {
         /// Its name.
@@ -127,6 +148,8 @@ pub struct State {
     pub vcenters: BTreeMap<String, VCenter>,
     /// Objects of the workload cluster.
     pub cluster: objects::Store,
+    /// What the Supervisor knows; it serves nothing in a world that has none.
+    pub supervisor: Supervisor,
     /// Kubelets by node name.
     pub kubelets: BTreeMap<String, Kubelet>,
     /// Node names by the machine that the kubelet runs on: which vCenter's, which.
@@ -140,12 +163,12 @@ pub struct State {
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
     pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
     pub(crate) last_timer: u64,
-    /// When the lease ends that events of the cluster were last written under.
+    /// When the lease ends that events of clusters were last written under.
     #[serde(default)]
     pub(crate) event_lease: Time,
-    /// The timers of events of the cluster, by namespace and name: one each.
+    /// The timers of events of clusters, by namespace and name: one each.
     #[serde(default)]
-    pub(crate) event_timers: BTreeMap<String, (Time, u64)>,
+    pub(crate) event_timers: BTreeMap<ControlPlane, BTreeMap<String, (Time, u64)>>,
     /// The latest moment at which anything was applied; time does not run backwards.
     pub(crate) latest: Time,
 }
@@ -158,6 +181,7 @@ impl State {
             ids,
             vcenters: BTreeMap::new(),
             cluster: objects::Store::founded(ids, epoch),
+            supervisor: Supervisor::none(ids),
             kubelets: BTreeMap::new(),
             kubelets_on: BTreeMap::new(),
             timing: Timing::default(),
@@ -199,6 +223,21 @@ impl State {
         self.ids
     }
 
+    /// What an API server serves.
+    pub fn objects(&self, plane: ControlPlane) -> &objects::Store {
+        match plane {
+            ControlPlane::Workload => &self.cluster,
+            ControlPlane::Supervisor => &self.supervisor.objects,
+        }
+    }
+
+    fn objects_mut(&mut self, plane: ControlPlane) -> &mut objects::Store {
+        match plane {
+            ControlPlane::Workload => &mut self.cluster,
+            ControlPlane::Supervisor => &mut self.supervisor.objects,
+        }
+    }
+
     /// A vCenter by name.
     pub fn vcenter(&self, name: &str) -> Option<&VCenter> {
         self.vcenters.get(name)
@@ -215,7 +254,9 @@ impl State {
     pub(crate) fn fold(&mut self, event: &Event) {
         match event {
             Event::Cluster(event) => self.cluster.fold(event),
-            Event::ClusterCompacted { keep } => self.cluster.compact(*keep),
+            Event::Supervisor(event) => self.supervisor.fold(event),
+            Event::SupervisorFounded(supervisor) => self.supervisor = (**supervisor).clone(),
+            Event::ClusterCompacted { plane, keep } => self.objects_mut(*plane).compact(*keep),
             Event::VCenterAdded { vcenter, with } => {
                 self.vcenters.insert(vcenter.clone(), (**with).clone());
             }
@@ -226,9 +267,10 @@ impl State {
             }
             Event::Scheduled { id, at, held, reaction } => {
                 self.last_timer = *id;
-                if let (Some(at), Reaction::EventExpires { key, .. }) = (at, reaction) {
+                self.supervisor.scheduled(*id, *at, reaction);
+                if let (Some(at), Reaction::EventExpires { plane, key, .. }) = (at, reaction) {
                     self.event_lease = *at;
-                    self.event_timers.insert(key.path(), (*at, *id));
+                    self.event_timers.entry(*plane).or_default().insert(key.path(), (*at, *id));
                 }
                 match (at, held) {
                     (Some(at), _) => {
@@ -245,8 +287,13 @@ impl State {
                     Some(at) => self.timers.remove(&(*at, *id)),
                     None => self.held.remove(id).map(|(_, reaction)| reaction),
                 };
-                if let Some(Reaction::EventExpires { key, .. }) = reaction {
-                    self.event_timers.remove(&key.path());
+                if let Some(reaction) = &reaction {
+                    self.supervisor.unscheduled(reaction);
+                }
+                if let Some(Reaction::EventExpires { plane, key, .. }) = reaction
+                    && let Some(timers) = self.event_timers.get_mut(&plane)
+                {
+                    timers.remove(&key.path());
                 }
             }
             Event::KubeletSet { node, kubelet } => {
@@ -316,6 +363,8 @@ impl World {
 
     /// A world that goes on from a snapshot.
     pub fn restore(state: State) -> Self {
+        let supervisor = state.supervisor.restored();
+        let state = State { supervisor, ..state };
         Self { state, log: Log::new(Retain::Nothing) }
     }
 
@@ -361,6 +410,23 @@ impl World {
         }
         self.state.latest = self.state.latest.max(now);
         all
+    }
+
+    /// Founds a Supervisor, as a topology does.
+    pub(crate) fn add_supervisor(&mut self, vcenter: &str, with: &SupervisorTopology) {
+        let State { ids, epoch, .. } = self.state;
+        let supervisor = Supervisor::founded(ids, epoch, vcenter, with);
+        let event = Event::SupervisorFounded(Box::new(supervisor));
+        self.state.fold(&event);
+        self.log.append(Time::ZERO, std::slice::from_ref(&event));
+    }
+
+    /// Lets the Supervisor have made a machine that is there already, as a topology does.
+    pub(crate) fn adopt(&mut self, object: serde_json::Value, machine: MoRef) {
+        let mut act = Act::new(&mut self.state, Time::ZERO);
+        act.adopt(object, machine);
+        let events = act.into_events();
+        self.log.append(Time::ZERO, &events);
     }
 
     /// Adds a vCenter, as a topology does.

@@ -9,8 +9,8 @@ use proptest::strategy::Strategy as Generator;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use sim::Sim;
 use sim::faults::{Action, Nth, Rule, When};
-use sim::world::Command;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::{Command, ControlPlane};
 
 use super::cache::{Cache, Strategy, play};
 
@@ -117,7 +117,8 @@ async fn live(sim: &Sim, history: &[Happening], fired: &RefCell<Fired>) {
                 attempt(sim, objects::Command::delete(Key::node(format!("n{name}"))));
             }
             Happening::Compact(keep) => {
-                sim.apply(Command::CompactCluster { keep: *keep }).unwrap();
+                sim.apply(Command::CompactCluster { plane: ControlPlane::Workload, keep: *keep })
+                    .unwrap();
             }
             Happening::Trouble { action, lists, from, calls } => {
                 let rule = format!("{n}");

@@ -1,7 +1,6 @@
 //! What is wrong with a rule that can be read and makes no sense.
 
 use super::{Action, Rule};
-use crate::Face;
 
 impl Rule {
     /// What is wrong with the rule itself.
@@ -40,7 +39,7 @@ impl Rule {
                 | Action::WatchNoBookmark
                 | Action::WatchCloseAfter(_)
                 | Action::WatchHoldAfter(_)
-                    if matcher.protocol.is_some_and(|face| face != Face::Cluster) =>
+                    if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) =>
                 {
                     return Err(format!(
                         "rule `{id}`: watches are the cluster's; leave match.protocol out or write cluster"

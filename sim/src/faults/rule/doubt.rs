@@ -37,7 +37,7 @@ fn doubt(operation: &str, face: Option<Face>) -> Option<String> {
 }
 
 fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
-    if face == Some(Face::Cluster) {
+    if face.is_some_and(Face::is_kubernetes) {
         // What the cluster calls what is no request for a resource.
         let remedy = "write a verb and a resource, such as `patch nodes`";
         return (operation != "unknown")

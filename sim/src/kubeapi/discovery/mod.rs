@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{Request, answer};
-use crate::{Reply, WorldHandle};
+use crate::Reply;
+use crate::kubeapi::cluster::ClusterHandle;
 use rows::{groups_of, rows};
 
 /// Every group and version, the core one first, then by name.
-pub(super) fn group_versions(world: &WorldHandle) -> Vec<(String, String)> {
-    let rows = world.read(|world| rows(&world.cluster));
+pub(super) fn group_versions(cluster: &ClusterHandle) -> Vec<(String, String)> {
+    let rows = cluster.read(rows);
     let mut groups = groups_of(&rows);
     groups.sort();
     let each = |(group, versions): (String, Vec<String>)| {
@@ -43,8 +44,8 @@ pub(super) fn version() -> Reply {
 }
 
 /// `/`.
-pub(super) fn root(world: &WorldHandle) -> Reply {
-    let rows = world.read(|world| rows(&world.cluster));
+pub(super) fn root(cluster: &ClusterHandle) -> Reply {
+    let rows = cluster.read(rows);
     let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
     for (group, versions) in groups_of(&rows).into_iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
@@ -55,9 +56,11 @@ pub(super) fn root(world: &WorldHandle) -> Reply {
 }
 
 /// `/api`.
-pub(super) fn core(world: &WorldHandle, request: &Request) -> Reply {
+pub(super) fn core(cluster: &ClusterHandle, request: &Request) -> Reply {
     match request.aggregated_discovery() {
-        Ok(Some(version)) => return aggregated(world, request, version, |group| group.is_empty()),
+        Ok(Some(version)) => {
+            return aggregated(cluster, request, version, |group| group.is_empty());
+        }
         Ok(None) => {}
         Err(status) => return answer::failure(&status),
     }
@@ -74,13 +77,15 @@ pub(super) fn core(world: &WorldHandle, request: &Request) -> Reply {
 }
 
 /// `/apis`.
-pub(super) fn groups(world: &WorldHandle, request: &Request) -> Reply {
+pub(super) fn groups(cluster: &ClusterHandle, request: &Request) -> Reply {
     match request.aggregated_discovery() {
-        Ok(Some(version)) => return aggregated(world, request, version, |group| !group.is_empty()),
+        Ok(Some(version)) => {
+            return aggregated(cluster, request, version, |group| !group.is_empty());
+        }
         Ok(None) => {}
         Err(status) => return answer::failure(&status),
     }
-    let rows = world.read(|world| rows(&world.cluster));
+    let rows = cluster.read(rows);
     let groups: Vec<Value> = groups_of(&rows)
         .into_iter()
         .filter(|(group, _)| !group.is_empty())
@@ -91,8 +96,8 @@ pub(super) fn groups(world: &WorldHandle, request: &Request) -> Reply {
 }
 
 /// `/apis/<group>`.
-pub(super) fn group(world: &WorldHandle, name: &str) -> Reply {
-    let rows = world.read(|world| rows(&world.cluster));
+pub(super) fn group(cluster: &ClusterHandle, name: &str) -> Reply {
+    let rows = cluster.read(rows);
     let Some((_, versions)) =
         groups_of(&rows).into_iter().find(|(group, _)| group == name && !name.is_empty())
     else {
@@ -106,8 +111,8 @@ pub(super) fn group(world: &WorldHandle, name: &str) -> Reply {
 }
 
 /// `/api/v1`, `/apis/<group>/<version>`; none if nothing is served there.
-pub(super) fn group_version(world: &WorldHandle, group: &str, version: &str) -> Option<Reply> {
-    let rows = world.read(|world| rows(&world.cluster));
+pub(super) fn group_version(cluster: &ClusterHandle, group: &str, version: &str) -> Option<Reply> {
+    let rows = cluster.read(rows);
     let resources: Vec<Value> = rows
         .iter()
         .filter(|row| row.group == group && row.version == version)
@@ -138,12 +143,12 @@ fn described(group: &str, versions: &[String]) -> Map<String, Value> {
 }
 
 fn aggregated(
-    world: &WorldHandle,
+    cluster: &ClusterHandle,
     request: &Request,
     version: &str,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Reply {
-    let rows = world.read(|world| rows(&world.cluster));
+    let rows = cluster.read(rows);
     let resources = |group: &str, version: &str| -> Vec<Value> {
         rows.iter()
             .filter(|it| it.group == group && it.version == version && it.subresource.is_empty())

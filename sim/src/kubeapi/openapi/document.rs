@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
 use sim_world::objects::{OPENAPI, ResourceDef};
 
-use crate::WorldHandle;
+use crate::kubeapi::ClusterHandle;
 use crate::kubeapi::route::Review;
 
 /// Schemas by name, as text. Never changes once it is read.
@@ -42,10 +42,10 @@ pub(super) struct Kind {
 }
 
 impl Document {
-    pub(super) fn collect(world: &WorldHandle, group: &str, version: &str) -> Self {
-        let mut kinds: Vec<Kind> = world.read(|world| {
+    pub(super) fn collect(cluster: &ClusterHandle, group: &str, version: &str) -> Self {
+        let mut kinds: Vec<Kind> = cluster.read(|store| {
             let is_ours = |def: &&ResourceDef| def.id.group == group && def.serves(version);
-            let kinds = world.cluster.resources().filter(is_ours).map(|def| Kind::of(def, version));
+            let kinds = store.resources().filter(is_ours).map(|def| Kind::of(def, version));
             kinds.collect()
         });
         for review in Review::ALL.iter().filter(|it| it.group() == group) {

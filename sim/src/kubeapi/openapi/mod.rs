@@ -13,17 +13,18 @@ use serde_json::{Map, json};
 
 use super::query::Query;
 use super::{Request, answer, discovery};
-use crate::{Reply, WorldHandle};
+use crate::Reply;
+use crate::kubeapi::cluster::ClusterHandle;
 use document::Document;
 
 const YEAR: jiff::SignedDuration = jiff::SignedDuration::from_hours(365 * 24);
 
 /// `/openapi/v3`: the documents that there are.
-pub(super) fn index(world: &WorldHandle) -> Reply {
+pub(super) fn index(cluster: &ClusterHandle) -> Reply {
     let mut paths = Map::new();
-    for (group, version) in discovery::group_versions(world) {
+    for (group, version) in discovery::group_versions(cluster) {
         let path = path_of(&group, &version);
-        let hash = Document::collect(world, &group, &version).hash();
+        let hash = Document::collect(cluster, &group, &version).hash();
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
@@ -35,8 +36,8 @@ pub(super) fn index(world: &WorldHandle) -> Reply {
 /// `/openapi/v3/<path>`: one document.
 ///
 /// A request with the hash of another state of the document is sent to the present one.
-pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Reply {
-    let Some((group, version)) = discovery::group_versions(world)
+pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -> Reply {
+    let Some((group, version)) = discovery::group_versions(cluster)
         .into_iter()
         .find(|(group, version)| path_of(group, version) == path)
     else {
@@ -48,7 +49,7 @@ pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Re
         return Reply::new(StatusCode::NOT_ACCEPTABLE, "text/plain; charset=utf-8", "")
             .with_fault("NotAcceptable");
     }
-    let document = Document::collect(world, &group, &version);
+    let document = Document::collect(cluster, &group, &version);
     let hash = document.hash();
     let asked = Query::get(&request.query, "hash");
     let tag = HeaderValue::from_str(&format!("\"{hash}\""));
@@ -64,8 +65,7 @@ pub(super) fn document(world: &WorldHandle, path: &str, request: &Request) -> Re
     };
     let headers = reply.response.headers_mut();
     // Whoever names the state of a document gets the same for ever.
-    let year =
-        (asked == hash).then(|| super::timestamp(world).checked_add(YEAR)).and_then(Result::ok);
+    let year = (asked == hash).then(|| cluster.timestamp().checked_add(YEAR)).and_then(Result::ok);
     let cached = if year.is_some() { "public, immutable" } else { "no-cache, private" };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
     let expires = year.map(|at| at.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string());

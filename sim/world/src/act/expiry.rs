@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Act;
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
-use crate::world::Event;
+use crate::world::{ControlPlane, Event};
 
 /// `--event-ttl`.
 const TTL: Duration = Duration::from_secs(3600);
@@ -27,9 +27,10 @@ pub(super) fn expires(resource: &GroupResource) -> bool {
 
 impl Act<'_> {
     /// Lets what was written now go at the end of the lease, and no sooner if it has had another one.
-    pub(super) fn lease(&mut self, written: &objects::Event) {
+    pub(super) fn lease(&mut self, plane: ControlPlane, written: &objects::Event) {
         let objects::Event { key, op, revision, .. } = written;
-        if let Some((at, id)) = self.state.event_timers.get(&key.path()).copied() {
+        let timers = self.state.event_timers.get(&plane);
+        if let Some((at, id)) = timers.and_then(|timers| timers.get(&key.path())).copied() {
             self.emit(Event::Unscheduled { id, at: Some(at) });
         }
         if *op == Op::Deleted {
@@ -38,13 +39,13 @@ impl Act<'_> {
         let least = self.now + TTL;
         let current = self.state.event_lease;
         let ends = if current > least { current } else { least + REUSE };
-        self.at(ends, Reaction::EventExpires { key: key.clone(), revision: *revision });
+        self.at(ends, Reaction::EventExpires { plane, key: key.clone(), revision: *revision });
     }
 
     /// The lease ends under which an object was written, unless it was written again meanwhile. Nothing holds it.
-    pub(super) fn expire(&mut self, key: &Key, revision: u64) {
-        if let Some(gone) = self.state.cluster.expire(key, revision) {
-            self.emit(Event::Cluster(gone));
+    pub(super) fn expire(&mut self, plane: ControlPlane, key: &Key, revision: u64) {
+        if let Some(gone) = self.state.objects(plane).expire(key, revision) {
+            self.emit_object(plane, gone);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::kubelet::{
 use crate::objects;
 use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
-use crate::world::Event;
+use crate::world::{ControlPlane, Event};
 
 impl Act<'_> {
     /// Declares that a kubelet runs on a machine whenever that is up.
@@ -168,7 +168,7 @@ impl Act<'_> {
     fn write(&mut self, command: Option<objects::Command>) {
         // A kubelet's write can be refused only by what a test did to the Node; it tries again later.
         if let Some(command) = command {
-            let _ = self.cluster(command);
+            let _ = self.objects(ControlPlane::Workload, command);
         }
     }
 

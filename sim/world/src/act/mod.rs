@@ -15,6 +15,7 @@ mod power;
 mod services;
 mod tags;
 mod tasks;
+mod vmoperator;
 
 pub(crate) use guests::booted_guest;
 
@@ -22,7 +23,7 @@ use crate::command::{Command, VcRequest};
 use crate::completion::{Completion, Step};
 use crate::reactions::{Held, Reaction};
 use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
-use crate::world::{Event, Fault, Outcome, State};
+use crate::world::{ControlPlane, Event, Fault, Outcome, State};
 use crate::{Time, objects};
 
 /// One command or reaction being carried out at one moment.
@@ -45,7 +46,12 @@ impl<'a> Act<'a> {
     /// Carries out a command.
     pub(crate) fn carry_out(&mut self, command: Command) -> Result<Outcome, Fault> {
         match command {
-            Command::Cluster(command) => return self.cluster(command).map(Outcome::Object),
+            Command::Cluster(command) => {
+                return self.objects(ControlPlane::Workload, command).map(Outcome::Object);
+            }
+            Command::Supervisor(command) => {
+                return self.objects(ControlPlane::Supervisor, command).map(Outcome::Object);
+            }
             Command::Request { vcenter, request } => return Ok(self.request(&vcenter, request)?),
             Command::CreateMachine { vcenter, spec, cluster, power_on, kubelet } => {
                 let made = self.create_machine(vcenter, spec, cluster, power_on, kubelet)?;
@@ -113,7 +119,9 @@ impl<'a> Act<'a> {
             Command::SetTiming { step, completion } => {
                 self.emit(Event::TimingSet { step, completion });
             }
-            Command::CompactCluster { keep } => self.emit(Event::ClusterCompacted { keep }),
+            Command::CompactCluster { plane, keep } => {
+                self.emit(Event::ClusterCompacted { plane, keep });
+            }
             Command::Tell { step, machine } => self.tell(step, machine.as_deref()),
         }
         Ok(Outcome::Done)
@@ -146,7 +154,10 @@ impl<'a> Act<'a> {
             Reaction::ServiceReady { vcenter } => self.service_ready(&vcenter),
             Reaction::Heartbeat { node, run } => self.heartbeat(&node, run),
             Reaction::NodeSilent { node, run } => self.node_silent(&node, run),
-            Reaction::EventExpires { key, revision } => self.expire(&key, revision),
+            Reaction::VirtualMachine { path, step } => self.operate(&path, step),
+            Reaction::EventExpires { plane, key, revision } => {
+                self.expire(plane, &key, revision);
+            }
         }
     }
 
@@ -175,14 +186,23 @@ impl<'a> Act<'a> {
         }
     }
 
-    fn cluster(&mut self, command: objects::Command) -> Result<objects::Reply, Fault> {
+    /// Carries out what is asked of an API server.
+    fn objects(
+        &mut self,
+        plane: ControlPlane,
+        command: objects::Command,
+    ) -> Result<objects::Reply, Fault> {
         let now = self.now.timestamp(self.state.epoch);
-        let decision = self.state.cluster.decide(now, command).map_err(Fault::Cluster)?;
+        let decision = self.state.objects(plane).decide(now, command).map_err(Fault::Cluster)?;
         for event in decision.events {
             let written = expiry::expires(&event.key.resource).then(|| event.clone());
-            self.emit(Event::Cluster(event));
+            let seen = (plane == ControlPlane::Supervisor).then(|| event.clone());
+            self.emit_object(plane, event);
             if let Some(written) = written {
-                self.lease(&written);
+                self.lease(plane, &written);
+            }
+            if let Some(seen) = seen {
+                self.supervisor_written(&seen);
             }
         }
         Ok(decision.reply)
@@ -195,12 +215,20 @@ impl<'a> Act<'a> {
         self.events.push(event);
     }
 
+    fn emit_object(&mut self, plane: ControlPlane, event: objects::Event) {
+        self.emit(match plane {
+            ControlPlane::Workload => Event::Cluster(event),
+            ControlPlane::Supervisor => Event::Supervisor(event),
+        });
+    }
+
     fn emit_vc(&mut self, vcenter: &str, event: VcEvent) {
         self.emit(Event::VCenter { vcenter: vcenter.to_owned(), event });
     }
 
     fn change(&mut self, vcenter: &str, id: MoRef, change: Change) {
         self.emit_vc(vcenter, VcEvent::Object { id, change });
+        self.machine_changed(vcenter, id);
     }
 
     /// Lets `reaction` happen when `step` ends that began at `since`.

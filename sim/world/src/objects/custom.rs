@@ -29,7 +29,7 @@ use super::{
 };
 
 /// Turns an object into another version, which is the group and version handed in
-/// (`example.com/v1`); metadata and the version itself need no care.
+/// (`example.com/v1`). Of metadata only labels and annotations may be changed; the version itself needs no care.
 ///
 /// # Errors
 /// Why it cannot be done, for the message of the answer.
@@ -292,7 +292,16 @@ pub(super) fn convert(
     let map = fields::as_map(&mut converted);
     map.insert("apiVersion".into(), wanted.into());
     if let Some(metadata) = object.get("metadata") {
-        map.insert("metadata".into(), metadata.clone());
+        // As much of it as a conversion may change.
+        if let Some(changed) = map.insert("metadata".into(), metadata.clone()) {
+            let metadata = fields::map_mut(&mut converted, "metadata");
+            for field in ["labels", "annotations"] {
+                match changed.get(field) {
+                    Some(changed) => metadata.insert(field.into(), changed.clone()),
+                    None => metadata.shift_remove(field),
+                };
+            }
+        }
     }
     Ok(sorted(converted))
 }
@@ -357,7 +366,7 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// Sorts all keys, as Go writes objects for which it has no structure.
-pub(super) fn sorted(value: Value) -> Value {
+pub(crate) fn sorted(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut entries: Vec<_> =

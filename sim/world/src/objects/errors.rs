@@ -156,8 +156,13 @@ fn with_why(mut body: String, why: &str) -> String {
     body
 }
 
-impl fmt::Display for FieldErrors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl FieldErrors {
+    /// All of them, one after the other.
+    pub(super) fn joined(&self) -> String {
+        self.texts().join(", ")
+    }
+
+    fn texts(&self) -> Vec<String> {
         // Go's aggregate of errors names equal texts once.
         let mut texts: Vec<String> = Vec::new();
         for error in &self.0 {
@@ -166,7 +171,13 @@ impl fmt::Display for FieldErrors {
                 texts.push(text);
             }
         }
-        match texts.as_slice() {
+        texts
+    }
+}
+
+impl fmt::Display for FieldErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.texts().as_slice() {
             [one] => f.write_str(one),
             many => write!(f, "[{}]", many.join(", ")),
         }

@@ -5,6 +5,7 @@
 //! plus a few functions ([`ResourceDef`]); the machinery knows none of them by name.
 
 mod addresses;
+mod admission;
 mod command;
 mod custom;
 mod decide;
@@ -29,10 +30,12 @@ mod store;
 mod tests;
 mod text;
 
+pub use admission::Admission;
 pub use command::{
     Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Key, Op, PatchKind,
     Preconditions, Propagation, Reply, Subresource,
 };
+pub(crate) use custom::sorted;
 pub use custom::{Conversion, Custom, CustomVersion, Scale, compare_versions};
 pub use errors::FieldErrors;
 pub use list::{Page, Paging};

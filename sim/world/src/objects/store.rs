@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::graves::Graves;
 use super::log::{Entry, Log};
 use super::resources::{self, customresourcedefinitions};
-use super::{Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
+use super::{Admission, Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
 use crate::Ids;
 
 /// How many changes of one resource a watch may lag behind before it has to start over, at least. It is
@@ -37,6 +37,8 @@ pub struct Store {
     pub(super) revision: u64,
     /// Functions between versions of custom kinds whose definitions ask for a webhook.
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
+    /// What stands for webhooks of kinds.
+    pub(super) admissions: BTreeMap<GroupResource, Admission>,
     /// Changes that are kept of a resource; `None` for as many as [`DEFAULT_WINDOW`] says.
     window: Option<usize>,
 }
@@ -68,6 +70,7 @@ impl Store {
             graves: Graves::default(),
             revision: FIRST_REVISION,
             conversions: BTreeMap::new(),
+            admissions: BTreeMap::new(),
             window: None,
         }
     }

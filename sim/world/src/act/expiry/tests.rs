@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::objects::{
     Command as Write, GroupResource, Key, PatchKind, Selection, WatchEvent, WatchType,
 };
-use crate::{Command, Retain, Time, World};
+use crate::{Command, ControlPlane, Retain, Time, World};
 
 struct Lab(World);
 
@@ -97,12 +97,15 @@ fn whatever_is_written_an_event_has_one_timer() {
         let patch = json!({"count": n});
         let key = Key::new("events", "default", "busy");
         lab.write(2 + n, Write::patch(key, PatchKind::Merge, patch));
-        assert_eq!(lab.0.state().event_timers.len(), 1);
+        assert_eq!(lab.0.state().event_timers[&ControlPlane::Workload].len(), 1);
         assert_eq!(lab.0.state().timers.len(), 1);
     }
     let release = json!({"metadata": {"finalizers": null}});
     let key = || Key::new("events", "default", "busy");
     lab.write(200, Write::patch(key(), PatchKind::Merge, release));
     lab.write(201, Write::delete(key()));
-    assert!(lab.0.state().timers.is_empty() && lab.0.state().event_timers.is_empty());
+    assert!(
+        lab.0.state().timers.is_empty()
+            && lab.0.state().event_timers[&ControlPlane::Workload].is_empty()
+    );
 }

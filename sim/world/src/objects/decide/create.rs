@@ -61,6 +61,9 @@ impl Store {
         if def.custom.is_some() && def.has_status(&version) {
             fields::as_map(&mut object).shift_remove("status");
         }
+        if def.custom.is_some() {
+            object = self.defaulted(def, &version, &key, object)?;
+        }
         (def.strategy.begin)(&mut object);
         body::reorder(def, &mut object);
         body::arrange(def, &version, &mut object);
@@ -73,6 +76,7 @@ impl Store {
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
         }
+        self.admitted(def, &object, None)?;
         if meta::text(&object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
             // The real server answers this one without a reason.
             let why = "resourceVersion should not be set on objects to be created";

@@ -29,7 +29,7 @@ impl Store {
     }
 
     /// An object as it is kept, in another version.
-    pub(super) fn in_version(
+    pub(in crate::objects) fn in_version(
         &self,
         def: &ResourceDef,
         version: &str,
@@ -63,7 +63,11 @@ impl Store {
     }
 
     /// An object in the version in which it is kept, as it will be read.
-    pub(super) fn stored(&self, def: &ResourceDef, object: Value) -> Result<Value, Status> {
+    pub(in crate::objects) fn stored(
+        &self,
+        def: &ResourceDef,
+        object: Value,
+    ) -> Result<Value, Status> {
         let Some(custom) = &def.custom else { return Ok(object) };
         if object["apiVersion"] == def.api_version(&def.version).as_str() {
             return Ok(object);

@@ -123,6 +123,9 @@ impl Store {
         }
         body::arrange(def, version, &mut object);
         check(&request, &object, existing)?;
+        if request.subresource.is_none() {
+            self.admitted(def, &object, Some(existing))?;
+        }
         if let Some(managed) = managed
             && object != **existing
         {

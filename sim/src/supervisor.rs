@@ -1,0 +1,149 @@
+//! The Supervisor of a sim: its API server, and what a cloud provider is given to reach it.
+
+use serde_json::{Value, json};
+use sim_world::objects::{Command, GroupResource, Key};
+
+use crate::control::Control;
+use crate::kubeapi::{Access, Identity, Tokens};
+use crate::server::Server;
+
+/// The Supervisor's name in the ledger and in rules.
+pub const SUPERVISOR: &str = "supervisor";
+
+/// The name under which providers know it; its certificate carries it.
+pub const SUPERVISOR_HOST: &str = "supervisor.default.svc";
+
+/// The role, the binding and the account of a provider.
+const PROVIDER: &str = "cloud-provider";
+
+/// What a provider may do in the namespace of its cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// The role that Tanzu provisions: VirtualMachines can be read and not watched, services of
+    /// machines not listed, and nothing is granted of VPC.
+    Tanzu,
+    /// The same with `watch` on VirtualMachines.
+    Watch,
+    /// Everything that any provider asks for.
+    #[default]
+    Full,
+}
+
+impl Profile {
+    /// The rules of its Role.
+    ///
+    /// Follows tanzu-framework: `addons/controllers/cpi/vspherecpiconfig_controller.go`.
+    fn rules(self) -> Value {
+        let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+        let all = ["get", "create", "update", "list", "patch", "delete", "watch"];
+        let machines = ["virtualmachines", "virtualmachines/status"];
+        let services = ["virtualmachineservices", "virtualmachineservices/status"];
+        let (group, nsx, vpc) = ("vmoperator.vmware.com", "nsx.vmware.com", "crd.nsx.vmware.com");
+        match self {
+            Self::Tanzu | Self::Watch => {
+                let reading: &[&str] =
+                    if self == Self::Watch { &["get", "list", "watch"] } else { &["get", "list"] };
+                json!([
+                    rule(group, &machines, reading),
+                    rule(group, &services, &["get", "create", "update", "patch", "delete"]),
+                    rule(nsx, &["ippools", "ippools/status"], &all),
+                    rule(nsx, &["routesets", "routesets/status"], &all[..6]),
+                ])
+            }
+            Self::Full => json!([
+                rule(group, &machines, &["get", "list", "watch"]),
+                rule(group, &services, &all),
+                rule(nsx, &["ippools", "ippools/status", "routesets", "routesets/status"], &all),
+                rule(vpc, &["staticroutes", "ipaddressallocations"], &all),
+            ]),
+        }
+    }
+}
+
+/// The Supervisor's API server.
+#[derive(Debug)]
+pub struct Supervisor {
+    pub(crate) server: Server,
+    pub(crate) tokens: Tokens,
+    pub(crate) access: Access,
+    pub(crate) admin_token: String,
+    pub(crate) provider_token: String,
+    pub(crate) namespace: String,
+    pub(crate) cluster: String,
+    pub(crate) control: Control,
+}
+
+impl Supervisor {
+    /// The server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Bearer tokens that it accepts.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
+    /// Who may do what: roles and bindings decide.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// The bearer token of its administrator.
+    pub fn admin_token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// The bearer token that a provider is given first.
+    pub fn provider_token(&self) -> &str {
+        &self.provider_token
+    }
+
+    /// The namespace in which everything of the workload cluster lives.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The workload cluster's name there.
+    pub fn cluster_name(&self) -> &str {
+        &self.cluster
+    }
+
+    /// Who the provider is.
+    pub fn provider(&self) -> Identity {
+        provider(&self.namespace)
+    }
+
+    /// Grants the provider `profile`, and nothing else.
+    pub fn grant(&self, profile: Profile) {
+        let namespace = self.namespace.as_str();
+        let role = json!({"metadata": {"name": PROVIDER}, "rules": profile.rules()});
+        let binding = json!({
+            "metadata": {"name": PROVIDER},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": PROVIDER},
+            "subjects": [{"kind": "ServiceAccount", "name": PROVIDER, "namespace": namespace}],
+        });
+        for (resource, object) in [("roles", role), ("rolebindings", binding)] {
+            let resource = GroupResource::of("rbac.authorization.k8s.io", resource);
+            let key = Key::new(resource.clone(), namespace, PROVIDER);
+            let _ = self.send(Command::delete(key));
+            let _ = self.send(Command::create(resource, namespace, object));
+        }
+    }
+
+    fn send(&self, command: Command) -> Result<sim_world::Applied, sim_world::Fault> {
+        self.control.world.apply(sim_world::Command::Supervisor(command))
+    }
+}
+
+/// The service account of a provider.
+pub(crate) fn provider(namespace: &str) -> Identity {
+    Identity {
+        user: format!("system:serviceaccount:{namespace}:{PROVIDER}"),
+        groups: vec![
+            "system:serviceaccounts".into(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".into(),
+        ],
+    }
+}

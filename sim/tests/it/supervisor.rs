@@ -1,0 +1,96 @@
+//! The Supervisor as a provider meets it: its own objects, tokens and roles beside those of the cluster.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use serde_json::Value;
+use sim::faults::{Action, Rule};
+use sim::world::{Command, Topology};
+use sim::{Face, Profile, Sim};
+use tower::ServiceExt as _;
+
+const MACHINES: &str = "/apis/vmoperator.vmware.com/v1alpha6/namespaces/workloads/virtualmachines";
+
+/// Status and body of a request with the provider's token.
+async fn get(sim: &Sim, path: &str) -> (u16, Value) {
+    let supervisor = sim.supervisor().expect("there is one");
+    let bearer = format!("Bearer {}", supervisor.provider_token());
+    let request = Request::get(path).header("authorization", bearer);
+    let request = request.body(Full::<Bytes>::default()).expect("a request");
+    let response = supervisor.server().service("").oneshot(request).await.expect("an answer");
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+fn builder() -> sim::Builder {
+    Sim::builder().topology(Topology::zones(3).machines(5).supervisor())
+}
+
+sim::test! {
+    async fn machines_are_objects_of_the_namespace(sim: &Sim = builder()) {
+        let (status, list) = get(sim, MACHINES).await;
+        assert_eq!((status, list["items"].as_array().map(Vec::len)), (200, Some(5)));
+        let first = &list["items"][0];
+        assert_eq!(first["metadata"]["name"], "node-0001");
+        let uuid = sim.world().read(|world| {
+            let machines = &world.vcenter("vc0").expect("vc0 is there").inventory;
+            let id = machines.by_machine_name("node-0001").next().expect("it is there");
+            machines.machine(id).and_then(|machine| machine.config.uuid).expect("it has one")
+        });
+        assert_eq!(first["status"]["biosUUID"], uuid.to_string());
+        assert!(first["status"]["network"]["primaryIP4"].is_string(), "{first}");
+    }
+
+    async fn roles_decide(sim: &Sim = builder()) {
+        let supervisor = sim.supervisor().expect("there is one");
+        let watch = format!("{MACHINES}?watch=true&timeoutSeconds=1");
+        let services = MACHINES.replace("virtualmachines", "virtualmachineservices");
+        for (profile, watching, listing_services) in
+            [(Profile::Tanzu, 403, 403), (Profile::Watch, 200, 403), (Profile::Full, 200, 200)]
+        {
+            supervisor.grant(profile);
+            assert_eq!(get(sim, MACHINES).await.0, 200, "{profile:?}");
+            assert_eq!(get(sim, &watch).await.0, watching, "{profile:?}");
+            assert_eq!(get(sim, &services).await.0, listing_services, "{profile:?}");
+        }
+        supervisor.grant(Profile::Tanzu);
+        let (_, refused) = get(sim, &watch).await;
+        assert_eq!(
+            refused["message"],
+            "virtualmachines.vmoperator.vmware.com is forbidden: User \"system:serviceaccount:workloads:cloud-provider\" cannot watch resource \"virtualmachines\" in API group \"vmoperator.vmware.com\" in the namespace \"workloads\""
+        );
+        assert_eq!(get(sim, "/api/v1/namespaces/workloads/secrets").await.0, 403);
+    }
+
+    async fn tokens_are_its_own(sim: &Sim = builder()) {
+        let supervisor = sim.supervisor().expect("there is one");
+        supervisor.tokens().revoke(supervisor.provider_token());
+        assert_eq!(get(sim, MACHINES).await.0, 401);
+    }
+
+    async fn calls_have_a_face_of_their_own(sim: &Sim = builder()) {
+        let rule = Rule::new("busy", [Action::Status { code: 503, retry_after: None, message: None }]);
+        sim.fault(rule.on(Face::Supervisor).op(["list virtualmachines"]))
+            .expect("a good rule");
+        assert_eq!(get(sim, MACHINES).await.0, 503);
+        let records = sim.ledger().records();
+        let last = records.iter().rev().find(|record| record.face.is_some()).expect("a call");
+        assert_eq!(last.face, Some(Face::Supervisor));
+    }
+
+    async fn a_machine_that_is_powered_off_is_told(sim: &Sim = builder()) -> Result<(), sim::world::Fault> {
+        sim.apply(Command::StopTools("node-0002".into()))?;
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        let (_, object) = get(sim, &format!("{MACHINES}/node-0002")).await;
+        assert_eq!(object["status"]["network"], Value::Null, "{object}");
+        assert_eq!(object["status"]["powerState"], "PoweredOn");
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_world_without_one_has_none() {
+    let sim = Sim::builder().topology(Topology::zones(1).machines(1)).start();
+    assert!(sim.supervisor().is_none());
+}

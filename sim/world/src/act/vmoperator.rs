@@ -1,0 +1,368 @@
+//! VM Operator at work: it looks at a VirtualMachine whenever something about it changes, and does one thing at a time.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Act;
+use crate::completion::Step;
+use crate::objects::{self, GroupResource, Key, Op, PatchKind};
+use crate::reactions::Reaction;
+use crate::vcenter::{Change, Kind, MachineSpec, MoRef, Power, VcFault};
+use crate::vmoperator::{
+    self, FINALIZER, FIRST_BOOT_DONE, Found, GROUP, Missing, Prerequisites, ZONE_LABEL,
+};
+use crate::world::{ControlPlane, Event};
+
+/// How long VM Operator waits before it tries again what vCenter refused.
+const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
+/// Whoever carries it runs a kubelet of the workload cluster, as Cluster API's machines do.
+const ROLE_LABEL: &str = "capv.vmware.com/cluster.role";
+
+impl Act<'_> {
+    /// Something was written in the Supervisor.
+    pub(super) fn supervisor_written(&mut self, event: &objects::Event) {
+        if event.key.resource == vmoperator::machines() {
+            match event.op {
+                Op::Deleted => self.unschedule(&event.key.path()),
+                Op::Added | Op::Modified => self.reconcile(&event.key.path()),
+            }
+        } else if event.key.resource.group == GROUP || is_named_by_machines(&event.key.resource) {
+            // Whoever waits for it looks again.
+            let waiting: Vec<String> = self
+                .state
+                .supervisor
+                .objects
+                .all(&vmoperator::machines())
+                .filter(|object| object["status"]["uniqueID"].is_null())
+                .map(|object| path_of(object))
+                .collect();
+            waiting.iter().for_each(|path| self.reconcile(path));
+        }
+    }
+
+    /// Takes `object` for that of a machine which is there.
+    pub(crate) fn adopt(&mut self, object: Value, machine: MoRef) {
+        let namespace = key_of(&object).namespace;
+        let create = objects::Command::create(vmoperator::machines(), namespace, object);
+        let Ok(reply) = self.objects(ControlPlane::Supervisor, create) else { return };
+        let mut made = reply.object.as_ref().clone();
+        made["status"] = json!({"uniqueID": machine.to_string()});
+        made["status"] = self.wanted(&made);
+        self.write_supervisor(objects::Command::update(key_of(&made), made).on_status());
+    }
+
+    /// Something about a machine changed in vCenter.
+    pub(super) fn machine_changed(&mut self, vcenter: &str, id: MoRef) {
+        let supervisor = &self.state.supervisor;
+        if vcenter != supervisor.vcenter {
+            return;
+        }
+        if let Some(path) = supervisor.object_of(&id.to_string()).map(str::to_owned) {
+            self.reconcile(&path);
+        }
+    }
+
+    /// Lets what is due next about an object happen when its step ends.
+    fn reconcile(&mut self, path: &str) {
+        let next = self.next_about(path);
+        let pending = self.state.supervisor.pending(path);
+        if pending.map(|it| it.step) == next {
+            return;
+        }
+        self.unschedule(path);
+        if let Some(step) = next {
+            let name = path.rsplit('/').next();
+            let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
+            self.after(step, self.now, name, reaction);
+        }
+    }
+
+    fn unschedule(&mut self, path: &str) {
+        if let Some(pending) = self.state.supervisor.pending(path) {
+            self.emit(Event::Unscheduled { id: pending.id, at: pending.at });
+        }
+    }
+
+    fn next_about(&self, path: &str) -> Option<Step> {
+        let object = self.virtual_machine(path)?;
+        vmoperator::next(object, self.found(object), &self.wanted(object))
+    }
+
+    /// VM Operator does what is due, if it still is.
+    pub(super) fn operate(&mut self, path: &str, step: Step) {
+        if self.next_about(path) != Some(step) {
+            self.reconcile(path);
+            return;
+        }
+        let Some(object) = self.virtual_machine(path).cloned() else { return };
+        let done = match step {
+            Step::VmAccepted => self.accept(&object),
+            Step::VmCreated => self.make(&object),
+            Step::VmPower => self.settle_power(&object),
+            Step::VmDeleted => self.remove(&object),
+            Step::VmPrerequisites => self.place(&object),
+            _ => self.report(&object, self.wanted(&object)),
+        };
+        match done {
+            Ok(()) if self.next_about(path) == Some(step) => {
+                debug_assert!(false, "{step:?} of {path} does not settle: {object}");
+            }
+            Ok(()) => self.reconcile(path),
+            // What vCenter refuses now it may do later.
+            Err(_) => {
+                let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
+                self.at(self.now + RETRY, reaction);
+            }
+        }
+    }
+
+    fn accept(&mut self, object: &Value) -> Result<(), VcFault> {
+        let mut finalizers =
+            object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.push(FINALIZER.into());
+        self.edit(object, json!({"metadata": {"finalizers": finalizers}}));
+        Ok(())
+    }
+
+    /// Tells whether what the object names is there; if it is, where the machine will be.
+    fn place(&mut self, object: &Value) -> Result<(), VcFault> {
+        let mut status = self.wanted(object);
+        if self.prerequisites(object).are_met()
+            && let Some(placement) = self.placement(zone_label(object))
+        {
+            status["zone"] = placement.zone.into();
+        }
+        self.report(object, status)
+    }
+
+    /// Writes a status, and the zone in it as a label.
+    fn report(&mut self, object: &Value, status: Value) -> Result<(), VcFault> {
+        let zone = status["zone"].as_str().map(str::to_owned);
+        let mut told = object.clone();
+        told["status"] = status;
+        self.write_supervisor(objects::Command::update(key_of(object), told).on_status());
+        if let Some(zone) = zone.filter(|zone| zone_label(object) != zone) {
+            self.edit(object, json!({"metadata": {"labels": {ZONE_LABEL: zone}}}));
+        }
+        Ok(())
+    }
+
+    /// Makes the machine and notes which it is; what else is known of it follows.
+    fn make(&mut self, object: &Value) -> Result<(), VcFault> {
+        let vcenter = self.state.supervisor.vcenter.clone();
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let spec = MachineSpec {
+            name: text("/metadata/name").map(str::to_owned),
+            uuid: text("/spec/biosUUID").and_then(|uuid| uuid.parse().ok()),
+            host_name: text("/spec/network/hostName").map(str::to_owned),
+            ..MachineSpec::default()
+        };
+        let cluster = self.placement(zone_label(object)).map(|placement| placement.cluster);
+        let runs_kubelet = object["metadata"]["labels"][ROLE_LABEL].is_string();
+        let id = self.create_machine(Some(vcenter.clone()), spec, cluster, false, runs_kubelet)?;
+        if let Some(uuid) = text("/spec/instanceUUID").and_then(|uuid| uuid.parse::<Uuid>().ok()) {
+            let mut config = self.machine(&vcenter, id)?.config.clone();
+            config.instance_uuid = uuid;
+            self.change(&vcenter, id, Change::Config(Box::new(config)));
+        }
+        let mut told = object.clone();
+        told["status"]["uniqueID"] = id.to_string().into();
+        self.write_supervisor(objects::Command::update(key_of(object), told).on_status());
+        Ok(())
+    }
+
+    fn settle_power(&mut self, object: &Value) -> Result<(), VcFault> {
+        let Some(found) = self.found(object) else { return Ok(()) };
+        let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
+        match vmoperator::wants(object) {
+            Some(Power::PoweredOn) => {
+                self.power_on(&vcenter, id)?;
+                if object["metadata"]["annotations"][FIRST_BOOT_DONE].is_null() {
+                    self.edit(object, json!({"metadata": {"annotations": {FIRST_BOOT_DONE: ""}}}));
+                }
+                Ok(())
+            }
+            Some(Power::PoweredOff) => self.power_off(&vcenter, id),
+            Some(Power::Suspended) => self.suspend(&vcenter, id),
+            None => Ok(()),
+        }
+    }
+
+    /// The machine goes, and the object after it. One whose host does not answer stays.
+    fn remove(&mut self, object: &Value) -> Result<(), VcFault> {
+        if let Some(found) = self.found(object) {
+            let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
+            self.manageable(&vcenter, id)?;
+            self.destroy(&vcenter, id)?;
+        }
+        let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        let rest: Vec<Value> = finalizers.filter(|it| *it != FINALIZER).cloned().collect();
+        self.edit(object, json!({"metadata": {"finalizers": rest}}));
+        Ok(())
+    }
+
+    fn edit(&mut self, object: &Value, patch: Value) {
+        let command = objects::Command::patch(key_of(object), PatchKind::Merge, patch);
+        self.write_supervisor(command);
+    }
+
+    fn write_supervisor(&mut self, command: objects::Command) {
+        // It can be refused only by what somebody did to the object meanwhile; the next look sees that.
+        let _ = self.objects(ControlPlane::Supervisor, command);
+    }
+
+    fn virtual_machine(&self, path: &str) -> Option<&Value> {
+        let (namespace, name) = path.split_once('/')?;
+        let key = Key::new(vmoperator::machines(), namespace, name);
+        self.state.supervisor.objects.get(&key).map(|object| &**object)
+    }
+
+    /// The machine of an object: by its id, or by its UUID if it was registered again.
+    fn found<'a>(&'a self, object: &Value) -> Option<Found<'a>> {
+        let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
+        let status = &object["status"];
+        let by_id = || {
+            let id = MoRef::parse(status["uniqueID"].as_str()?)?;
+            vcenter.inventory.machine(id).map(|_| id)
+        };
+        let by_uuid = || {
+            let uuid = status["instanceUUID"].as_str()?.parse().ok()?;
+            vcenter.inventory.by_instance_uuid(uuid).next()
+        };
+        let id = by_id().or_else(by_uuid)?;
+        let machine = vcenter.inventory.machine(id)?;
+        let zone = self.zone_of(machine.host).unwrap_or_default();
+        Some(Found { vcenter, id, machine, zone })
+    }
+
+    fn wanted(&self, object: &Value) -> Value {
+        let now = self.now.timestamp(self.state.epoch);
+        let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+        vmoperator::status(object, self.found(object), &self.prerequisites(object), &now)
+    }
+
+    /// Whether what the object names is there.
+    fn prerequisites(&self, object: &Value) -> Prerequisites {
+        let spec = &object["spec"];
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let has = |resource: GroupResource, namespace: &str, name: &str| {
+            let key = Key::new(resource, namespace, name);
+            self.state.supervisor.objects.get(&key).is_some()
+        };
+        let mut all = Vec::new();
+        let mut look = |condition, field: &Value, what: &str, is_there: &dyn Fn(&str) -> bool| {
+            let Some(name) = field.as_str().filter(|name| !name.is_empty()) else { return };
+            let missing =
+                || Missing { reason: "NotFound", message: format!("{what} \"{name}\" not found") };
+            all.push((condition, if is_there(name) { Ok(()) } else { Err(missing()) }));
+        };
+        let kind = |resource: &'static str| GroupResource::of(GROUP, resource);
+        look(
+            "VirtualMachineClassReady",
+            &spec["className"],
+            "virtualmachineclasses.vmoperator.vmware.com",
+            &|name| has(kind("virtualmachineclasses"), namespace, name),
+        );
+        let is_of_cluster = spec["image"]["kind"] == "ClusterVirtualMachineImage";
+        look(
+            "VirtualMachineImageReady",
+            &spec["image"]["name"],
+            "virtualmachineimages.vmoperator.vmware.com",
+            &|name| {
+                (!is_of_cluster && has(kind("virtualmachineimages"), namespace, name))
+                    || has(kind("clustervirtualmachineimages"), "", name)
+            },
+        );
+        look(
+            "VirtualMachineConditionVMSetResourcePolicyReady",
+            &spec["reserved"]["resourcePolicyName"],
+            "virtualmachinesetresourcepolicies.vmoperator.vmware.com",
+            &|name| has(kind("virtualmachinesetresourcepolicies"), namespace, name),
+        );
+        look(
+            "VirtualMachineBootstrapReady",
+            &spec["bootstrap"]["cloudInit"]["rawCloudConfig"]["name"],
+            "secrets",
+            &|name| has(GroupResource::core("secrets"), namespace, name),
+        );
+        let zone = zone_label(object);
+        let placed = match self.placement(zone) {
+            None if !zone.is_empty() => Err(Missing {
+                reason: "NotReady",
+                message: format!("zone \"{zone}\" has no placement candidates"),
+            }),
+            _ => Ok(()),
+        };
+        all.push(("VirtualMachineConditionPlacementReady", placed));
+        Prerequisites { all }
+    }
+
+    /// The zone that a host is in, by the AvailabilityZones there are.
+    fn zone_of(&self, host: MoRef) -> Option<&str> {
+        let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
+        let compute = vcenter.inventory.get(host)?.parent?.to_string();
+        let zone = self.zones().find(|zone| {
+            let clusters = zone["spec"]["clusterComputeResourceMoIDs"].as_array();
+            clusters.into_iter().flatten().any(|id| id == compute.as_str())
+        })?;
+        zone["metadata"]["name"].as_str()
+    }
+
+    /// Where a machine of that zone goes; of no zone in particular, to the cluster with the fewest machines.
+    fn placement(&self, zone: &str) -> Option<Placement> {
+        let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
+        let inventory = &vcenter.inventory;
+        let name =
+            |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let candidates =
+            self.zones().filter(|it| zone.is_empty() || name(it) == zone).flat_map(|it| {
+                let ids =
+                    it["spec"]["clusterComputeResourceMoIDs"].as_array().into_iter().flatten();
+                ids.filter_map(|id| MoRef::parse(id.as_str()?)).map(move |id| (name(it), id))
+            });
+        let n_machines = |(_, cluster): &(String, MoRef)| {
+            let parent = |host: MoRef| inventory.get(host).and_then(|it| it.parent);
+            inventory.machines().filter(|(_, _, it)| parent(it.host) == Some(*cluster)).count()
+        };
+        let is_there =
+            |(_, id): &(String, MoRef)| id.kind == Kind::Cluster && inventory.get(*id).is_some();
+        let (zone, cluster) = candidates.filter(is_there).min_by_key(n_machines)?;
+        Some(Placement { zone, cluster: inventory.get(cluster)?.name.clone() })
+    }
+
+    fn zones(&self) -> impl Iterator<Item = &Value> {
+        let zones = GroupResource::of("topology.tanzu.vmware.com", "availabilityzones");
+        let all: Vec<&Value> = self.state.supervisor.objects.all(&zones).map(|it| &**it).collect();
+        all.into_iter()
+    }
+}
+
+/// Where a machine goes.
+struct Placement {
+    zone: String,
+    /// The cluster's inventory name.
+    cluster: String,
+}
+
+/// The zone that an object asks for, empty if any will do.
+fn zone_label(object: &Value) -> &str {
+    object["metadata"]["labels"][ZONE_LABEL].as_str().unwrap_or_default()
+}
+
+/// Whether VirtualMachines name objects of this kind.
+fn is_named_by_machines(resource: &GroupResource) -> bool {
+    *resource == GroupResource::core("secrets")
+        || *resource == GroupResource::of("topology.tanzu.vmware.com", "availabilityzones")
+}
+
+fn key_of(object: &Value) -> Key {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    Key::new(vmoperator::machines(), text("namespace"), text("name"))
+}
+
+fn path_of(object: &Value) -> String {
+    key_of(object).path()
+}

@@ -1,0 +1,112 @@
+//! What a Supervisor begins with: zones, a class, an image, and the VirtualMachines of the machines there are.
+
+use serde_json::{Value, json};
+
+use super::{SupervisorTopology, Topology, letter};
+use crate::objects::{self, GroupResource};
+use crate::vcenter::Kind;
+use crate::vmoperator::{FINALIZER, GROUP, ZONE_LABEL};
+use crate::{Command, Time, World};
+
+const VCENTER: &str = "vc0";
+const CLASS: &str = "best-effort-small";
+const IMAGE: &str = "vmi-0123456789abcdef0";
+
+/// Founds the Supervisor of a fresh world.
+pub(super) fn found(world: &mut World, topology: &Topology, with: &SupervisorTopology) {
+    world.add_supervisor(VCENTER, with);
+    let zones = zones(world, topology);
+    const ZONES: &str = "topology.tanzu.vmware.com";
+    let version = format!("{ZONES}/v1alpha1");
+    for (name, cluster) in &zones {
+        let clusters = json!({
+            "clusterComputeResourceMoIDs": [cluster],
+            "clusterComputeResourceMoId": cluster,
+        });
+        let zone = object(&version, "AvailabilityZone", name, clusters);
+        create(world, ZONES, "availabilityzones", "", zone);
+        let reference = json!({"apiVersion": version, "name": name});
+        let of_namespace = json!({"availabilityZoneReference": reference, "managedVMs": {}});
+        let zone = object(&version, "Zone", name, of_namespace);
+        create(world, ZONES, "zones", &with.namespace, zone);
+    }
+    let version = format!("{GROUP}/v1alpha6");
+    let hardware = json!({"hardware": {"cpus": 2, "memory": "4Gi"}});
+    let class = object(&version, "VirtualMachineClass", CLASS, hardware);
+    create(world, GROUP, "virtualmachineclasses", &with.namespace, class);
+    let image = object(&version, "ClusterVirtualMachineImage", IMAGE, json!({}));
+    create(world, GROUP, "clustervirtualmachineimages", "", image);
+    for n in 1..=topology.machines {
+        adopt(world, &topology.machine_name(0, n), with, &zones);
+    }
+}
+
+/// Names of zones, and the cluster that each one is.
+fn zones(world: &World, topology: &Topology) -> Vec<(String, String)> {
+    let Some(vcenter) = world.vcenter(VCENTER) else { return Vec::new() };
+    let clusters = vcenter.inventory.of_kind(Kind::Cluster).map(|(id, _)| id.to_string());
+    let name = |(n, id): (u32, String)| match topology.zones {
+        // The one zone of a Supervisor without zones is called after its cluster.
+        0 => (id.clone(), id),
+        _ => (format!("zone-{}", letter(n)), id),
+    };
+    (0..).zip(clusters).map(name).collect()
+}
+
+/// Makes the object of a machine that is there already.
+fn adopt(world: &mut World, name: &str, with: &SupervisorTopology, zones: &[(String, String)]) {
+    let Some((id, host)) = world.vcenter(VCENTER).and_then(|vcenter| {
+        let id = vcenter.inventory.by_machine_name(name).next()?;
+        Some((id, vcenter.inventory.machine(id)?.host))
+    }) else {
+        return;
+    };
+    let compute = world
+        .vcenter(VCENTER)
+        .and_then(|vcenter| vcenter.inventory.get(host)?.parent)
+        .map(|id| id.to_string());
+    let zone = zones.iter().find(|(_, cluster)| Some(cluster) == compute.as_ref());
+    let mut labels = json!({
+        "capv.vmware.com/cluster.name": with.cluster,
+        "capv.vmware.com/cluster.role": "node",
+        "capw.vmware.com/cluster.name": with.cluster,
+        "capw.vmware.com/cluster.role": "node",
+        "cluster.x-k8s.io/cluster-name": with.cluster,
+    });
+    if let Some((zone, _)) = zone {
+        labels[ZONE_LABEL] = zone.as_str().into();
+    }
+    let object = json!({
+        "apiVersion": format!("{GROUP}/v1alpha6"),
+        "kind": "VirtualMachine",
+        "metadata": {
+            "name": name, "namespace": with.namespace, "labels": labels, "finalizers": [FINALIZER],
+        },
+        "spec": {
+            "className": CLASS,
+            "image": {"kind": "ClusterVirtualMachineImage", "name": IMAGE},
+            "imageName": IMAGE,
+            "powerOffMode": "Hard",
+            "powerState": "PoweredOn",
+            "storageClass": "default",
+        },
+    });
+    world.adopt(object, id);
+}
+
+fn object(version: &str, kind: &str, name: &str, specification: Value) -> Value {
+    json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": specification})
+}
+
+fn create(
+    world: &mut World,
+    group: &'static str,
+    resource: &'static str,
+    namespace: &str,
+    object: Value,
+) {
+    let command = objects::Command::create(GroupResource::of(group, resource), namespace, object);
+    world
+        .apply(Time::ZERO, Command::Supervisor(command))
+        .expect("a fresh Supervisor takes what it begins with");
+}

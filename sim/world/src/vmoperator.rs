@@ -1,0 +1,112 @@
+//! What VM Operator does: it makes machines of VirtualMachine objects, and tells there what vCenter knows of them.
+//!
+//! Pure, as kubelets are: an object and its machine say what is to be done next and what the status
+//! should be. When that happens is the world's business, in `act/vmoperator.rs`. Objects are those of the
+//! version that is stored, `v1alpha6`. Follows `vm-operator: controllers/virtualmachine/virtualmachine,
+//! pkg/providers/vsphere/vmlifecycle/update_status.go`.
+
+mod admission;
+mod conditions;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+pub(crate) use admission::ADMISSION;
+pub(crate) use conditions::{Missing, Prerequisites};
+pub(crate) use status::status;
+
+use crate::completion::Step;
+use crate::objects::GroupResource;
+use crate::vcenter::{Machine, MoRef, Power, VCenter};
+
+/// The group of its kinds.
+pub(crate) const GROUP: &str = "vmoperator.vmware.com";
+/// Holds an object until its machine is gone.
+pub(crate) const FINALIZER: &str = "vmoperator.vmware.com/virtualmachine";
+/// Whoever sets it takes VM Operator's hands off the object.
+const PAUSED: &str = "vmoperator.vmware.com/paused";
+/// Whoever sets an annotation that begins so holds the deletion up.
+const DELETE_CHECK: &str = "delete.check.vmoperator.vmware.com/";
+/// Says that the machine has been on.
+pub(crate) const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
+/// Where a machine is to run, and where it does.
+pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// VirtualMachine objects.
+pub(crate) fn machines() -> GroupResource {
+    GroupResource::of(GROUP, "virtualmachines")
+}
+
+/// What there is in vCenter to an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) vcenter: &'a VCenter,
+    pub(crate) id: MoRef,
+    pub(crate) machine: &'a Machine,
+    /// The zone of its host.
+    pub(crate) zone: &'a str,
+}
+
+/// What VM Operator does next about an object: at most one thing at a time. `wanted` is the status as it should be now.
+pub(crate) fn next(object: &Value, found: Option<Found<'_>>, wanted: &Value) -> Option<Step> {
+    if is_paused(object) {
+        return None;
+    }
+    if object["metadata"]["deletionTimestamp"].is_string() {
+        return (has_finalizer(object) && !is_delete_checked(object)).then_some(Step::VmDeleted);
+    }
+    if !has_finalizer(object) {
+        return Some(Step::VmAccepted);
+    }
+    let is_told = object["status"] == *wanted;
+    let is_made = is_text(&object["status"]["uniqueID"]);
+    match found {
+        None if is_made => (!is_told).then_some(Step::VmStatus),
+        None if !is_told => Some(Step::VmPrerequisites),
+        None => conditions::are_met(object).then_some(Step::VmCreated),
+        Some(_) if !is_text(&object["status"]["biosUUID"]) && !is_told => Some(Step::VmIdentified),
+        Some(found) if wants(object).is_some_and(|wanted| wanted != found.machine.power) => {
+            Some(Step::VmPower)
+        }
+        Some(_) => (!is_told).then_some(Step::VmStatus),
+    }
+}
+
+/// The power state that the object asks for.
+pub(crate) fn wants(object: &Value) -> Option<Power> {
+    match object["spec"]["powerState"].as_str()? {
+        "PoweredOn" => Some(Power::PoweredOn),
+        "PoweredOff" => Some(Power::PoweredOff),
+        "Suspended" => Some(Power::Suspended),
+        _ => None,
+    }
+}
+
+/// A power state as the stored version spells it.
+pub(crate) fn spelled(power: Power) -> &'static str {
+    match power {
+        Power::PoweredOn => "PoweredOn",
+        Power::PoweredOff => "PoweredOff",
+        Power::Suspended => "Suspended",
+    }
+}
+
+fn has_finalizer(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|all| all.iter().any(|it| it == FINALIZER))
+}
+
+fn is_paused(object: &Value) -> bool {
+    !object["metadata"]["annotations"][PAUSED].is_null()
+}
+
+fn is_delete_checked(object: &Value) -> bool {
+    let annotations = object["metadata"]["annotations"].as_object();
+    annotations.is_some_and(|all| all.keys().any(|name| name.starts_with(DELETE_CHECK)))
+}
+
+fn is_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.is_empty())
+}

@@ -1,0 +1,108 @@
+//! Conditions of a VirtualMachine: what has to be there before its machine is made, and what is the case.
+
+use serde_json::{Map, Value, json};
+
+/// The prerequisites in the order in which they are looked at; the first that fails is the last that is looked at.
+const ORDER: [&str; 6] = [
+    "VirtualMachineClassReady",
+    "VirtualMachineImageReady",
+    "VirtualMachineConditionVMSetResourcePolicyReady",
+    "VirtualMachineBootstrapReady",
+    "VirtualMachineStorageReady",
+    "VirtualMachineConditionPlacementReady",
+];
+
+/// What of the objects that a VirtualMachine names is there.
+pub(crate) struct Prerequisites {
+    /// For each that applies: its condition, and what is missing.
+    pub(crate) all: Vec<(&'static str, Result<(), Missing>)>,
+}
+
+/// Why a prerequisite is not met.
+pub(crate) struct Missing {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+impl Prerequisites {
+    /// Whether a machine can be made.
+    pub(crate) fn are_met(&self) -> bool {
+        self.all.iter().all(|(_, met)| met.is_ok())
+    }
+
+    /// What is told of them: up to the first that is not met.
+    pub(super) fn told(&self) -> impl Iterator<Item = Condition> + '_ {
+        debug_assert!(
+            self.all.iter().all(|(name, _)| ORDER.contains(name)),
+            "an unknown condition"
+        );
+        let n_met = self.all.iter().take_while(|(_, met)| met.is_ok()).count();
+        self.all.iter().take(n_met + 1).map(|(kind, met)| match met {
+            Ok(()) => Condition::met(kind),
+            Err(Missing { reason, message }) => Condition::unmet(kind, reason, message),
+        })
+    }
+}
+
+/// Whether all prerequisites that an object tells of are met, and some are told.
+pub(super) fn are_met(object: &Value) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    let told = || {
+        let all = conditions.into_iter().flatten();
+        all.filter(|it| it["type"].as_str().is_some_and(|kind| ORDER.contains(&kind)))
+    };
+    told().next().is_some() && told().all(|it| it["status"] == "True")
+}
+
+/// One condition as it should be.
+pub(super) struct Condition {
+    kind: &'static str,
+    is_met: bool,
+    reason: String,
+    message: String,
+}
+
+impl Condition {
+    pub(super) fn met(kind: &'static str) -> Self {
+        Self { kind, is_met: true, reason: "True".into(), message: String::new() }
+    }
+
+    pub(super) fn unmet(kind: &'static str, reason: &str, message: &str) -> Self {
+        Self { kind, is_met: false, reason: reason.into(), message: message.into() }
+    }
+
+    /// The same with a reason of its own.
+    pub(super) fn because(self, reason: &str) -> Self {
+        Self { reason: reason.into(), ..self }
+    }
+
+    fn write(&self, before: &Value, now: &str) -> Value {
+        let status = if self.is_met { "True" } else { "False" };
+        let since = match before["status"] == status {
+            true => before["lastTransitionTime"].clone(),
+            false => now.into(),
+        };
+        let mut out = Map::new();
+        out.insert("lastTransitionTime".into(), since);
+        out.insert("message".into(), self.message.as_str().into());
+        out.insert("reason".into(), self.reason.as_str().into());
+        out.insert("status".into(), status.into());
+        out.insert("type".into(), self.kind.into());
+        out.into()
+    }
+}
+
+/// All conditions of a status, sorted by type as VM Operator keeps them; what stays the same keeps its time.
+pub(super) fn write(before: &Value, wanted: &[Condition], now: &str) -> Value {
+    let known = |kind: &str| {
+        let mut all = before.as_array().into_iter().flatten();
+        all.find(|it| it["type"] == kind).cloned().unwrap_or_default()
+    };
+    let mut all: Vec<Value> =
+        wanted.iter().map(|condition| condition.write(&known(condition.kind), now)).collect();
+    // What others have told of stays.
+    let others = before.as_array().into_iter().flatten();
+    all.extend(others.filter(|it| !wanted.iter().any(|mine| it["type"] == mine.kind)).cloned());
+    all.sort_by(|a, b| a["type"].as_str().cmp(&b["type"].as_str()));
+    json!(all)
+}
