@@ -74,9 +74,9 @@ pub use instances::{
     select,
 };
 pub use model::{
-    Address, AddressKind, Clock, Lookup, MACHINE_ANNOTATION, MachineId, MachineReference, Metadata,
-    Node, NodeIdentity, ParseProviderIdError, ParseReferenceError, ProviderId, Taint, Unknown,
-    Zone, swap_byte_order,
+    Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MachineId,
+    MachineReference, Metadata, Node, NodeIdentity, ParseProviderIdError, ParseReferenceError,
+    ProviderId, Taint, Unknown, Zone, swap_byte_order,
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
