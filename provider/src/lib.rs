@@ -57,6 +57,7 @@ mod controllers;
 mod instances;
 mod model;
 mod mutant;
+mod supervisor;
 mod tasks;
 mod telemetry;
 
@@ -83,5 +84,11 @@ pub use mutant::Mutant;
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
     TlsError, TlsTrust, Transport, from_service, https,
+};
+pub use supervisor::{
+    ClusterFamily, InstancesMode, MountError, MountPaths, Mounted, OwnerReference,
+    ParseClusterFamilyError, ParseOwnerError, PodIpPool, SupervisorFlags, SupervisorSettings,
+    SupervisorSettingsError, TokenError, TokenReader, TokenSource, VmOperatorVersion,
+    authenticated, read_mounted,
 };
 pub use telemetry::Telemetry;
