@@ -6,15 +6,20 @@
 mod controllers;
 mod duration;
 mod flags;
+mod supervisor;
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use self::flags::{FLAGS, Flag, Kind};
-use crate::{LeaderElection, Options, UnknownKeys, controllers::node::valid_label};
+use crate::{
+    InstancesMode, LeaderElection, Options, SupervisorSettingsError, UnknownKeys,
+    controllers::node::valid_label,
+};
 
 pub use duration::{ParseDurationError, parse_duration};
+pub use supervisor::SupervisorArguments;
 
 /// What a command line asks for.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub struct Arguments {
     pub verbosity: u8,
     /// `--log-format`: whether lines are JSON.
     pub json_logs: bool,
+    /// `--cloud-provider=vsphere-paravirtual` and its flags; `None` in vCenter mode.
+    pub supervisor: Option<SupervisorArguments>,
     /// What [`run`](crate::run) is told.
     pub options: Options,
     /// Things to be said once at start.
@@ -47,6 +54,9 @@ pub enum ArgumentsError {
     /// Help, version, or not parsable at all; clap knows how to say it.
     #[error("{0}")]
     Clap(#[from] clap::Error),
+    /// Flags of Supervisor mode that do not go together.
+    #[error("{0}")]
+    Supervisor(#[from] SupervisorSettingsError),
     /// A value that makes no sense.
     #[error("--{flag}: {what}")]
     Value {
@@ -64,7 +74,7 @@ fn fail(flag: &'static str, what: impl Into<String>) -> ArgumentsError {
 /// The command, for help and completion.
 pub fn command() -> Command {
     let mut command = Command::new("provider")
-        .about("A vSphere cloud provider for Kubernetes (vCenter mode)")
+        .about("A vSphere cloud provider for Kubernetes (vCenter and Supervisor mode)")
         .version(env!("CARGO_PKG_VERSION"))
         .args_override_self(true);
     for flag in FLAGS {
@@ -97,26 +107,41 @@ pub fn command() -> Command {
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, ArgumentsError> {
     let matches = command().try_get_matches_from(arguments.into_iter().map(normalize))?;
     let flags = Flags(&matches);
-    match flags.text("cloud-provider").as_str() {
-        "vsphere" => {}
-        "vsphere-paravirtual" => {
-            return Err(fail(
-                "cloud-provider",
-                "vsphere-paravirtual is not supported yet; use vsphere",
-            ));
-        }
+    let is_supervisor = match flags.text("cloud-provider").as_str() {
+        "vsphere" => false,
+        "vsphere-paravirtual" => true,
         other => {
-            let what = format!("unknown cloud provider {other:?}; expected vsphere");
+            let what = format!(
+                "unknown cloud provider {other:?}; expected vsphere or vsphere-paravirtual"
+            );
             return Err(fail("cloud-provider", what));
         }
-    }
+    };
     let cloud_config = flags.text("cloud-config");
     if cloud_config.is_empty() {
         return Err(fail("cloud-config", "is required: the path of vsphere.conf"));
     }
     let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
     let mut notes = notes(&matches);
-    let options = options(flags, &mut notes)?;
+    let mut options = options(flags, &mut notes)?;
+    let mode = flags.text("instances-mode");
+    let mode = mode.parse::<InstancesMode>().map_err(|what| fail("instances-mode", what))?;
+    let supervisor = if is_supervisor {
+        let (arguments, tuning) = supervisor::read(flags, mode)?;
+        options.supervisor = Some(tuning);
+        if !std::mem::take(&mut options.node_labels).is_empty() {
+            notes.push("--node-labels has an effect only with --cloud-provider=vsphere".to_owned());
+        }
+        Some(arguments)
+    } else {
+        if matches!(mode, InstancesMode::Poll | InstancesMode::V1) {
+            let what =
+                "poll and v1 exist only with --cloud-provider=vsphere-paravirtual yet; use auto";
+            return Err(fail("instances-mode", what));
+        }
+        notes.extend(supervisor::notes_elsewhere(&matches));
+        None
+    };
     Ok(Arguments {
         cloud_config: cloud_config.into(),
         kubeconfig: path("kubeconfig").map(PathBuf::from),
@@ -134,6 +159,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
             "json" => true,
             other => return Err(fail("log-format", format!("{other:?} is neither text nor json"))),
         },
+        supervisor,
         options,
         notes,
     })
@@ -231,11 +257,20 @@ impl Flags<'_> {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
     }
 
+    /// The last text of a flag that is kept as often as it is given; empty without.
+    fn last(self, name: &str) -> String {
+        let texts = self.0.get_many::<String>(name);
+        texts.and_then(Iterator::last).cloned().unwrap_or_default()
+    }
+
     fn flag(self, name: &'static str) -> Result<bool, ArgumentsError> {
-        match self.text(name).as_str() {
-            "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
-            "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
-            other => Err(fail(name, format!("{other:?} is neither true nor false"))),
+        boolean(name, &self.text(name))
+    }
+
+    fn last_flag(self, name: &'static str) -> Result<bool, ArgumentsError> {
+        match self.last(name).as_str() {
+            "" => Ok(false),
+            text => boolean(name, text),
         }
     }
 
@@ -246,6 +281,15 @@ impl Flags<'_> {
     ) -> Result<T, ArgumentsError> {
         let text = self.text(name);
         text.parse().map_err(|_| fail(name, format!("{text:?} is not {expected}")))
+    }
+}
+
+/// A boolean as Go reads it.
+fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
+    match text {
+        "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
+        "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
+        other => Err(fail(name, format!("{other:?} is neither true nor false"))),
     }
 }
 
@@ -302,7 +346,20 @@ mod tests {
         for line in [
             "",
             "--cloud-config=c --cloud-provider=aws",
-            "--cloud-config=c --cloud-provider=vsphere-paravirtual",
+            "--cloud-config=c --cloud-provider=Vsphere-Paravirtual",
+            "--cloud-config=c --instances-mode=v2",
+            "--cloud-config=c --instances-mode=v1",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --instances-mode=v2",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-operator-api-version=v1alpha7",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-operator-api-version=",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --cluster-ip-family=",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --cluster-ip-family=ipv6",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --enable-vpc-mode",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --pod-ip-pool-type=Public",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --enable-vpc-mode=maybe",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --is-legacy-paravirtual=maybe",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --supervisor-credentials-dir=",
+            "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-cache-sync-timeout=5",
             "--cloud-config=c --controllers=nope",
             "--cloud-config=c --controllers=service",
             "--cloud-config=c --node-monitor-period=5",
@@ -320,5 +377,56 @@ mod tests {
         insta::assert_snapshot!(seen);
         assert!(matches!(parse_line("--cloud-config=c --nonsense"), Err(ArgumentsError::Clap(_))));
         assert!(matches!(parse_line("--cloud-config=c stray"), Err(ArgumentsError::Clap(_))));
+    }
+
+    #[test]
+    fn the_other_mode_has_flags_of_its_own() {
+        let paravirtual = "--cloud-config=c --cloud-provider=vsphere-paravirtual";
+        let arguments = parse_line(paravirtual).unwrap();
+        let supervisor = arguments.supervisor.unwrap();
+        assert_eq!(supervisor.paths, crate::MountPaths::default());
+        let tuning = arguments.options.supervisor.unwrap();
+        assert_eq!(tuning.mode, InstancesMode::Auto);
+        assert_eq!(tuning.version.as_str(), "v1alpha2");
+        assert_eq!(tuning.addresses, crate::AddressPolicy::default());
+        assert_eq!(tuning.sync_timeout, Duration::from_secs(60));
+        assert!(arguments.notes.is_empty(), "{:?}", arguments.notes);
+
+        let line = format!(
+            "{paravirtual} --instances_mode=poll --vm-operator-api-version=v1alpha6 \
+             --cluster_ip_family=IPv6IPv4 --enable-vpc-mode --pod-ip-pool-type=Private \
+             --supervisor-credentials-dir=/c --supervisor-owner-ref=/o --supervisor-server=https://h:1 \
+             --supervisor-empty-hostname=false --supervisor-replace-unwanted-addresses \
+             --vm-cache-sync-timeout=5s --is-legacy-paravirtual=false --node-labels=a=b"
+        );
+        let arguments = parse_line(&line).unwrap();
+        let supervisor = arguments.supervisor.unwrap();
+        assert_eq!(supervisor.paths.credentials.to_str(), Some("/c"));
+        assert_eq!(supervisor.paths.owner.to_str(), Some("/o"));
+        assert_eq!(supervisor.paths.server.as_deref(), Some("https://h:1"));
+        assert_eq!(supervisor.settings.pod_ip_pool, Some(crate::PodIpPool::Private));
+        let tuning = arguments.options.supervisor.unwrap();
+        assert_eq!(tuning.mode, InstancesMode::Poll);
+        assert_eq!(tuning.addresses.family, crate::ClusterFamily::V6V4);
+        assert_eq!(tuning.addresses.hostname, crate::HostnameEntry::Omitted);
+        assert_eq!(tuning.addresses.none_wanted, crate::NoneWanted::HostnameEntry);
+        assert_eq!(tuning.sync_timeout, Duration::from_secs(5));
+        assert!(arguments.options.node_labels.is_empty());
+        assert_eq!(
+            arguments.notes,
+            [
+                "--is-legacy-paravirtual has no effect in this provider",
+                "--enable-vpc-mode has no effect in this provider",
+                "--pod-ip-pool-type has no effect in this provider",
+                "--node-labels has an effect only with --cloud-provider=vsphere",
+            ]
+        );
+
+        let arguments = parse_line("--cloud-config=c --cluster-ip-family=nonsense").unwrap();
+        assert!(arguments.supervisor.is_none() && arguments.options.supervisor.is_none());
+        assert_eq!(
+            arguments.notes,
+            ["--cluster-ip-family has an effect only with --cloud-provider=vsphere-paravirtual"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A vSphere cloud provider for Kubernetes: the cloud-node and cloud-node-lifecycle controllers over vCenter.
+//! A vSphere cloud provider for Kubernetes: the cloud-node and cloud-node-lifecycle controllers over vCenter or over a
+//! Supervisor.
 //!
 //! In the place of `kubernetes/cloud-provider-vsphere` in vCenter mode: same flags, same `vsphere.conf`, same Secrets,
 //! labels, addresses and provider IDs. What differs on purpose is listed in `docs/differences-from-upstream.md`.
@@ -7,7 +8,8 @@
 //!
 //! - [`app`](run): everything is built and started in [`run`], and only there; `main` adds files, signals and sockets.
 //! - `config`: `vsphere.conf` in YAML or INI, into one validated [`Config`].
-//! - `model`: vocabulary. `instances`: what machines there are ([`Instances`] and its vCenter backend).
+//! - `model`: vocabulary. `instances`: what machines there are ([`Instances`] and its two backends).
+//! - `supervisor`: files, token and flags of Supervisor mode.
 //! - `controllers`: decisions in pure `plan`s, acts in `run`s. `cluster`: the API server as we use it.
 //!
 //! # Guarantees
@@ -57,31 +59,39 @@ mod controllers;
 mod instances;
 mod model;
 mod mutant;
+mod supervisor;
 mod tasks;
 mod telemetry;
 
 pub use app::{
-    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, configuration_changed, run,
-    serve,
+    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, SupervisorLink,
+    configuration_changed, run, serve,
 };
 pub use config::{
     Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
     parse_secret,
 };
 pub use instances::{
-    AddressError, Ancestors, Datacenters, Family, Guest, Instances, Nic, Placement, Selection,
-    TagNames, Tuning, VcenterInstances, ZoneCategories, ZoneError, ZoneWanted, path_up, resolve,
-    select,
+    AddressError, AddressPolicy, Ancestors, Datacenters, Family, Guest, HostnameEntry, Instances,
+    Nic, NoneWanted, Placement, Selection, SupervisorInstances, SupervisorTuning, SupervisorV1,
+    TagNames, Tuning, VcenterInstances, ViewState, ZoneCategories, ZoneError, ZoneWanted, path_up,
+    resolve, select,
 };
 pub use model::{
-    Address, AddressKind, Clock, Lookup, MACHINE_ANNOTATION, MachineId, MachineReference, Metadata,
-    Node, NodeIdentity, ParseProviderIdError, ParseReferenceError, ProviderId, Taint, Unknown,
-    Zone, swap_byte_order,
+    Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MachineId,
+    MachineReference, Metadata, Node, NodeIdentity, ParseProviderIdError, ParseReferenceError,
+    ProviderId, Taint, Unknown, Zone, swap_byte_order,
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
     TlsError, TlsTrust, Transport, from_service, https,
+};
+pub use supervisor::{
+    ClusterFamily, InstancesMode, MountError, MountPaths, Mounted, OwnerReference,
+    ParseClusterFamilyError, ParseOwnerError, PodIpPool, SupervisorFlags, SupervisorSettings,
+    SupervisorSettingsError, TokenError, TokenReader, TokenSource, VmOperatorVersion,
+    authenticated, read_mounted,
 };
 pub use telemetry::Telemetry;

@@ -83,13 +83,12 @@ pub(super) fn connect(
 pub(super) fn spawn_controllers(
     options: &Options,
     deps: &Deps,
-    instances: &VcenterInstances,
+    backend: &Arc<dyn Instances>,
     clock: Clock,
     active: Active,
     controllers: &Tasks,
     backends: &Tasks,
 ) {
-    let backend: Arc<dyn Instances> = Arc::new(instances.clone());
     let store = Arc::new(NodeStore::new());
     let client = || Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
     let spawn_events = |component, cluster| {
@@ -104,7 +103,7 @@ pub(super) fn spawn_controllers(
         let controller = node::NodeController::new(
             cluster,
             Arc::clone(&store),
-            Arc::clone(&backend),
+            Arc::clone(backend),
             events,
             Arc::clone(&deps.telemetry),
             node::Settings {
@@ -126,7 +125,7 @@ pub(super) fn spawn_controllers(
         lifecycle::LifecycleController::new(
             cluster,
             Arc::clone(&store),
-            Arc::clone(&backend),
+            Arc::clone(backend),
             events,
             Arc::clone(&deps.telemetry),
             clock,
@@ -142,7 +141,7 @@ pub(super) fn spawn_controllers(
         deps.telemetry.set_check("cloud-node-lifecycle-controller", Ok(()));
     }
     let (cluster, seed) = (client(), deps.seed);
-    let telemetry = Arc::clone(&deps.telemetry);
+    let (telemetry, backend) = (Arc::clone(&deps.telemetry), Arc::clone(backend));
     controllers.spawn_droppable(tracing::info_span!("node-watch"), async move {
         let on_change = |change: NodeChange| {
             match &change {

@@ -1,5 +1,6 @@
 //! The composition root: everything is built, started and stopped here.
 
+mod backend;
 mod build;
 mod credentials;
 mod leader;
@@ -9,7 +10,7 @@ mod run;
 mod server;
 
 pub use credentials::SecretFiles;
-pub use options::{Connector, Deps, LeaderElection, Options};
+pub use options::{Connector, Deps, LeaderElection, Options, SupervisorLink};
 pub use reload::configuration_changed;
 pub use run::{RunError, run};
 pub use server::serve;

@@ -7,7 +7,11 @@ use provider_vcenter::Transport;
 use tokio_util::sync::CancellationToken;
 
 use super::SecretFiles;
-use crate::{VcenterConfig, instances::Tuning, telemetry::Telemetry};
+use crate::{
+    VcenterConfig,
+    instances::{SupervisorTuning, Tuning},
+    telemetry::Telemetry,
+};
 
 /// Makes the transport to a vCenter. Called once per vCenter at start.
 pub type Connector = Arc<dyn Fn(&VcenterConfig) -> Result<Transport, String> + Send + Sync>;
@@ -42,6 +46,8 @@ pub struct Options {
     pub vcenter_deadline: Duration,
     /// How long one wait for updates blocks.
     pub vcenter_poll: Duration,
+    /// Supervisor mode, and how its backend behaves; `None` is vCenter mode. Its seed is overwritten with [`Deps::seed`].
+    pub supervisor: Option<SupervisorTuning>,
     /// A deliberate defect.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::Mutant>,
@@ -63,6 +69,7 @@ impl Default for Options {
             tuning: Tuning::default(),
             vcenter_deadline: Duration::from_secs(30),
             vcenter_poll: Duration::from_secs(60),
+            supervisor: None,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -96,6 +103,15 @@ impl Default for LeaderElection {
     }
 }
 
+/// The way to the Supervisor.
+#[derive(Clone)]
+pub struct SupervisorLink {
+    /// Knows address, trust and token; see [`authenticated`](crate::authenticated). Retries and deadlines are ours.
+    pub client: kube::Client,
+    /// The namespace that holds the cluster's machines.
+    pub namespace: String,
+}
+
 /// The world that [`run`](super::run) is handed.
 #[derive(Clone)]
 pub struct Deps {
@@ -104,6 +120,8 @@ pub struct Deps {
     pub kube: kube::Client,
     /// Makes the transport to each vCenter.
     pub connect: Connector,
+    /// The Supervisor; needed in Supervisor mode alone.
+    pub supervisor: Option<SupervisorLink>,
     /// Reads a directory of credentials; `None` makes a configured directory an error at login.
     pub secret_files: Option<SecretFiles>,
     /// Wall time at the moment of the call to `run`; later times are this plus what tokio's clock has counted.
@@ -126,6 +144,7 @@ impl Deps {
             connect: Arc::new(|vcenter| {
                 Err(format!("no transport to vCenter {}", vcenter.endpoint.name))
             }),
+            supervisor: None,
             secret_files: None,
             epoch: Timestamp::UNIX_EPOCH,
             seed: 0,

@@ -6,7 +6,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Deps, Options,
-    build::{active, connect, spawn_controllers},
+    backend::Backend,
+    build::{active, spawn_controllers},
     leader::Candidate,
 };
 use crate::{config::Config, model::Clock, mutant::mutant, tasks::Tasks};
@@ -28,6 +29,9 @@ pub enum RunError {
         /// What is wrong.
         what: String,
     },
+    /// Supervisor mode without a Supervisor.
+    #[error("Supervisor mode, and no way to a Supervisor was handed in")]
+    NoSupervisor,
     /// The lease was lost. Another replica leads; this one must not write any more.
     #[error("the lease was lost")]
     LeadershipLost,
@@ -43,14 +47,15 @@ pub enum RunError {
 ///
 /// # Errors
 ///
-/// [`RunError::Connect`] before anything is called; [`RunError::LeadershipLost`] when another replica may lead.
+/// [`RunError::Connect`] and [`RunError::NoSupervisor`] before anything is called; [`RunError::LeadershipLost`] when
+/// another replica may lead.
 ///
 /// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease and the logins to
 /// expire.
 pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), RunError> {
     let clock = Clock::starting_at(deps.epoch);
     let active = active(&options);
-    let instances = connect(&config, &options, &deps, active)?;
+    let backend = Backend::new(&config, &options, &deps, active)?;
     let crash = CancellationToken::new();
     // Dropping the future must not leave tasks behind that write.
     let _abort = crash.clone().drop_guard();
@@ -80,10 +85,10 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         let announcing = candidate.announce("became leader");
         backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
     }
-    let probe = instances.clone();
-    deps.telemetry.set_probe(Box::new(move || probe.health()));
+    backend.show(&deps.telemetry);
     if !mutant!(active, Idle) {
-        instances.spawn(&backends);
+        backend.spawn(&backends);
+        let instances = backend.instances();
         spawn_controllers(&options, &deps, &instances, clock, active, &controllers, &backends);
     }
 
@@ -117,7 +122,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     crash.cancel();
     backends.stop(GRACE).await;
     if !mutant!(active, NoLogout) {
-        instances.close().await;
+        backend.close().await;
     }
     if let Some(candidate) = &candidate {
         // Last, so that it holds up nothing else.

@@ -85,6 +85,8 @@ fn answer(telemetry: &Telemetry, path: &str, query: Option<&str>) -> Response<Fu
                 let outcome = if is_current { Ok(()) } else { Err("view not current".to_owned()) };
                 (format!("vcenter-{name}"), outcome)
             }));
+            let supervisor = telemetry.supervisor_check();
+            checks.extend(supervisor.map(|outcome| ("supervisor".to_owned(), outcome)));
             health(path, checks, query)
         }
         "/metrics" => {

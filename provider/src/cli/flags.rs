@@ -1,4 +1,4 @@
-//! Every flag of upstream with its default, as data. Source: `ccm-framework` 5.2 and `cpi-vsphere` 1.2.
+//! Every flag of upstream with its default, as data. Source: `ccm-framework` 5.2 and `cpi-vsphere` 1.2, `cpi-supervisor` 1.2.
 
 /// What a flag takes.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,55 @@ const fn idle(name: &'static str) -> Flag {
 }
 
 pub(super) const FLAGS: &[Flag] = &[
-    value("cloud-provider", "NAME", "vsphere", "Cloud provider; only vsphere exists"),
+    value("cloud-provider", "NAME", "vsphere", "Mode: vsphere or vsphere-paravirtual"),
     value("cloud-config", "FILE", "", "Path of vsphere.conf, YAML or INI"),
+    value("instances-mode", "MODE", "auto", "How machines are asked about: auto, watch, poll, v1"),
+    value(
+        "vm-operator-api-version",
+        "VERSION",
+        "v1alpha2",
+        "Version of VirtualMachines: v1alpha2, v1alpha5 or v1alpha6 (Supervisor)",
+    ),
+    value(
+        "cluster-ip-family",
+        "FAMILY",
+        "ipv4",
+        "IP families of nodes: ipv4, ipv6, ipv4ipv6 or ipv6ipv4 (Supervisor)",
+    ),
+    value(
+        "supervisor-credentials-dir",
+        "DIR",
+        "/etc/cloud/ccm-provider",
+        "Holds token, ca.crt and namespace of the Supervisor",
+    ),
+    value(
+        "supervisor-owner-ref",
+        "FILE",
+        "/etc/kubernetes/guestclusters/cluster/ownerref.json",
+        "Owner of what is created in the Supervisor",
+    ),
+    value(
+        "supervisor-server",
+        "URL",
+        "",
+        "Address of the Supervisor; without it supervisor.default.svc and SUPERVISOR_APISERVER_PORT",
+    ),
+    flag(
+        "supervisor-empty-hostname",
+        "true",
+        "End the addresses of nodes with an empty Hostname, as upstream; without it the node's own stays",
+    ),
+    flag(
+        "supervisor-replace-unwanted-addresses",
+        "false",
+        "Replace a node's addresses when its machine has none of a wanted family, as upstream",
+    ),
+    value(
+        "vm-cache-sync-timeout",
+        "DURATION",
+        "60s",
+        "How long the first list of VirtualMachines is waited for (Supervisor)",
+    ),
     flag(
         "strict-config",
         "false",
@@ -134,6 +181,4 @@ pub(super) const FLAGS: &[Flag] = &[
     idle_flag("enable-vpc-mode"),
     idle("pod-ip-pool-type"),
     idle_flag("enable-service-annotation-propagation"),
-    idle("vm-operator-api-version"),
-    idle("cluster-ip-family"),
 ];

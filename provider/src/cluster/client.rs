@@ -20,6 +20,7 @@ pub(crate) struct Cluster {
     client: kube::Client,
     limiter: Option<Arc<TokenBucket>>,
     deadline: Duration,
+    max_throttled: u32,
 }
 
 /// Why a request failed.
@@ -27,7 +28,14 @@ pub(crate) struct Cluster {
 pub(crate) enum ClusterError {
     /// The API server refused.
     #[error("{method} {path} was answered with {code} {reason}: {message}")]
-    Status { method: Method, path: String, code: u16, reason: String, message: String },
+    Status {
+        method: Method,
+        path: String,
+        code: u16,
+        reason: String,
+        message: String,
+        hints: Box<Hints>,
+    },
     /// No answer.
     #[error("{method} {path} was not answered")]
     Transport {
@@ -42,6 +50,15 @@ pub(crate) enum ClusterError {
     /// An answer that is not JSON, or not what was asked.
     #[error("{path} was answered with something unreadable: {what}")]
     Malformed { path: String, what: String },
+}
+
+/// What a refusal says besides.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    /// `details.name`: the object that the answer is about, if it is about one.
+    pub(crate) about: Option<String>,
+    /// How long the server asks to be left alone.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl ClusterError {
@@ -75,12 +92,17 @@ impl Cluster {
     /// A client paced at `qps` with bursts of `burst`.
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
         let limiter = Some(Arc::new(TokenBucket::new(qps, burst)));
-        Self { client, limiter, deadline: DEADLINE }
+        Self { client, limiter, deadline: DEADLINE, max_throttled: MAX_THROTTLED }
+    }
+
+    /// The same, but a throttled request is an error: the caller waits, and knows that it does.
+    pub(crate) fn impatient(self) -> Self {
+        Self { max_throttled: 0, ..self }
     }
 
     /// A client without pacing and with a deadline of its own, for leases.
     pub(crate) fn unpaced(client: kube::Client, deadline: Duration) -> Self {
-        Self { client, limiter: None, deadline }
+        Self { client, limiter: None, deadline, max_throttled: MAX_THROTTLED }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ClusterError> {
@@ -142,13 +164,13 @@ impl Cluster {
             let (status, retry_after, body) =
                 tokio::time::timeout(self.deadline, exchange).await.map_err(|_| timed_out())??;
             let is_throttled = status == 429 || (status == 503 && retry_after.is_some());
-            if is_throttled && throttled < MAX_THROTTLED {
+            if is_throttled && throttled < self.max_throttled {
                 throttled += 1;
                 let wait = retry_after.unwrap_or(Duration::from_secs(1));
                 tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
                 continue;
             }
-            return read(&method, path, status, &body);
+            return read(&method, path, status, retry_after, &body);
         }
     }
 
@@ -165,11 +187,7 @@ impl Cluster {
         };
         let response = self.client.send(request).await.map_err(transport)?;
         let status = response.status().as_u16();
-        let retry_after = response
-            .headers()
-            .get(header::RETRY_AFTER)
-            .and_then(|v| v.to_str().ok()?.trim().parse().ok())
-            .map(Duration::from_secs);
+        let retry_after = retry_after(response.headers());
         let mut body = response.into_body();
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -200,9 +218,10 @@ impl Cluster {
         if status == 200 {
             return Ok(response.into_body());
         }
+        let retry_after = retry_after(response.headers());
         let collected = tokio::time::timeout(self.deadline, response.into_body().collect_bytes());
         let body = collected.await.map_err(|_| timed_out())?.unwrap_or_default();
-        match read(&Method::GET, path, status, &body) {
+        match read(&Method::GET, path, status, retry_after, &body) {
             Err(err) => Err(err),
             Ok(_) => Err(ClusterError::Malformed {
                 path: path.to_owned(),
@@ -210,6 +229,11 @@ impl Cluster {
             }),
         }
     }
+}
+
+fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
 }
 
 fn build(
@@ -229,7 +253,13 @@ fn build(
     })
 }
 
-fn read(method: &Method, path: &str, status: u16, body: &[u8]) -> Result<Value, ClusterError> {
+fn read(
+    method: &Method,
+    path: &str,
+    status: u16,
+    retry_after: Option<Duration>,
+    body: &[u8],
+) -> Result<Value, ClusterError> {
     let parsed = serde_json::from_slice::<Value>(body);
     if (200..300).contains(&status) {
         return parsed.map_err(|err| ClusterError::Malformed {
@@ -237,15 +267,19 @@ fn read(method: &Method, path: &str, status: u16, body: &[u8]) -> Result<Value, 
             what: err.to_string(),
         });
     }
-    let text = |key: &str| {
-        let value = parsed.as_ref().ok()?.get(key)?.as_str()?;
+    let text = |pointer: &str| {
+        let value = parsed.as_ref().ok()?.pointer(pointer)?.as_str()?;
         Some(value.to_owned())
     };
     Err(ClusterError::Status {
         method: method.clone(),
         path: path.to_owned(),
         code: status,
-        reason: text("reason").unwrap_or_default(),
-        message: text("message").unwrap_or_default(),
+        reason: text("/reason").unwrap_or_default(),
+        message: text("/message").unwrap_or_default(),
+        hints: Box::new(Hints {
+            about: text("/details/name").filter(|name| !name.is_empty()),
+            retry_after,
+        }),
     })
 }

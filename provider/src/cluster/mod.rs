@@ -7,10 +7,14 @@ mod bucket;
 mod client;
 mod events;
 mod nodes;
+mod stream;
 mod watch;
 
 pub(crate) use bucket::TokenBucket;
+#[cfg(test)]
+pub(crate) use client::Hints;
 pub(crate) use client::{Cluster, ClusterError, PatchKind};
 pub(crate) use events::{Events, Severity, Subject, announce};
 pub(crate) use nodes::NodeStore;
+pub(crate) use stream::{Heard, WatchEvents, encode};
 pub(crate) use watch::{NodeChange, watch_nodes};

@@ -11,11 +11,10 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::BodyExt as _;
 use provider_vcenter::{Backoff, Chain, Jitter};
 use serde_json::Value;
 
-use super::{Cluster, ClusterError, NodeStore};
+use super::{Cluster, ClusterError, Heard, NodeStore, WatchEvents, encode};
 use crate::model::Node;
 
 /// The server ends a watch after this long; below the five minutes after which proxies cut silent connections.
@@ -25,7 +24,6 @@ const IDLE: Duration = Duration::from_secs(75);
 /// Failed watches in a row before everything is listed again.
 const MAX_FAILURES: u32 = 4;
 const PAGE: u32 = 500;
-const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// What happened to a node.
 #[derive(Clone, Debug)]
@@ -147,78 +145,44 @@ async fn watch(
         "/api/v1/nodes?watch=true&allowWatchBookmarks=true&resourceVersion={version}\
          &timeoutSeconds={WATCH_SECONDS}"
     );
-    let mut body = match cluster.open(&path).await {
-        Ok(body) => body,
+    let mut events = match cluster.open(&path).await {
+        Ok(body) => WatchEvents::new(path.clone(), body),
         Err(err) if err.code() == Some(410) => return Ok(End::Expired),
         Err(err) => return Err(err),
     };
-    let mut buffer: Vec<u8> = Vec::new();
     loop {
-        let Ok(frame) = tokio::time::timeout(IDLE, body.frame()).await else {
-            tracing::debug!("the node watch is silent and will be opened again");
-            return Ok(End::Closed);
+        let event = match events.next(IDLE).await? {
+            Heard::Event(event) => event,
+            Heard::End => return Ok(End::Closed),
+            Heard::Nothing => {
+                tracing::debug!("the node watch is silent and will be opened again");
+                return Ok(End::Closed);
+            }
         };
-        let Some(frame) = frame else { return Ok(End::Closed) };
-        let frame = frame.map_err(|source| ClusterError::Transport {
-            method: http::Method::GET,
-            path: path.clone(),
-            source: Box::new(source),
-        })?;
-        let Ok(data) = frame.into_data() else { continue };
-        buffer.extend_from_slice(&data);
-        if buffer.len() > MAX_LINE {
-            return Err(ClusterError::Malformed { path, what: "an endless line".to_owned() });
+        let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
+        let object = event.get("object").unwrap_or(&Value::Null);
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        if kind == "ERROR" {
+            let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
+            if code == 410 {
+                return Ok(End::Expired);
+            }
+            let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+            return Err(malformed(format!("an error event with {code}: {message}")));
         }
-        let mut rest = buffer.as_slice();
-        while let Some(end) = rest.iter().position(|b| *b == b'\n') {
-            let (line, tail) = rest.split_at(end);
-            rest = &tail[1..];
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
-            let event: Value =
-                serde_json::from_slice(line).map_err(|err| malformed(err.to_string()))?;
-            let object = event.get("object").unwrap_or(&Value::Null);
-            let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-            if kind == "ERROR" {
-                let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
-                if code == 410 {
-                    return Ok(End::Expired);
+        if kind != "BOOKMARK" {
+            let node = Node::from_json(object).map_err(|err| malformed(err.to_string()))?;
+            match kind {
+                "ADDED" | "MODIFIED" => apply(store, node, on_change),
+                "DELETED" => {
+                    store.remove(&node.name, &node.uid);
+                    on_change(NodeChange::Deleted(Arc::new(node)));
                 }
-                let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
-                return Err(malformed(format!("an error event with {code}: {message}")));
-            }
-            let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-            if kind != "BOOKMARK" {
-                let node = Node::from_json(object).map_err(|err| malformed(err.to_string()))?;
-                match kind {
-                    "ADDED" | "MODIFIED" => apply(store, node, on_change),
-                    "DELETED" => {
-                        store.remove(&node.name, &node.uid);
-                        on_change(NodeChange::Deleted(Arc::new(node)));
-                    }
-                    other => return Err(malformed(format!("an event of type {other:?}"))),
-                }
-            }
-            if let Some(seen) = seen {
-                seen.clone_into(version);
+                other => return Err(malformed(format!("an event of type {other:?}"))),
             }
         }
-        let n_read = buffer.len() - rest.len();
-        buffer.drain(..n_read);
-    }
-}
-
-/// Percent-encodes a continue token for a query.
-fn encode(token: &str) -> String {
-    let mut out = String::new();
-    for byte in token.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
+        if let Some(seen) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
+            seen.clone_into(version);
         }
     }
-    out
 }

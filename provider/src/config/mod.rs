@@ -141,6 +141,27 @@ pub(crate) struct Raw {
 }
 
 impl Config {
+    /// No vCenter at all, as in Supervisor mode.
+    pub fn without_vcenters() -> Self {
+        Self { vcenters: Vec::new(), selection: Selection::default(), zones: None }
+    }
+
+    /// Whether a file that nothing is read from is readable all the same: empty, INI, or a mapping in YAML. In Supervisor
+    /// mode it must be there and its content does not matter.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Syntax`].
+    pub fn check_unused(file: &str, text: &str) -> Result<(), ConfigError> {
+        let first =
+            text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        match first {
+            None => Ok(()),
+            Some(first) if first.starts_with('[') => Ok(()),
+            Some(_) => yaml::check_syntax(file, text),
+        }
+    }
+
     /// Reads a configuration. `file` is its name, for messages only.
     ///
     /// The dialect is decided by the first line that says anything: `[section]` is INI, everything else YAML. An error

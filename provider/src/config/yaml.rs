@@ -15,8 +15,12 @@ const SECTIONS: [(&str, Section); 4] = [
     ("nodes", Section::Nodes),
 ];
 
-/// Reads a whole file.
-pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
+/// Whether it is a mapping, whatever is in it.
+pub(super) fn check_syntax(file: &str, text: &str) -> Result<(), ConfigError> {
+    mapping(file, text).map(drop)
+}
+
+fn mapping(file: &str, text: &str) -> Result<Map<String, Json>, ConfigError> {
     let syntax = |what: String| ConfigError::Syntax { file: file.to_owned(), what };
     let document: Json = serde_saphyr::from_str(text).map_err(|err| {
         // The library quotes the text around the error, which may hold a password.
@@ -31,6 +35,12 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
             "expected a YAML mapping; begin with `global:` or `vcenter:`".to_owned(),
         ));
     };
+    Ok(document)
+}
+
+/// Reads a whole file.
+pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
+    let document = mapping(file, text)?;
     let mut raw = Raw { is_yaml: true, ..Raw::default() };
     for (name, value) in &document {
         let Some((_, section)) = SECTIONS.iter().find(|(known, _)| known == name) else {

@@ -3,6 +3,7 @@
 mod addresses;
 mod datacenters;
 mod instance_type;
+mod supervisor;
 mod vcenter;
 mod zones;
 
@@ -15,6 +16,10 @@ use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
 pub use datacenters::Datacenters;
+pub use supervisor::{
+    AddressPolicy, HostnameEntry, NoneWanted, SupervisorInstances, SupervisorV1,
+    Tuning as SupervisorTuning, ViewState,
+};
 pub(crate) use vcenter::Policy as VcenterPolicy;
 pub use vcenter::{Tuning, VcenterInstances};
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
@@ -54,7 +59,8 @@ pub trait Instances: Send + Sync {
         proof_after: Instant,
     ) -> BoxFuture<'a, Lookup<()>>;
 
-    /// Whether the machine is not powered on. Suspended counts as shut down, as upstream has it.
+    /// Whether the machine is not powered on. Suspended counts as shut down in vCenter mode and not in Supervisor mode, as
+    /// upstream has it.
     #[doc(alias = "InstanceShutdown")]
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool>;
 

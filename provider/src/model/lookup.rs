@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{Address, MachineReference, ProviderId};
+use super::{Address, MachineReference};
 
 /// The answer to a question about a node's machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,13 +29,13 @@ pub enum Unknown {
     /// The node says of itself nothing that we could look for, or something that is not ours.
     #[error("not identifiable: {0}")]
     NotOurs(String),
-    /// Every vCenter answered and none shows the machine; that alone proves nothing.
-    #[error("no vCenter shows such a machine")]
+    /// Everybody who could own the machine answered, and none shows it; that alone proves nothing.
+    #[error("no such machine is to be seen")]
     NotSeen,
     /// Several machines answer to this identity.
     #[error("ambiguous: {0}")]
     Ambiguous(String),
-    /// A vCenter that could own the machine did not answer, or not completely.
+    /// A vCenter or Supervisor that could own the machine did not answer, or not completely.
     #[error("{0}")]
     Unavailable(String),
     /// The machine exists, in a datacenter that the configuration leaves out.
@@ -55,18 +55,30 @@ pub struct Zone {
     pub region: String,
 }
 
+/// Whether another order of the same addresses is another list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AddressOrder {
+    /// No: a list is written when the set is another one.
+    #[default]
+    Any,
+    /// Yes: the first address of a node is of the family that the cluster prefers.
+    Kept,
+}
+
 /// What a node is told about its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "InstanceMetadata")]
 pub struct Metadata {
-    /// The identity; always present, never empty.
-    pub provider_id: ProviderId,
+    /// The provider ID, as it is written to the node: others compare the text. Never empty.
+    pub provider_id: String,
     /// Where the machine is; none when the vCenter does not say which one it is.
     pub reference: Option<MachineReference>,
     /// Value of the instance type labels.
     pub instance_type: Option<String>,
     /// Addresses in publishing order, or why there are none to publish.
     pub addresses: Result<Vec<Address>, Unknown>,
+    /// Whether the order of the addresses says something.
+    pub order: AddressOrder,
     /// Zone and region; `Ok(None)` when zones are off.
     pub zone: Result<Option<Zone>, Unknown>,
 }

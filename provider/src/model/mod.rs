@@ -9,6 +9,6 @@ mod reference;
 pub use clock::Clock;
 pub(crate) use identity::parse_uuid;
 pub use identity::{MachineId, NodeIdentity, ParseProviderIdError, ProviderId, swap_byte_order};
-pub use lookup::{Lookup, Metadata, Unknown, Zone};
+pub use lookup::{AddressOrder, Lookup, Metadata, Unknown, Zone};
 pub use node::{Address, AddressKind, Node, Taint};
 pub use reference::{MACHINE_ANNOTATION, MachineReference, ParseReferenceError};

@@ -4,13 +4,17 @@ mod files;
 mod kube;
 mod serve;
 mod signals;
+mod supervisor;
+mod watched;
 
 use std::{
     io::{self, Write as _},
     path::Path,
 };
 
-use provider::{Config, CredentialRef, Transport, UnknownKeys, VcenterConfig, cli::Arguments};
+use provider::{
+    Config, CredentialRef, SupervisorLink, Transport, UnknownKeys, VcenterConfig, cli::Arguments,
+};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
@@ -44,6 +48,7 @@ pub(crate) fn start_logging(arguments: &Arguments) {
 /// What was read from files before anything is called.
 pub(crate) struct Prepared {
     read: Read,
+    supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
 }
 
@@ -65,9 +70,17 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
     for note in &arguments.notes {
         tracing::info!("{note}");
     }
-    let read = load(path, text, arguments.unknown_keys)?;
+    let (read, supervisor) = match &arguments.supervisor {
+        None => (load(path, text, arguments.unknown_keys)?, None),
+        Some(supervisor) => {
+            watched::check_unused(path, &text)?;
+            let link = runtime.block_on(async { supervisor::link(supervisor) })?;
+            let config = Config::without_vcenters();
+            (Read { config, text, transports: Vec::new() }, Some(link))
+        }
+    };
     let kube = runtime.block_on(kube::client(arguments))?;
-    Ok(Prepared { read, kube })
+    Ok(Prepared { read, supervisor, kube })
 }
 
 /// What a text of the configuration file comes to, with everything it points to.

@@ -1,16 +1,16 @@
 //! Runs the provider between its signals, its configuration file and its health endpoint.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use provider::{Config, Deps, Options, UnknownKeys, VcenterConfig, cli::Arguments};
+use provider::{Config, Deps, Options, VcenterConfig, cli::Arguments};
 use tokio::runtime::Runtime;
 
 use super::{
     Prepared, Read,
     files::read_secrets,
-    load,
     signals::{Request, Signals},
+    watched::Watched,
 };
 
 /// How often the configuration file is read again. It is small.
@@ -42,13 +42,14 @@ pub(crate) fn run(
 async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let mut options = arguments.options;
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
-    let Prepared { read, kube } = prepared;
+    let Prepared { read, supervisor, kube } = prepared;
     let Read { config, text, transports } = read;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
             let found = transports.iter().find(|(name, _)| *name == vcenter.endpoint.name);
             found.map(|(_, transport)| transport.clone()).ok_or_else(|| "no transport".to_owned())
         }),
+        supervisor,
         secret_files: Some(Arc::new(read_secrets)),
         epoch: now(),
         seed: seed(),
@@ -74,10 +75,16 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         }
         std::future::pending().await
     };
-    let (file, unknown_keys) = (arguments.cloud_config, arguments.unknown_keys);
+    let watched = Watched {
+        file: arguments.cloud_config,
+        unknown_keys: arguments.unknown_keys,
+        mounted: arguments.supervisor.map(|it| it.paths),
+    };
+    // What is mounted was read a moment ago, and this is compared with what comes.
+    let text = if watched.mounted.is_some() { watched.read().unwrap_or(text) } else { text };
     tokio::select! {
         biased;
-        result = run_until_told(config, options, deps, &file, &text, unknown_keys) => result,
+        result = run_until_told(config, options, deps, &watched, &text) => result,
         result = endpoint => result,
     }
 }
@@ -87,16 +94,15 @@ async fn run_until_told(
     config: Config,
     options: Options,
     deps: Deps,
-    file: &Path,
+    watched: &Watched,
     text: &str,
-    unknown_keys: UnknownKeys,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let stop = deps.stop.clone();
-    let name = file.display().to_string();
-    let read = async || tokio::fs::read_to_string(file).await.map_err(|err| err.to_string());
-    // All that the next start will look at: a file that only this one can use would end in a loop of failures.
-    let check = |text: &str| load(file, text.to_owned(), unknown_keys).map(drop);
+    let name = watched.name();
+    // Small files; the runtime has nothing better to do.
+    let read = async || watched.read();
+    let check = |text: &str| watched.check(text);
     let changed = provider::configuration_changed(text, RELOAD_PERIOD, read, check);
     let run = provider::run(config, options, deps);
     tokio::pin!(run, changed);

@@ -4,6 +4,7 @@
 //! the cluster. Names of the Kubernetes framework and of upstream are kept where they mean the same.
 
 mod queue;
+mod supervisor;
 mod text;
 mod vcenter;
 
@@ -23,6 +24,7 @@ use prometheus_client::{
 use provider_vcenter::{Call, CallObserver, UpdateSet};
 
 pub(crate) use queue::QueueMetrics;
+pub(crate) use supervisor::{ListReason, SupervisorMetrics, SupervisorReading};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct NameLabel {
@@ -50,6 +52,7 @@ pub struct Telemetry {
     held: Gauge<i64, AtomicI64>,
     holds: Counter<u64, AtomicU64>,
     vcenter_metrics: vcenter::VcenterFamilies,
+    supervisor_metrics: Arc<SupervisorMetrics>,
     node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
     queues: queue::QueueFamilies,
     initialized: Counter<u64, AtomicU64>,
@@ -57,10 +60,14 @@ pub struct Telemetry {
     failed: Counter<u64, AtomicU64>,
     checks: Mutex<BTreeMap<String, Result<(), String>>>,
     probe: Mutex<Option<Probe>>,
+    supervisor: Mutex<Option<SupervisorProbe>>,
 }
 
 /// Tells which vCenters' views are current, by name.
 type Probe = Box<dyn Fn() -> Vec<(String, bool)> + Send>;
+
+/// Tells what the view of the Supervisor is.
+type SupervisorProbe = Box<dyn Fn() -> SupervisorReading + Send>;
 
 impl std::fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -78,6 +85,7 @@ impl Default for Telemetry {
             held: Gauge::default(),
             holds: Counter::default(),
             vcenter_metrics: vcenter::VcenterFamilies::default(),
+            supervisor_metrics: Arc::default(),
             node_news: Family::default(),
             queues: queue::QueueFamilies::default(),
             initialized: Counter::default(),
@@ -85,6 +93,7 @@ impl Default for Telemetry {
             failed: Counter::default(),
             checks: Mutex::new(BTreeMap::new()),
             probe: Mutex::new(None),
+            supervisor: Mutex::new(None),
             registry: Registry::default(),
         };
         registry.register(
@@ -133,6 +142,7 @@ impl Default for Telemetry {
             telemetry.node_news.clone(),
         );
         telemetry.vcenter_metrics.register(&mut registry);
+        telemetry.supervisor_metrics.register(&mut registry);
         telemetry.queues.register(&mut registry);
         Self { registry, ..telemetry }
     }
@@ -216,6 +226,25 @@ impl Telemetry {
         *self.probe.lock().expect("nothing panics under this lock") = Some(probe);
     }
 
+    /// The instruments of the Supervisor backend.
+    pub(crate) fn supervisor(&self) -> Arc<SupervisorMetrics> {
+        Arc::clone(&self.supervisor_metrics)
+    }
+
+    pub(crate) fn set_supervisor_probe(&self, probe: SupervisorProbe) {
+        *self.supervisor.lock().expect("nothing panics under this lock") = Some(probe);
+    }
+
+    fn supervisor_reading(&self) -> Option<SupervisorReading> {
+        let probe = self.supervisor.lock().expect("nothing panics under this lock");
+        probe.as_ref().map(|probe| probe())
+    }
+
+    /// Whether the Supervisor answers and its machines are known; `None` where there is no view of one.
+    pub fn supervisor_check(&self) -> Option<Result<(), String>> {
+        self.supervisor_reading().map(|reading| reading.outcome())
+    }
+
     /// Which vCenters answer and show current machines, by name.
     pub fn vcenters(&self) -> Vec<(String, bool)> {
         let probe = self.probe.lock().expect("nothing panics under this lock");
@@ -232,6 +261,9 @@ impl Telemetry {
     pub fn metrics(&self) -> String {
         for (vcenter, is_current) in self.vcenters() {
             self.set_view(&vcenter, is_current);
+        }
+        if let Some(reading) = self.supervisor_reading() {
+            self.supervisor_metrics.show(&reading);
         }
         self.queues.refresh();
         let mut text = String::new();

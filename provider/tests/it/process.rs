@@ -16,11 +16,11 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 
-use crate::{cluster::Cluster, scenarios, vcenter::Vcenter};
+use crate::{cluster::Cluster, scenarios, supervisor::Supervisor, vcenter::Vcenter};
 
 /// Ended with the test, whatever its outcome.
-struct Process {
-    child: Child,
+pub(crate) struct Process {
+    pub(crate) child: Child,
     lines: Receiver<String>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    fn start(arguments: &[String]) -> Self {
+    pub(crate) fn start(arguments: &[String]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
         let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
@@ -46,7 +46,7 @@ impl Process {
     }
 
     /// Reads the log up to a line with these words.
-    fn until(&self, words: &str) -> String {
+    pub(crate) fn until(&self, words: &str) -> String {
         let mut seen = String::new();
         loop {
             match self.lines.recv_timeout(Duration::from_secs(60)) {
@@ -58,7 +58,7 @@ impl Process {
     }
 }
 
-fn kubeconfig(server: &str) -> String {
+pub(crate) fn kubeconfig(server: &str) -> String {
     format!(
         "{{apiVersion: v1, kind: Config, current-context: a, users: [{{name: a, user: {{}}}}], \
          contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
@@ -192,8 +192,8 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
     insta::assert_snapshot!(seen.replace(&directory.path().display().to_string(), "DIR"));
 }
 
-/// Serves the fakes on sockets: the cluster in plain text, the vCenter with a certificate that nobody knows.
-async fn on_sockets(vcenter: Vcenter, cluster: Cluster) -> (u16, u16) {
+/// A certificate for loopback that nobody knows, in PEM, and what serves it.
+fn tls() -> (String, tokio_rustls::TlsAcceptor) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let ring = Arc::new(rustls::crypto::ring::default_provider());
@@ -203,14 +203,21 @@ async fn on_sockets(vcenter: Vcenter, cluster: Cluster) -> (u16, u16) {
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
-    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
-    let (of_vcenter, of_cluster) = (
-        TcpListener::bind("127.0.0.1:0").await.unwrap(),
-        TcpListener::bind("127.0.0.1:0").await.unwrap(),
-    );
-    let ports = (of_vcenter.local_addr().unwrap().port(), of_cluster.local_addr().unwrap().port());
+    (made.cert.pem(), tokio_rustls::TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn listen() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// Serves a vCenter with a certificate that nobody knows.
+async fn serve_vcenter(vcenter: Vcenter) -> u16 {
+    let (_, acceptor) = tls();
+    let (listener, port) = listen().await;
     tokio::spawn(async move {
-        while let Ok((stream, _)) = of_vcenter.accept().await {
+        while let Ok((stream, _)) = listener.accept().await {
             let Ok(stream) = acceptor.accept(stream).await else { continue };
             let vcenter = vcenter.clone();
             let service = service_fn(move |request: Request<Incoming>| {
@@ -225,8 +232,33 @@ async fn on_sockets(vcenter: Vcenter, cluster: Cluster) -> (u16, u16) {
             tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
         }
     });
+    port
+}
+
+/// Serves a Supervisor; also gives the certificate that it is to be trusted by.
+pub(crate) async fn serve_supervisor(supervisor: Supervisor) -> (u16, String) {
+    let (pem, acceptor) = tls();
+    let (listener, port) = listen().await;
     tokio::spawn(async move {
-        while let Ok((stream, _)) = of_cluster.accept().await {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let supervisor = supervisor.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = supervisor.serve(&request.into_parts().0);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let http = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    (port, pem)
+}
+
+/// Serves a cluster in plain text.
+pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
+    let (listener, port) = listen().await;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
             let cluster = cluster.clone();
             let service = service_fn(move |request: Request<Incoming>| {
                 let cluster = cluster.clone();
@@ -240,7 +272,7 @@ async fn on_sockets(vcenter: Vcenter, cluster: Cluster) -> (u16, u16) {
             tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
         }
     });
-    ports
+    port
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,7 +280,8 @@ async fn signals_of_one_moment_end_the_process_in_order() {
     let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
     vcenter.add("vm-1", &scenarios::uuid(1), "node-001", Some("10.0.0.1"));
     cluster.join("node-001", &scenarios::swapped(1));
-    let (vcenter_port, cluster_port) = on_sockets(vcenter.clone(), cluster.clone()).await;
+    let vcenter_port = serve_vcenter(vcenter.clone()).await;
+    let cluster_port = serve_cluster(cluster.clone()).await;
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let config = format!(

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     instances::{ZoneCategories, ZoneWanted, addresses, instance_type},
-    model::{MachineReference, Metadata, ProviderId, Unknown, parse_uuid},
+    model::{AddressOrder, MachineReference, Metadata, ProviderId, Unknown, parse_uuid},
     mutant::mutant,
 };
 
@@ -82,7 +82,8 @@ impl Shared {
             .and_then(parse_uuid)
             .map(|vcenter| MachineReference { vcenter, machine: link.machine.id().to_owned() });
         Some(Metadata {
-            provider_id: ProviderId(link.uuid),
+            provider_id: ProviderId(link.uuid).to_string(),
+            order: AddressOrder::Any,
             reference,
             instance_type,
             addresses,

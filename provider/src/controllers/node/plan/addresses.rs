@@ -5,22 +5,24 @@ use serde_json::{Value, json};
 use super::{Plan, Writes, annotations, news};
 use crate::{
     controllers::node::provided_ip,
-    model::{Address, AddressKind, Lookup, MachineReference, Metadata, Node, Unknown},
+    model::{
+        Address, AddressKind, AddressOrder, Lookup, MachineReference, Metadata, Node, Unknown,
+    },
     mutant::{Active, mutant},
 };
 
 /// Whatever is not known leaves the addresses as they are.
 pub(super) fn refresh_addresses(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
-    let (addresses, reference) = match lookup {
+    let (addresses, order, reference) = match lookup {
         Lookup::Found(metadata) => match &metadata.addresses {
-            Ok(addresses) => (addresses, news(node, metadata)),
+            Ok(addresses) => (addresses, metadata.order, news(node, metadata)),
             Err(why) => return Plan::Wait(why.clone()),
         },
         Lookup::Gone { .. } => return Plan::Wait(Unknown::NotSeen),
         Lookup::Unknown(why) => return Plan::Wait(why.clone()),
     };
     match published(node, addresses) {
-        Ok(published) => match status_patch(node, &published, reference, active) {
+        Ok(published) => match status_patch(node, &published, order, reference, active) {
             Some(status) => Plan::Write(Writes { status: Some(status), ..Writes::default() }),
             None if mutant!(active, EmptyClearsAddresses) && published.is_empty() => {
                 let status = json!({"status": {"addresses": [{"$patch": "replace"}]}});
@@ -46,12 +48,13 @@ pub(super) fn published(node: &Node, addresses: &[Address]) -> Result<Vec<Addres
     }
 }
 
-/// A patch of the status, or nothing when the set of addresses is the same or empty.
+/// A patch of the status, or nothing when the addresses are the same or none.
 ///
 /// The status subresource of nodes takes annotations too (kubelet uses that), so a reference needs no write of its own.
 pub(super) fn status_patch(
     node: &Node,
     addresses: &[Address],
+    order: AddressOrder,
     reference: Option<&MachineReference>,
     active: Active,
 ) -> Option<Value> {
@@ -63,7 +66,11 @@ pub(super) fn status_patch(
         list.sort();
         list
     };
-    if sorted(addresses) == sorted(&node.addresses) && !mutant!(active, AlwaysWriteAddresses) {
+    let is_same = match order {
+        AddressOrder::Any => sorted(addresses) == sorted(&node.addresses),
+        AddressOrder::Kept => addresses == node.addresses,
+    };
+    if is_same && !mutant!(active, AlwaysWriteAddresses) {
         return None;
     }
     let mut list: Vec<Value> = addresses.iter().map(Address::to_json).collect();

@@ -74,7 +74,7 @@ pub(crate) fn initialize(
         )));
     }
     let status = match published(node, addresses) {
-        Ok(published) => status_patch(node, &published, None, active),
+        Ok(published) => status_patch(node, &published, metadata.order, None, active),
         Err(text) if !hurry => return Plan::Wait(Unknown::Incomplete(text)),
         Err(_) => None,
     };
@@ -83,7 +83,7 @@ pub(crate) fn initialize(
     let mut body = json!({"spec": {"taints": taints_json(&taints)}});
     body["metadata"] = metadata_json(node, &labels, news(node, metadata));
     if node.provider_id.is_none() {
-        body["spec"]["providerID"] = Value::String(metadata.provider_id.to_string());
+        body["spec"]["providerID"] = Value::String(metadata.provider_id.clone());
     }
     Plan::Write(Writes { status, node: Some(body) })
 }

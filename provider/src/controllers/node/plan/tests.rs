@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::model::{Address, AddressKind, ProviderId, Zone};
+use crate::model::{Address, AddressKind, AddressOrder, Zone};
 
 fn node(value: Value) -> Node {
     let mut base = json!({
@@ -38,9 +38,8 @@ fn reference(machine: &str) -> MachineReference {
 
 fn metadata() -> Metadata {
     Metadata {
-        provider_id: "vsphere://421a7c0e-1111-4222-8333-abcdefabcdef"
-            .parse::<ProviderId>()
-            .unwrap(),
+        order: AddressOrder::Any,
+        provider_id: "vsphere://421a7c0e-1111-4222-8333-abcdefabcdef".to_owned(),
         reference: Some(reference("vm-17")),
         instance_type: Some("type".into()),
         addresses: Ok(vec![
@@ -152,6 +151,12 @@ fn addresses_are_written_only_when_the_set_differs() {
         refresh(node, &Lookup::Found(metadata), Active::default())
     };
     assert_eq!(refresh(&same, metadata()), Plan::Nothing);
+    let kept = || Metadata { order: AddressOrder::Kept, ..metadata() };
+    assert!(matches!(refresh(&same, kept()), Plan::Write(_)), "where the order says something");
+    let in_order = with(json!([
+        {"type": "Hostname", "address": "n1"}, {"type": "InternalIP", "address": "10.0.0.1"},
+    ]));
+    assert_eq!(refresh(&in_order, kept()), Plan::Nothing);
     let Plan::Write(writes) = refresh(&other, metadata()) else { panic!() };
     let list = writes.status.unwrap()["status"]["addresses"].clone();
     assert_eq!(list[2], json!({"$patch": "replace"}));

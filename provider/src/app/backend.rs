@@ -1,0 +1,89 @@
+//! The backend that the options ask for: where the machines are, and who is asked about them.
+
+use std::sync::Arc;
+
+use super::{Deps, Options, RunError, build::connect};
+use crate::{
+    config::Config,
+    instances::{Instances, SupervisorInstances, SupervisorTuning, SupervisorV1, VcenterInstances},
+    mutant::Active,
+    supervisor::InstancesMode,
+    tasks::Tasks,
+    telemetry::Telemetry,
+};
+
+/// One of them.
+pub(super) enum Backend {
+    Vcenter(VcenterInstances),
+    Supervisor(SupervisorInstances),
+    SupervisorV1(SupervisorV1),
+}
+
+impl Backend {
+    /// Makes it; nothing is called yet.
+    pub(super) fn new(
+        config: &Config,
+        options: &Options,
+        deps: &Deps,
+        active: Active,
+    ) -> Result<Self, RunError> {
+        let Some(tuning) = options.supervisor else {
+            return connect(config, options, deps, active).map(Self::Vcenter);
+        };
+        let link = deps.supervisor.clone().ok_or(RunError::NoSupervisor)?;
+        let tuning = SupervisorTuning { seed: deps.seed, ..tuning };
+        Ok(match tuning.mode {
+            InstancesMode::V1 => {
+                Self::SupervisorV1(SupervisorV1::new(link.client, &link.namespace, tuning))
+            }
+            InstancesMode::Auto | InstancesMode::Watch | InstancesMode::Poll => {
+                let telemetry = &deps.telemetry;
+                let made =
+                    SupervisorInstances::new(link.client, &link.namespace, tuning, telemetry);
+                Self::Supervisor(made)
+            }
+        })
+    }
+
+    /// The questions that controllers ask.
+    pub(super) fn instances(&self) -> Arc<dyn Instances> {
+        match self {
+            Self::Vcenter(it) => Arc::new(it.clone()),
+            Self::Supervisor(it) => Arc::new(it.clone()),
+            Self::SupervisorV1(it) => Arc::new(it.clone()),
+        }
+    }
+
+    /// Lets health and metrics look at it.
+    pub(super) fn show(&self, telemetry: &Telemetry) {
+        match self {
+            Self::Vcenter(it) => {
+                let it = it.clone();
+                telemetry.set_probe(Box::new(move || it.health()));
+            }
+            Self::Supervisor(it) => {
+                let it = it.clone();
+                telemetry.set_supervisor_probe(Box::new(move || it.reading()));
+            }
+            // It knows nothing between two questions.
+            Self::SupervisorV1(_) => {}
+        }
+    }
+
+    /// Starts its tasks.
+    pub(super) fn spawn(&self, tasks: &Tasks) {
+        match self {
+            Self::Vcenter(it) => it.spawn(tasks),
+            Self::Supervisor(it) => it.spawn(tasks),
+            Self::SupervisorV1(it) => it.spawn(tasks),
+        }
+    }
+
+    /// Ends every login. Called after the tasks have stopped.
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Vcenter(it) => it.close().await,
+            Self::Supervisor(_) | Self::SupervisorV1(_) => {}
+        }
+    }
+}

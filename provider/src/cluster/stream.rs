@@ -1,0 +1,150 @@
+//! The events of one watch, a line of JSON each, and the text that goes into a query.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use super::ClusterError;
+
+const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// What came next.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// An event, whole.
+    Event(Value),
+    /// Nothing for as long as was waited.
+    Nothing,
+    /// The server has ended the watch.
+    End,
+}
+
+/// The body of a watch, line by line.
+pub(crate) struct WatchEvents {
+    path: String,
+    body: kube::client::Body,
+    buffer: BytesMut,
+    /// Up to here there is no end of a line.
+    n_searched: usize,
+}
+
+impl WatchEvents {
+    /// Reads the body that was opened at this path.
+    pub(crate) fn new(path: String, body: kube::client::Body) -> Self {
+        Self { path, body, buffer: BytesMut::new(), n_searched: 0 }
+    }
+
+    /// The next event.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// When the connection breaks, or what comes is no JSON.
+    pub(crate) async fn next(&mut self, patience: Duration) -> Result<Heard, ClusterError> {
+        loop {
+            while let Some(line) = self.take_line() {
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                let event = serde_json::from_slice(&line);
+                return event.map(Heard::Event).map_err(|err| self.malformed(err.to_string()));
+            }
+            let Ok(frame) = tokio::time::timeout(patience, self.body.frame()).await else {
+                return Ok(Heard::Nothing);
+            };
+            let Some(frame) = frame else { return Ok(Heard::End) };
+            let frame = frame.map_err(|source| ClusterError::Transport {
+                method: http::Method::GET,
+                path: self.path.clone(),
+                source: Box::new(source),
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            self.buffer.extend_from_slice(&data);
+            if self.buffer.len() > MAX_LINE {
+                return Err(self.malformed("an endless line".to_owned()));
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<BytesMut> {
+        let end = self.buffer[self.n_searched..].iter().position(|byte| *byte == b'\n');
+        let Some(end) = end else {
+            self.n_searched = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(self.n_searched + end + 1);
+        self.n_searched = 0;
+        Some(line)
+    }
+
+    fn malformed(&self, what: String) -> ClusterError {
+        ClusterError::Malformed { path: self.path.clone(), what }
+    }
+}
+
+/// Percent-encodes a text for a query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use futures::StreamExt as _;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    /// A watch whose body comes in these pieces.
+    async fn watch(pieces: &'static [&'static str]) -> WatchEvents {
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| async move {
+            let frame = |text: &&'static str| {
+                let data = Bytes::from_static(text.as_bytes());
+                Ok::<_, Infallible>(hyper::body::Frame::data(data))
+            };
+            let frames = futures::stream::iter(pieces.iter().map(frame)).boxed();
+            Ok::<_, Infallible>(http::Response::new(StreamBody::new(frames)))
+        });
+        let client = kube::Client::new(service, "default");
+        let request = http::Request::new(kube::client::Body::empty());
+        WatchEvents::new("/x".to_owned(), client.send(request).await.unwrap().into_body())
+    }
+
+    async fn heard(events: &mut WatchEvents) -> String {
+        match events.next(Duration::from_secs(1)).await {
+            Ok(Heard::Event(event)) => event.to_string(),
+            other => format!("{other:?}").chars().take(16).collect(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_are_read_however_they_are_cut() {
+        for (name, pieces) in [
+            ("at once", &["{\"a\":1}\n{\"a\":2}\n"][..]),
+            ("one by one", &["{\"a\":1}\n", "{\"a\":2}\n"]),
+            ("in the middle", &["{\"a", "\":1}\n{\"a\":", "2}", "\n"]),
+            ("with blank lines", &["\n", "{\"a\":1}\n \r\n{\"a\":2}\n\n"]),
+        ] {
+            let mut events = watch(pieces).await;
+            assert_eq!(heard(&mut events).await, "{\"a\":1}", "{name}");
+            assert_eq!(heard(&mut events).await, "{\"a\":2}", "{name}");
+            assert_eq!(heard(&mut events).await, "Ok(End)", "{name}");
+        }
+        let mut events = watch(&["{\"a\":1\n{\"a\":2}\n"]).await;
+        assert_eq!(heard(&mut events).await, "Err(Malformed { ");
+        assert_eq!(heard(&mut events).await, "{\"a\":2}", "the next one is whole");
+    }
+}

@@ -1,0 +1,105 @@
+//! The addresses a node reports in Supervisor mode. Pure: what the Supervisor says of the machine in, a list out.
+//!
+//! The selection is `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/instances.go`,
+//! `createNodeAddresses`, text by text, with two quirks as choices.
+
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv6Addr},
+};
+
+use super::MachineObject;
+use crate::{
+    instances::Family,
+    model::{Address, AddressKind},
+    supervisor::ClusterFamily,
+};
+
+/// What stands at the end of a list of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostnameEntry {
+    /// A host name of no letters, as upstream has it. It takes the place of kubelet's.
+    #[default]
+    Empty,
+    /// None, so that the node keeps kubelet's.
+    Omitted,
+}
+
+/// What a machine reports that has addresses, and none of them wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoneWanted {
+    /// Nothing, so that the node keeps what it has.
+    #[default]
+    Nothing,
+    /// The host name entry alone, as upstream has it. It takes the place of all addresses of the node.
+    HostnameEntry,
+}
+
+/// Which addresses a node reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressPolicy {
+    /// Families of the cluster.
+    pub family: ClusterFamily,
+    /// The end of the list.
+    pub hostname: HostnameEntry,
+    /// The list without a wanted address.
+    pub none_wanted: NoneWanted,
+}
+
+/// The addresses in publishing order; none while the machine has none.
+pub(super) fn node_addresses(machine: &MachineObject, policy: AddressPolicy) -> Vec<Address> {
+    let MachineObject { primary4, primary6, interface_addresses, .. } = machine;
+    if primary4.is_empty() && primary6.is_empty() && interface_addresses.is_empty() {
+        return Vec::new();
+    }
+    let mut chosen: Vec<&str> = Vec::new();
+    let mut seen = BTreeSet::new();
+    // Primary addresses are taken as they are, whatever they are.
+    for family in policy.family.families() {
+        let primary = match family {
+            Family::V4 => primary4,
+            Family::V6 => primary6,
+        };
+        if !primary.is_empty() {
+            chosen.push(primary);
+            seen.extend(parse(primary));
+        }
+    }
+    for text in interface_addresses {
+        let Some(address) = parse(text) else { continue };
+        let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+        let is_wanted = policy.family.has(family) && !is_link_local(address);
+        if is_wanted && seen.insert(address) {
+            chosen.push(text);
+        }
+    }
+    if chosen.is_empty() && policy.none_wanted == NoneWanted::Nothing {
+        return Vec::new();
+    }
+    let internal = |text: &str| Address::new(AddressKind::InternalIp, text);
+    let mut addresses: Vec<Address> = chosen.into_iter().map(internal).collect();
+    if policy.hostname == HostnameEntry::Empty {
+        addresses.push(Address::new(AddressKind::Hostname, ""));
+    }
+    addresses
+}
+
+/// An address in the one form that it has for Go: IPv4 written as IPv6 is IPv4.
+fn parse(text: &str) -> Option<IpAddr> {
+    text.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => is_unicast_link_local(address),
+    }
+}
+
+/// fe80::/10.
+fn is_unicast_link_local(address: Ipv6Addr) -> bool {
+    address.segments()[0] & 0xffc0 == 0xfe80
+}
+
+#[cfg(test)]
+mod tests;

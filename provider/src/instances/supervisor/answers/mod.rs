@@ -1,0 +1,249 @@
+//! Answers from the view, or what must be asked before there is one. Pure.
+//!
+//! | view | machine in it | machine not in it |
+//! | --- | --- | --- |
+//! | current | answered | a proof (existence), one read by name (metadata) |
+//! | not current | one read by name, then answered | the same, then a proof |
+//! | poll | a list, when the last one is too old for the question | as if current, after it |
+//!
+//! While the Supervisor does not answer our own list and watch, nobody asks it anything: all is unknown.
+
+use tokio::time::Instant;
+
+use super::{
+    addresses::{AddressPolicy, node_addresses},
+    freshness::{Freshness, Purpose, ViewState, WINDOW},
+    identity::{Identity, identity, provider_id},
+    machine::{Field, MachineObject, PowerState},
+    view::{Entry, View},
+};
+use crate::{
+    instances::ZoneWanted,
+    model::{AddressOrder, Metadata, NodeIdentity, Unknown, Zone},
+};
+
+/// What there is to say, or to do before.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer<T> {
+    /// This.
+    Found(T),
+    /// Not known, and asking would not help now.
+    Unknown(Unknown),
+    /// Ask again when the first list is in, or the time for it is over.
+    NeedsSync,
+    /// Read the machine of this name, then ask again.
+    NeedsGet(String),
+    /// Make a new list, then ask again.
+    NeedsList,
+    /// Not seen where it should be. Only a proof tells whether it is gone.
+    NeedsProof,
+}
+
+/// What a read of one machine by its name came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// It is there; the view has it now.
+    Seen,
+    /// There is none of that name.
+    NotFound,
+    /// Not known.
+    Failed(Unknown),
+}
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub view: &'a View,
+    pub freshness: &'a Freshness,
+    /// The first list is waited for until then.
+    pub sync_deadline: Instant,
+    pub node: &'a NodeIdentity,
+    /// The last read of the node's machine by name, and when it was begun.
+    pub read: Option<&'a (Instant, Read)>,
+    pub now: Instant,
+}
+
+/// How a node's machine was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Match {
+    /// It is the one.
+    Strict,
+    /// It has the node's name and another UUID, or none: good for addresses, as with v1, and for nothing else.
+    ByNameOnly,
+}
+
+/// The machine that the node is.
+pub(super) fn find_strict<'a>(
+    view: &'a View,
+    identity: &Identity,
+    node: &NodeIdentity,
+) -> Option<&'a Entry> {
+    match identity {
+        Identity::Uuid(key) => view.by_uuid(key, &node.name),
+        Identity::Name => view.by_name(&node.name),
+    }
+}
+
+/// The machine whose addresses the node gets.
+fn find<'a>(
+    view: &'a View,
+    identity: &Identity,
+    node: &NodeIdentity,
+) -> Option<(&'a Entry, Match)> {
+    find_strict(view, identity, node)
+        .map(|entry| (entry, Match::Strict))
+        .or_else(|| view.by_name(&node.name).map(|entry| (entry, Match::ByNameOnly)))
+}
+
+/// Whether the machine exists. Never says that it does not.
+pub(super) fn exists(asked: Asked<'_>) -> Answer<()> {
+    let identity = match identity(asked.node) {
+        Ok(identity) => identity,
+        Err(why) => return Answer::Unknown(why),
+    };
+    let entry = find_strict(asked.view, &identity, asked.node);
+    if let Some(before) = asked.not_current(Purpose::Life, entry) {
+        return before;
+    }
+    match entry {
+        Some(_) => Answer::Found(()),
+        None => Answer::NeedsProof,
+    }
+}
+
+/// Whether the machine is off. Suspended is not off in this mode, and neither is a state that is not said.
+pub(super) fn shutdown(asked: Asked<'_>) -> Answer<bool> {
+    let identity = match identity(asked.node) {
+        Ok(identity) => identity,
+        Err(why) => return Answer::Unknown(why),
+    };
+    let entry = find_strict(asked.view, &identity, asked.node);
+    if let Some(before) = asked.not_current(Purpose::Life, entry) {
+        return before;
+    }
+    let Some(Entry { machine, .. }) = entry else { return Answer::Unknown(Unknown::NotSeen) };
+    if machine.odd.contains(&Field::Power) {
+        return Answer::Unknown(unreadable(machine, "status.powerState"));
+    }
+    Answer::Found(machine.power == PowerState::Off)
+}
+
+/// What the node is to be told, and how its machine was found.
+pub(super) fn metadata(
+    asked: Asked<'_>,
+    wanted: ZoneWanted,
+    policy: AddressPolicy,
+) -> Answer<(Metadata, Match)> {
+    let identity = match identity(asked.node) {
+        Ok(identity) => identity,
+        Err(why) => return Answer::Unknown(why),
+    };
+    // Zones are wanted when a node begins.
+    let purpose = match wanted {
+        ZoneWanted::Yes => Purpose::Life,
+        ZoneWanted::No => Purpose::Addresses,
+    };
+    let found = find(asked.view, &identity, asked.node);
+    if let Some(before) = asked.not_current(purpose, found.map(|(entry, _)| entry)) {
+        // With a proof nobody could do anything here.
+        return if before == Answer::NeedsProof {
+            Answer::Unknown(Unknown::NotSeen)
+        } else {
+            before
+        };
+    }
+    match found {
+        Some((entry, how)) => match describe(asked.node, &entry.machine, how, policy) {
+            Ok(metadata) => Answer::Found((metadata, how)),
+            Err(why) => Answer::Unknown(why),
+        },
+        None => match asked.recent_read() {
+            None if asked.freshness.state(asked.now) != ViewState::Poll => {
+                Answer::NeedsGet(asked.node.name.clone())
+            }
+            Some(Read::Failed(why)) => Answer::Unknown(why.clone()),
+            _ => Answer::Unknown(Unknown::NotSeen),
+        },
+    }
+}
+
+impl Asked<'_> {
+    /// What comes before an answer, when neither the view nor the entry is young enough to be believed.
+    fn not_current<T>(&self, purpose: Purpose, entry: Option<&Entry>) -> Option<Answer<T>> {
+        let Self { freshness, now, .. } = *self;
+        if freshness.is_current(purpose, now) {
+            return None;
+        }
+        let is_young = |at: Instant| now.saturating_duration_since(at) <= WINDOW;
+        if entry.is_some_and(|entry| is_young(entry.seen_at)) {
+            return None;
+        }
+        let state = freshness.state(now);
+        if state == ViewState::Syncing && now < self.sync_deadline {
+            return Some(Answer::NeedsSync);
+        }
+        if let Some(why) = freshness.trouble() {
+            return Some(Answer::Unknown(Unknown::Unavailable(why.to_owned())));
+        }
+        if state == ViewState::Poll {
+            return Some(Answer::NeedsList);
+        }
+        match self.recent_read() {
+            // Under the node's name there is another machine, or none. Whether this one is elsewhere, a list tells.
+            Some(Read::Seen | Read::NotFound) => Some(Answer::NeedsProof),
+            Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
+            None => {
+                let name = entry.map_or(&self.node.name, |entry| &entry.machine.name);
+                Some(Answer::NeedsGet(name.clone()))
+            }
+        }
+    }
+
+    fn recent_read(&self) -> Option<&Read> {
+        let (at, read) = self.read?;
+        (self.now.saturating_duration_since(*at) <= WINDOW).then_some(read)
+    }
+}
+
+fn unreadable(machine: &MachineObject, what: &str) -> Unknown {
+    Unknown::Incomplete(format!("{what} of VirtualMachine {} cannot be read", machine.name))
+}
+
+/// What a node with this machine is told, the texts as v1 has them.
+pub(super) fn describe(
+    node: &NodeIdentity,
+    machine: &MachineObject,
+    how: Match,
+    policy: AddressPolicy,
+) -> Result<Metadata, Unknown> {
+    let id = match (&node.provider_id, how) {
+        // It has an identity, and this is not it: it keeps its own.
+        (Some(own), Match::ByNameOnly) => own.clone(),
+        _ if machine.bios_uuid.is_empty() => {
+            let what = format!("VirtualMachine {} has no BIOS UUID yet", machine.name);
+            return Err(Unknown::Incomplete(what));
+        }
+        _ => provider_id(&machine.bios_uuid),
+    };
+    let is_odd = |field| machine.odd.contains(&field);
+    Ok(Metadata {
+        provider_id: id,
+        reference: None,
+        instance_type: None,
+        order: AddressOrder::Kept,
+        addresses: if is_odd(Field::Network) {
+            Err(unreadable(machine, "status.network"))
+        } else {
+            Ok(node_addresses(machine, policy))
+        },
+        zone: if is_odd(Field::Labels) {
+            Err(unreadable(machine, "metadata.labels"))
+        } else {
+            let zone = machine.zone.clone();
+            Ok(zone.map(|zone| Zone { zone, region: String::new() }))
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+use std::{sync::Arc, time::Duration};
+
+use super::*;
+use crate::instances::supervisor::{
+    freshness::{Happened, Mode},
+    listing::Listing,
+};
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
+    NodeIdentity {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        provider_id: provider_id.map(str::to_owned),
+        system_uuid: None,
+        reference: None,
+    }
+}
+
+fn machine(name: &str, uuid: &str) -> MachineObject {
+    MachineObject {
+        name: name.to_owned(),
+        uid: format!("vm-{name}"),
+        resource_version: "1".to_owned(),
+        bios_uuid: uuid.to_owned(),
+        power: PowerState::On,
+        primary4: "10.0.0.1".to_owned(),
+        zone: Some("zone-a".to_owned()),
+        ..MachineObject::default()
+    }
+}
+
+/// A view with `n/AA` and `e/` (no UUID yet), listed at its making.
+struct Stage {
+    view: View,
+    freshness: Freshness,
+    start: Instant,
+    read: Option<(Instant, Read)>,
+    now: Instant,
+}
+
+impl Stage {
+    fn new(mode: Mode) -> Self {
+        let start = Instant::now();
+        let machines = vec![machine("n", "AA"), machine("e", "")];
+        let mut view = View::default();
+        view.replace(&Listing::new(start, "1".to_owned(), machines, 0), start).unwrap();
+        let mut freshness = Freshness::new(mode);
+        freshness.fold(Happened::Listed, start);
+        Self { view, freshness, start, read: None, now: start }
+    }
+
+    fn fold(mut self, happened: Happened) -> Self {
+        self.freshness.fold(happened, self.now);
+        self
+    }
+
+    fn later(mut self, n: u64) -> Self {
+        self.now = self.start + seconds(n);
+        self
+    }
+
+    fn read(mut self, read: Read) -> Self {
+        self.read = Some((self.now, read));
+        self
+    }
+
+    fn asked<'a>(&'a self, node: &'a NodeIdentity) -> Asked<'a> {
+        Asked {
+            view: &self.view,
+            freshness: &self.freshness,
+            sync_deadline: self.start + seconds(60),
+            node,
+            read: self.read.as_ref(),
+            now: self.now,
+        }
+    }
+
+    fn exists(&self, node: &NodeIdentity) -> Answer<()> {
+        exists(self.asked(node))
+    }
+
+    fn metadata(&self, node: &NodeIdentity, wanted: ZoneWanted) -> Answer<(Metadata, Match)> {
+        metadata(self.asked(node), wanted, AddressPolicy::default())
+    }
+}
+
+fn failed() -> Happened {
+    Happened::Failed("503".to_owned())
+}
+
+fn unavailable() -> Unknown {
+    Unknown::Unavailable("503".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn existence_is_answered_by_the_table() {
+    use Answer::{Found, NeedsGet, NeedsList, NeedsProof, NeedsSync};
+    let fresh = || Stage::new(Mode::Watch);
+    let silent = || Stage::new(Mode::Watch).later(181);
+    let poll = || Stage::new(Mode::Poll);
+    let n = node("n", Some("vsphere://aa"));
+    let gone = node("gone", Some("vsphere://bb"));
+    let named = node("e", None);
+    let foreign = node("n", Some("aws:///aa"));
+    for (name, stage, node, want) in [
+        ("fresh, there", fresh(), &n, Found(())),
+        ("fresh, there by name", fresh(), &named, Found(())),
+        ("fresh, not there", fresh(), &gone, NeedsProof),
+        ("stale, there", silent(), &n, NeedsGet("n".to_owned())),
+        ("stale, not there", silent(), &gone, NeedsGet("gone".to_owned())),
+        ("stale, read and not there", silent().read(Read::NotFound), &gone, NeedsProof),
+        ("stale, another one read", silent().read(Read::Seen), &gone, NeedsProof),
+        (
+            "stale, not readable",
+            silent().read(Read::Failed(unavailable())),
+            &gone,
+            Answer::Unknown(unavailable()),
+        ),
+        (
+            "stale, read long ago",
+            silent().read(Read::NotFound).later(187),
+            &gone,
+            NeedsGet("gone".to_owned()),
+        ),
+        ("broken", fresh().later(9).fold(failed()), &n, Answer::Unknown(unavailable())),
+        ("just seen, and broken", fresh().later(5).fold(failed()), &n, Found(())),
+        ("polled just now, there", poll().later(5), &n, Found(())),
+        ("polled just now, not there", poll().later(5), &gone, NeedsProof),
+        ("polled a while ago, there", poll().later(6), &n, NeedsList),
+        ("polled a while ago, not there", poll().later(6), &gone, NeedsList),
+        ("get mode", fresh().later(6).fold(Happened::ListForbidden), &n, NeedsGet("n".to_owned())),
+        (
+            "get mode, not there",
+            fresh().later(6).fold(Happened::ListForbidden).read(Read::NotFound),
+            &gone,
+            NeedsProof,
+        ),
+    ] {
+        assert_eq!(stage.exists(node), want, "{name}");
+    }
+    let why = Unknown::NotOurs("foreign provider ID \"aws:///aa\"".to_owned());
+    for stage in [fresh(), silent(), poll()] {
+        assert_eq!(stage.exists(&foreign), Answer::Unknown(why.clone()));
+    }
+    let mut syncing = Stage::new(Mode::Watch);
+    syncing.view = View::default();
+    syncing.freshness = Freshness::new(Mode::Watch);
+    assert_eq!(syncing.exists(&n), NeedsSync);
+    let syncing = syncing.fold(failed());
+    assert_eq!(syncing.exists(&n), NeedsSync);
+    let late = syncing.later(60);
+    assert_eq!(late.exists(&n), Answer::Unknown(unavailable()));
+    let late = late.fold(Happened::WatchOpened);
+    assert_eq!(late.exists(&n), NeedsGet("n".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_under_another_name_is_read_under_its_own() {
+    let stage = Stage::new(Mode::Watch).later(181);
+    let renamed = node("other", Some("vsphere://AA"));
+    assert_eq!(stage.exists(&renamed), Answer::NeedsGet("n".to_owned()));
+    assert_eq!(Stage::new(Mode::Watch).exists(&renamed), Answer::Found(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_powered_off_is_off() {
+    for (power, want) in [
+        (PowerState::Off, true),
+        (PowerState::On, false),
+        (PowerState::Suspended, false),
+        (PowerState::Unknown, false),
+    ] {
+        for deleting in [false, true] {
+            let mut stage = Stage::new(Mode::Watch);
+            let changed = MachineObject { power, deleting, ..machine("n", "AA") };
+            stage.view.apply(changed, stage.now);
+            let node = node("n", Some("vsphere://aa"));
+            assert_eq!(shutdown(stage.asked(&node)), Answer::Found(want), "{power:?}");
+        }
+    }
+    let stage = Stage::new(Mode::Watch);
+    let gone = node("gone", None);
+    assert_eq!(shutdown(stage.asked(&gone)), Answer::Unknown(Unknown::NotSeen));
+    let mut stage = Stage::new(Mode::Watch);
+    let mut odd = MachineObject { power: PowerState::Off, ..machine("n", "AA") };
+    odd.odd.insert(Field::Power);
+    stage.view.apply(odd, stage.now);
+    let node = node("n", None);
+    assert!(matches!(shutdown(stage.asked(&node)), Answer::Unknown(Unknown::Incomplete(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_told_what_v1_told_it() {
+    let stage = Stage::new(Mode::Watch);
+    for (name, node, want_id, want_match) in [
+        ("without an ID", node("n", None), "vsphere://AA", Match::Strict),
+        ("with its own", node("n", Some("vsphere://aa")), "vsphere://AA", Match::Strict),
+        ("an empty one", node("n", Some("vsphere://")), "vsphere://AA", Match::Strict),
+        ("under another name", node("x", Some("vsphere://aa")), "vsphere://AA", Match::Strict),
+        ("of another UUID", node("n", Some("vsphere://bb")), "vsphere://bb", Match::ByNameOnly),
+        ("without a UUID", node("e", Some("vsphere://cc")), "vsphere://cc", Match::ByNameOnly),
+    ] {
+        let Answer::Found((metadata, how)) = stage.metadata(&node, ZoneWanted::Yes) else {
+            panic!("{name}");
+        };
+        assert_eq!((metadata.provider_id.as_str(), how), (want_id, want_match), "{name}");
+        assert_eq!(metadata.addresses.unwrap().len(), 2, "{name}");
+        let zone = Zone { zone: "zone-a".to_owned(), region: String::new() };
+        assert_eq!(metadata.zone, Ok(Some(zone)), "{name}");
+        assert_eq!((metadata.instance_type, metadata.reference), (None, None), "{name}");
+        // The relaxation is for what a node is told, not for whether it stays.
+        let want = if how == Match::Strict { Answer::Found(()) } else { Answer::NeedsProof };
+        assert_eq!(stage.exists(&node), want, "{name}");
+    }
+    let answer = stage.metadata(&node("e", None), ZoneWanted::Yes);
+    assert!(matches!(answer, Answer::Unknown(Unknown::Incomplete(_))), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_machine_is_read_once_and_then_not_seen() {
+    let gone = node("gone", None);
+    let not_seen = Answer::Unknown(Unknown::NotSeen);
+    let read = Answer::NeedsGet("gone".to_owned());
+    for (name, stage, wanted, want) in [
+        ("fresh", Stage::new(Mode::Watch), ZoneWanted::Yes, &read),
+        ("stale", Stage::new(Mode::Watch).later(181), ZoneWanted::No, &read),
+        ("read", Stage::new(Mode::Watch).read(Read::NotFound), ZoneWanted::Yes, &not_seen),
+        (
+            "stale and read",
+            Stage::new(Mode::Watch).later(181).read(Read::NotFound),
+            ZoneWanted::Yes,
+            &not_seen,
+        ),
+        ("polled", Stage::new(Mode::Poll), ZoneWanted::Yes, &not_seen),
+        (
+            "polled a while ago",
+            Stage::new(Mode::Poll).later(9),
+            ZoneWanted::Yes,
+            &Answer::NeedsList,
+        ),
+        ("addresses", Stage::new(Mode::Poll).later(9), ZoneWanted::No, &not_seen),
+        ("addresses", Stage::new(Mode::Poll).later(601), ZoneWanted::No, &Answer::NeedsList),
+    ] {
+        assert_eq!(stage.metadata(&gone, wanted), want.clone(), "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_not_told() {
+    for (field, addresses, zone) in
+        [(Field::Network, false, true), (Field::Labels, true, false), (Field::Power, true, true)]
+    {
+        let mut odd = machine("n", "AA");
+        odd.odd.insert(field);
+        let metadata =
+            describe(&node("n", None), &odd, Match::Strict, AddressPolicy::default()).unwrap();
+        assert_eq!(metadata.addresses.is_ok(), addresses, "{field:?}");
+        assert_eq!(metadata.zone.is_ok(), zone, "{field:?}");
+    }
+    let zoneless = MachineObject { zone: None, ..machine("n", "AA") };
+    let metadata =
+        describe(&node("n", None), &zoneless, Match::Strict, AddressPolicy::default()).unwrap();
+    assert_eq!(metadata.zone, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_makes_an_entry_young_again() {
+    let mut stage = Stage::new(Mode::Watch).later(200);
+    let n = node("n", Some("vsphere://aa"));
+    assert_eq!(stage.exists(&n), Answer::NeedsGet("n".to_owned()));
+    stage.view.inject(&Arc::new(machine("n", "AA")), stage.now);
+    let stage = stage.read(Read::Seen);
+    assert_eq!(stage.exists(&n), Answer::Found(()));
+    assert_eq!(shutdown(stage.asked(&n)), Answer::Found(false));
+}

@@ -1,0 +1,255 @@
+//! The questions of the controllers, answered from the view or after what must come before an answer.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{
+    Tuning,
+    answers::{self, Answer, Match},
+    api::Api,
+    follow,
+    freshness::{Mode, ViewState, WINDOW},
+    proof::{self, Verdict},
+    shared::Shared,
+};
+use crate::{
+    instances::{Instances, ZoneWanted},
+    model::{Lookup, Metadata, NodeIdentity, Unknown},
+    supervisor::InstancesMode,
+    tasks::Tasks,
+    telemetry::{ListReason, SupervisorReading, Telemetry},
+};
+
+/// A question is asked again after a read or a list this often at most.
+const MAX_ROUNDS: u32 = 4;
+
+/// The machines of one Supervisor namespace.
+#[derive(Clone)]
+pub struct SupervisorInstances {
+    shared: Arc<Shared>,
+}
+
+impl SupervisorInstances {
+    /// A backend over a client that knows the way and the token. Nothing is called before its tasks are started.
+    ///
+    /// Must be called inside a tokio runtime with time.
+    pub fn new(
+        client: kube::Client,
+        namespace: &str,
+        tuning: Tuning,
+        telemetry: &Telemetry,
+    ) -> Self {
+        let mode = match tuning.mode {
+            InstancesMode::Auto | InstancesMode::Watch => Mode::Watch,
+            InstancesMode::Poll | InstancesMode::V1 => Mode::Poll,
+        };
+        let api = Api::new(client, namespace, tuning.version);
+        let metrics = telemetry.supervisor();
+        Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics)) }
+    }
+
+    /// Starts the tasks.
+    pub(crate) fn spawn(&self, tasks: &Tasks) {
+        // It may have waited for the lease until now.
+        self.shared.lock().sync_deadline = Instant::now() + self.shared.tuning.sync_timeout;
+        let span = |task: &str| tracing::info_span!("supervisor", task);
+        let shared = Arc::clone(&self.shared);
+        tasks.spawn_droppable(span("view"), async move { follow::run(&shared).await });
+        let shared = Arc::clone(&self.shared);
+        tasks.spawn_droppable(span("chores"), async move { follow::run_chores(&shared).await });
+        let shared = Arc::clone(&self.shared);
+        tasks.spawn_droppable(span("deadline"), async move { follow::run_deadline(&shared).await });
+    }
+
+    /// The state of the view.
+    pub fn view_state(&self) -> ViewState {
+        self.shared.lock().freshness.state(Instant::now())
+    }
+
+    /// Whether answers can be had.
+    pub fn is_well(&self) -> bool {
+        self.reading().outcome().is_ok()
+    }
+
+    /// What metrics and readiness show of the view.
+    pub(crate) fn reading(&self) -> SupervisorReading {
+        let state = self.shared.lock();
+        let now = Instant::now();
+        SupervisorReading {
+            state: state.freshness.state(now),
+            trouble: state.freshness.trouble().map(str::to_owned),
+            n_machines: state.view.len(),
+            n_duplicates: state.view.n_duplicates(),
+            last_contact_age: state.freshness.age(now),
+        }
+    }
+
+    /// Notes that a node's machine has another UUID than the node; told once per node.
+    fn note_mismatch(&self, node: &NodeIdentity) {
+        let is_news = {
+            let mut state = self.shared.lock();
+            let tracked = state.nodes.get_mut(&node.name);
+            tracked.is_some_and(|it| !std::mem::replace(&mut it.mismatch_told, true))
+        };
+        if is_news {
+            self.shared.metrics.mismatched();
+            tracing::warn!(
+                node = %node.name,
+                provider_id = node.provider_id.as_deref().unwrap_or_default(),
+                "the VirtualMachine of this name has another BIOS UUID than the node; its addresses are taken, as before"
+            );
+        }
+    }
+
+    async fn exists(&self, node: &NodeIdentity, proof_after: Instant) -> Lookup<()> {
+        self.shared.lock().track(node);
+        for _ in 0..MAX_ROUNDS {
+            let (answer, deadline) = {
+                let state = self.shared.lock();
+                let asked = state.asked(node, Instant::now());
+                (answers::exists(asked), state.sync_deadline)
+            };
+            match answer {
+                Answer::Found(()) => return Lookup::Found(()),
+                Answer::Unknown(why) => return Lookup::Unknown(why),
+                Answer::NeedsProof => return self.prove(node, proof_after).await,
+                Answer::NeedsSync => {
+                    // Over when the list is in or the time is; the next round tells which.
+                    let _ = tokio::time::timeout_at(deadline, self.shared.synced.cancelled()).await;
+                }
+                Answer::NeedsGet(machine) => self.shared.read(&node.name, &machine).await,
+                Answer::NeedsList => {
+                    let after = earlier_by_window(Instant::now());
+                    if let Err(why) = self.shared.list_since(after, ListReason::Asked).await {
+                        return Lookup::Unknown(why);
+                    }
+                }
+            }
+        }
+        Lookup::Unknown(Unknown::Unavailable("the Supervisor answers too slowly".to_owned()))
+    }
+
+    /// Looks for proof that the machine is gone.
+    async fn prove(&self, node: &NodeIdentity, after: Instant) -> Lookup<()> {
+        for _ in 0..MAX_ROUNDS {
+            let (verdict, matched) = {
+                let state = self.shared.lock();
+                let claim = state.claim(node, after, Instant::now());
+                let verdict = if state.freshness.mode() == Mode::Get {
+                    proof::by_read(&claim, state.reads.get(&node.name))
+                } else {
+                    proof::by_list(&claim, state.evidence.as_deref())
+                };
+                (verdict, claim.matched)
+            };
+            match verdict {
+                Verdict::NeedsList { after } => {
+                    if let Err(why) = self.shared.list_since(after, ListReason::Proof).await {
+                        self.shared.metrics.proved("failed");
+                        return Lookup::Unknown(why);
+                    }
+                }
+                Verdict::NeedsGet { .. } => self.shared.read(&node.name, &node.name).await,
+                Verdict::Present => {
+                    self.shared.metrics.proved("present");
+                    return Lookup::Found(());
+                }
+                Verdict::Gone { proved_at } => {
+                    self.shared.metrics.proved("gone");
+                    return Lookup::Gone { proved_at, matched };
+                }
+                Verdict::Unknown(why) => {
+                    self.shared.metrics.proved("unknown");
+                    return Lookup::Unknown(why);
+                }
+            }
+        }
+        Lookup::Unknown(Unknown::Unavailable("its machine comes and goes".to_owned()))
+    }
+}
+
+fn earlier_by_window(now: Instant) -> Instant {
+    now.checked_sub(WINDOW).unwrap_or(now)
+}
+
+impl Instances for SupervisorInstances {
+    fn observe(&self, node: &NodeIdentity) {
+        self.shared.lock().track(node);
+    }
+
+    fn forget(&self, name: &str) {
+        self.shared.lock().forget(name);
+    }
+
+    fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
+        let answer = {
+            let mut state = self.shared.lock();
+            state.track(node);
+            let asked = state.asked(node, Instant::now());
+            let answer = answers::metadata(asked, zone, self.shared.tuning.addresses);
+            let name = node.name.clone();
+            match &answer {
+                Answer::NeedsSync => {
+                    state.waiting.insert(name);
+                }
+                Answer::NeedsGet(machine) => {
+                    let machine = machine.clone();
+                    state.wanted_reads.insert(name, machine);
+                }
+                Answer::NeedsList => {
+                    state.wanted_lists.insert(name);
+                }
+                Answer::Found(_) | Answer::Unknown(_) | Answer::NeedsProof => {}
+            }
+            answer
+        };
+        match answer {
+            Answer::Found((metadata, how)) => {
+                if how == Match::ByNameOnly {
+                    self.note_mismatch(node);
+                }
+                Lookup::Found(metadata)
+            }
+            Answer::Unknown(why) => Lookup::Unknown(why),
+            Answer::NeedsProof => Lookup::Unknown(Unknown::NotSeen),
+            Answer::NeedsSync => Lookup::Unknown(Unknown::Pending),
+            Answer::NeedsGet(_) | Answer::NeedsList => {
+                self.shared.chores.notify_one();
+                Lookup::Unknown(Unknown::Pending)
+            }
+        }
+    }
+
+    fn exists<'a>(
+        &'a self,
+        node: &'a NodeIdentity,
+        proof_after: Instant,
+    ) -> BoxFuture<'a, Lookup<()>> {
+        Box::pin(self.exists(node, proof_after))
+    }
+
+    fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
+        let mut state = self.shared.lock();
+        state.track(node);
+        match answers::shutdown(state.asked(node, Instant::now())) {
+            Answer::Found(is_off) => Lookup::Found(is_off),
+            Answer::Unknown(why) => Lookup::Unknown(why),
+            // Whether it exists is asked first, and what came of that is young enough.
+            Answer::NeedsProof => Lookup::Unknown(Unknown::NotSeen),
+            Answer::NeedsSync | Answer::NeedsGet(_) | Answer::NeedsList => {
+                let why = "the view of the Supervisor is not current".to_owned();
+                Lookup::Unknown(Unknown::Unavailable(why))
+            }
+        }
+    }
+
+    fn n_missing(&self) -> usize {
+        self.shared.lock().n_missing(Instant::now())
+    }
+
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+        Box::pin(self.shared.news.take())
+    }
+}

@@ -1,0 +1,358 @@
+//! Keeps the view: one list and one watch for ever, or what is allowed instead of them.
+//!
+//! What is allowed is found out by doing it. A watch that is forbidden leads to lists when somebody asks, a list that is
+//! forbidden to reads of one machine at a time; every ten minutes the better way is tried again. A version that is too
+//! old leads to a new list, and the old view is read until that is in.
+
+use std::time::Duration;
+
+use provider_vcenter::{Backoff, Chain, Jitter};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{
+    api::{ApiError, Meaning},
+    freshness::{Happened, Mode, POLL_IDLE},
+    machine::MachineObject,
+    shared::{Shared, failure},
+    view::Changes,
+};
+use crate::{cluster::Heard, supervisor::InstancesMode, telemetry::ListReason};
+
+/// The better way is tried again this often.
+const PROBE: Duration = Duration::from_secs(600);
+/// A watch is complete in theory. Everything is listed again after this long, give or take a fifth.
+const RELIST: Duration = Duration::from_secs(1800);
+/// Bookmarks come about once a minute. A watch that is silent for longer is opened again, in case it died quietly.
+const IDLE: Duration = Duration::from_secs(75);
+/// The server ends a watch after this long, or up to twice that.
+const WATCH: Duration = Duration::from_secs(300);
+/// A resource that is not served may be served after an upgrade.
+const NOT_SERVED: Duration = Duration::from_secs(30);
+/// A watch that ends sooner than this without a word counts as a failure.
+const LIVED: Duration = Duration::from_secs(1);
+
+/// Serves the view for ever.
+pub(super) async fn run(shared: &Shared) {
+    let jitter = |purpose: &str| Jitter::new(shared.tuning.seed, &format!("supervisor/{purpose}"));
+    let mut follower = Follower {
+        shared,
+        backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30), jitter("backoff")),
+        jitter: jitter("watch"),
+        relist_at: Instant::now(),
+        probe_at: Instant::now(),
+        has_expired: false,
+    };
+    let mut next = Next::List(ListReason::Start);
+    loop {
+        next = match next {
+            Next::List(reason) => follower.list(reason).await,
+            Next::Watch(version) => follower.watch(version).await,
+            Next::Rest => follower.rest().await,
+        };
+    }
+}
+
+/// What to do.
+#[derive(Debug)]
+enum Next {
+    List(ListReason),
+    /// Watch from this version on.
+    Watch(String),
+    /// Nothing, until somebody asks or it is time.
+    Rest,
+}
+
+struct Follower<'a> {
+    shared: &'a Shared,
+    backoff: Backoff,
+    jitter: Jitter,
+    relist_at: Instant,
+    /// When the better way is to be tried again.
+    probe_at: Instant,
+    /// The last watch was too old, and nothing was told since.
+    has_expired: bool,
+}
+
+impl Follower<'_> {
+    async fn list(&mut self, reason: ListReason) -> Next {
+        match self.shared.list_anew(reason).await {
+            Ok(listing) => {
+                // 24 to 36 minutes.
+                self.relist_at = Instant::now() + self.jitter.stretch(RELIST.mul_f64(0.8), 0.5);
+                let is_watched = match self.shared.tuning.mode {
+                    InstancesMode::Poll | InstancesMode::V1 => false,
+                    InstancesMode::Watch => true,
+                    InstancesMode::Auto => Instant::now() >= self.probe_at,
+                };
+                if is_watched {
+                    return Next::Watch(listing.version.clone());
+                }
+                self.backoff.reset();
+                Next::Rest
+            }
+            Err(err) => {
+                let may_do_without = self.shared.tuning.mode != InstancesMode::Watch;
+                if err.meaning() == Meaning::Forbidden && may_do_without {
+                    self.shared.fold(failure(&err));
+                    tracing::warn!(error = %Chain(&err), "listing machines is forbidden; each is read by its name");
+                    self.give_up_sync();
+                    return Next::Rest;
+                }
+                self.shared.fold(Happened::Failed(Chain(&err).to_string()));
+                self.pause("machines not listed", &err).await;
+                Next::List(reason)
+            }
+        }
+    }
+
+    /// There will be no list to wait for.
+    fn give_up_sync(&mut self) {
+        self.probe_at = Instant::now() + PROBE;
+        let waiting = {
+            let mut state = self.shared.lock();
+            state.sync_deadline = Instant::now();
+            std::mem::take(&mut state.waiting)
+        };
+        self.shared.synced.cancel();
+        self.shared.news.announce(waiting);
+    }
+
+    /// Waits as long as a failure asks for.
+    async fn pause(&mut self, what: &'static str, err: &ApiError) {
+        let pause = match err.meaning() {
+            Meaning::NotServed => {
+                tracing::error!(
+                    error = %Chain(err),
+                    "the Supervisor does not serve this version of VirtualMachines; check --vm-operator-api-version, and whether this is a Supervisor"
+                );
+                NOT_SERVED
+            }
+            Meaning::Throttled(wait) => wait.min(Duration::from_secs(60)),
+            _ => self.backoff.fail(),
+        };
+        tracing::warn!(error = %Chain(err), pause = ?pause, "{what}");
+        sleep(pause).await;
+    }
+
+    /// One watch, from its opening to its end.
+    async fn watch(&mut self, mut version: String) -> Next {
+        let now = Instant::now();
+        if now >= self.relist_at {
+            return Next::List(ListReason::Periodic);
+        }
+        if self.shared.lock().freshness.is_silent(now) {
+            return Next::List(ListReason::Silent);
+        }
+        let lasting = self.jitter.stretch(WATCH, 1.0);
+        let mut events = match self.shared.api.watch(&version, lasting).await {
+            Ok(events) => events,
+            Err(err) => return self.not_watched(version, &err).await,
+        };
+        self.shared.fold(Happened::WatchOpened);
+        let opened_at = Instant::now();
+        let mut has_told = false;
+        loop {
+            let heard = tokio::select! {
+                // Events first: they cost nothing, a list does.
+                biased;
+                heard = events.next(IDLE) => heard,
+                () = sleep_until(self.relist_at) => return Next::List(ListReason::Periodic),
+            };
+            match heard {
+                Ok(Heard::Event(event)) => match self.take(&event, &mut version) {
+                    Taken::Told => {
+                        has_told = true;
+                        self.has_expired = false;
+                        self.backoff.reset();
+                    }
+                    Taken::Expired => return self.expired().await,
+                    Taken::Refused(what) => {
+                        self.shared.fold(Happened::Failed(what.clone()));
+                        let pause = self.backoff.fail();
+                        tracing::warn!(error = %what, pause = ?pause, "the watch of machines told an error");
+                        sleep(pause).await;
+                        return Next::Watch(version);
+                    }
+                },
+                Ok(Heard::End) if !has_told && opened_at.elapsed() < LIVED => {
+                    let pause = self.backoff.fail();
+                    tracing::warn!(pause = ?pause, "the watch of machines ended at once");
+                    sleep(pause).await;
+                    return Next::Watch(version);
+                }
+                Ok(Heard::End | Heard::Nothing) => return Next::Watch(version),
+                Err(err) => return self.not_watched(version, &err.into()).await,
+            }
+        }
+    }
+
+    /// A new list, at once; but a server to which every version is too old is not asked as fast as it answers.
+    async fn expired(&mut self) -> Next {
+        if std::mem::replace(&mut self.has_expired, true) {
+            let pause = self.backoff.fail();
+            tracing::warn!(pause = ?pause, "the version of the list just made is too old for a watch");
+            sleep(pause).await;
+        }
+        Next::List(ListReason::Expired)
+    }
+
+    async fn not_watched(&mut self, version: String, err: &ApiError) -> Next {
+        match err.meaning() {
+            Meaning::Expired => return self.expired().await,
+            Meaning::Forbidden if self.shared.tuning.mode == InstancesMode::Auto => {
+                let is_new = self.shared.lock().freshness.mode() != Mode::Poll;
+                if is_new {
+                    tracing::warn!(error = %Chain(err), "watching machines is forbidden; they are polled");
+                }
+                self.shared.fold(Happened::WatchForbidden);
+                self.probe_at = Instant::now() + PROBE;
+                return Next::Rest;
+            }
+            _ => {}
+        }
+        self.shared.fold(Happened::Failed(Chain(err).to_string()));
+        self.pause("machines not watched", err).await;
+        if err.meaning() == Meaning::NotServed {
+            Next::List(ListReason::Failed)
+        } else {
+            Next::Watch(version)
+        }
+    }
+
+    /// Takes in one event.
+    fn take(&self, event: &Value, version: &mut String) -> Taken {
+        let object = event.get("object").unwrap_or(&Value::Null);
+        let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+        if kind == "ERROR" {
+            let code = object.get("code").and_then(Value::as_u64).unwrap_or_default();
+            if code == 410 {
+                return Taken::Expired;
+            }
+            let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+            return Taken::Refused(format!("an error event with {code}: {message}"));
+        }
+        let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let machine = MachineObject::from_json(object).ok();
+        let is_odd = machine.as_ref().is_none_or(|machine| !machine.odd.is_empty());
+        if is_odd && kind != "BOOKMARK" {
+            self.shared.metrics.unreadable();
+        }
+        self.shared.change(|state, now| {
+            state.freshness.fold(Happened::Heard, now);
+            match (kind, machine) {
+                ("ADDED" | "MODIFIED", Some(machine)) => state.view.apply(machine, now),
+                ("DELETED", Some(machine)) => {
+                    state.view.remove(&machine, now);
+                    Changes::default()
+                }
+                ("BOOKMARK", _) => {
+                    state.view.advance(seen.unwrap_or_default());
+                    Changes::default()
+                }
+                _ => {
+                    tracing::warn!(
+                        kind,
+                        "an event of the watch of machines that says nothing was left aside"
+                    );
+                    Changes::default()
+                }
+            }
+        });
+        if let Some(seen) = seen {
+            seen.clone_into(version);
+        }
+        Taken::Told
+    }
+
+    /// Lists now and then, where watching or listing is forbidden; who asks makes lists of his own.
+    async fn rest(&mut self) -> Next {
+        loop {
+            // Anew in each round: somebody's list may have come meanwhile.
+            let due = self.rests_until();
+            if Instant::now() >= due {
+                return Next::List(ListReason::Poll);
+            }
+            tokio::select! {
+                biased;
+                () = self.shared.poked.notified() => {
+                    let is_troubled = self.shared.lock().freshness.trouble().is_some();
+                    if is_troubled {
+                        sleep(self.backoff.fail()).await;
+                        return Next::List(ListReason::Failed);
+                    }
+                }
+                () = sleep_until(due) => {}
+            }
+        }
+    }
+
+    fn rests_until(&self) -> Instant {
+        let (mode, listed_at) = {
+            let state = self.shared.lock();
+            (state.freshness.mode(), state.freshness.listed_at())
+        };
+        let poll_at = listed_at.map_or_else(Instant::now, |at| at + POLL_IDLE);
+        match (mode, self.shared.tuning.mode) {
+            (Mode::Get, _) => self.probe_at,
+            // The list that is made then is what the watch begins with.
+            (_, InstancesMode::Auto) => poll_at.min(self.probe_at),
+            _ => poll_at,
+        }
+    }
+}
+
+/// What an event was.
+enum Taken {
+    /// Something about machines, or a sign of life.
+    Told,
+    /// The version is too old.
+    Expired,
+    /// An error of the server.
+    Refused(String),
+}
+
+/// Carries out what questions have left to be done, a few at a time.
+pub(super) async fn run_chores(shared: &Shared) {
+    /// Reads at once; more would only wait for each other.
+    const AT_ONCE: usize = 8;
+    loop {
+        shared.chores.notified().await;
+        loop {
+            let (reads, lists) = {
+                let mut state = shared.lock();
+                let mut reads = Vec::new();
+                while reads.len() < AT_ONCE
+                    && let Some(read) = state.wanted_reads.pop_first()
+                {
+                    reads.push(read);
+                }
+                (reads, std::mem::take(&mut state.wanted_lists))
+            };
+            if reads.is_empty() && lists.is_empty() {
+                break;
+            }
+            if !lists.is_empty() {
+                let after = Instant::now().checked_sub(super::freshness::WINDOW);
+                let after = after.unwrap_or_else(Instant::now);
+                // What came of it is in the state; who waits asks again.
+                let listed = shared.list_since(after, ListReason::Asked).await;
+                if let Err(why) = listed {
+                    tracing::info!(error = %why, "no list for nodes that wait for one");
+                }
+                shared.news.announce(lists);
+            }
+            let reading = reads.iter().map(|(node, machine)| shared.read(node, machine));
+            futures::future::join_all(reading).await;
+            shared.news.announce(reads.into_iter().map(|(node, _)| node).collect());
+        }
+    }
+}
+
+/// Tells those who wait for the first list when the time for it is over.
+pub(super) async fn run_deadline(shared: &Shared) {
+    let deadline = shared.lock().sync_deadline;
+    sleep_until(deadline).await;
+    let waiting = std::mem::take(&mut shared.lock().waiting);
+    shared.news.announce(waiting);
+}

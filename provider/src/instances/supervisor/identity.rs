@@ -1,0 +1,66 @@
+//! Which machine of a namespace a node is.
+
+use super::machine::uuid_key;
+use crate::model::{NodeIdentity, Unknown};
+
+const SCHEME: &str = "vsphere://";
+
+/// What to look for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// The machine with this UUID, trimmed and in lower case.
+    Uuid(String),
+    /// The machine of this name: the node has no provider ID yet, or one without a UUID (an old defect wrote such).
+    Name,
+}
+
+/// Who the node is.
+///
+/// # Errors
+///
+/// [`Unknown::NotOurs`] for a provider ID of somebody else. Upstream takes it for a UUID that no machine has, and deletes
+/// the node.
+pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
+    let Some(provider_id) = &node.provider_id else { return Ok(Identity::Name) };
+    let Some(uuid) = provider_id.strip_prefix(SCHEME) else {
+        return Err(Unknown::NotOurs(format!("foreign provider ID {provider_id:?}")));
+    };
+    let key = uuid_key(uuid);
+    Ok(if key.is_empty() { Identity::Name } else { Identity::Uuid(key) })
+}
+
+/// The provider ID of a machine, its UUID as the Supervisor writes it: Cluster API compares the text.
+pub(super) fn provider_id(bios_uuid: &str) -> String {
+    format!("{SCHEME}{bios_uuid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn provider_ids_say_who_a_node_is() {
+        let uuid = |text: &str| Some(Identity::Uuid(text.to_owned()));
+        for (provider_id, want) in [
+            (None, Some(Identity::Name)),
+            (Some("vsphere://"), Some(Identity::Name)),
+            (Some("vsphere:// \n"), Some(Identity::Name)),
+            (Some("vsphere://4215f0de"), uuid("4215f0de")),
+            (Some("vsphere:// 4215F0DE "), uuid("4215f0de")),
+            (Some("aws:///i-1"), None),
+            (Some("4215f0de"), None),
+            (Some("VSPHERE://4215f0de"), None),
+            (Some("vsphere:/4215f0de"), None),
+        ] {
+            let node = NodeIdentity {
+                name: "n".to_owned(),
+                uid: "u".to_owned(),
+                provider_id: provider_id.map(str::to_owned),
+                system_uuid: None,
+                reference: None,
+            };
+            assert_eq!(identity(&node).ok(), want, "{provider_id:?}");
+        }
+        assert_eq!(provider_id("4215F0DE"), "vsphere://4215F0DE");
+    }
+}

@@ -1,0 +1,60 @@
+//! One complete list of the namespace, which is what absence is proved by.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tokio::time::Instant;
+
+use super::machine::{Field, MachineObject, uuid_key};
+
+/// Everything that one consistent list showed.
+#[derive(Clone, Debug)]
+pub(super) struct Listing {
+    /// When its first page was asked for.
+    pub began_at: Instant,
+    /// Version of the collection that all its pages show.
+    pub version: String,
+    machines: BTreeMap<String, Arc<MachineObject>>,
+    uuids: BTreeSet<String>,
+    n_unreadable: usize,
+}
+
+impl Listing {
+    /// `n_unreadable` counts objects that cannot even be named.
+    pub(super) fn new(
+        began_at: Instant,
+        version: String,
+        machines: Vec<MachineObject>,
+        n_unreadable: usize,
+    ) -> Self {
+        let mut uuids = BTreeSet::new();
+        let mut n_unreadable = n_unreadable;
+        for machine in &machines {
+            let keys = [uuid_key(&machine.bios_uuid), uuid_key(&machine.wanted_uuid)];
+            uuids.extend(keys.into_iter().filter(|key| !key.is_empty()));
+            n_unreadable += usize::from(machine.odd.contains(&Field::Uuid));
+        }
+        let machines = machines.into_iter().map(|it| (it.name.clone(), Arc::new(it))).collect();
+        Self { began_at, version, machines, uuids, n_unreadable }
+    }
+
+    pub(super) fn machines(&self) -> impl Iterator<Item = &Arc<MachineObject>> {
+        self.machines.values()
+    }
+
+    pub(super) fn by_name(&self, name: &str) -> Option<&Arc<MachineObject>> {
+        self.machines.get(name)
+    }
+
+    /// Whether some machine has this UUID, or is meant to get it.
+    pub(super) fn has_uuid(&self, key: &str) -> bool {
+        self.uuids.contains(key)
+    }
+
+    /// Objects that do not say who they are: any of them may be the one looked for.
+    pub(super) fn n_unreadable(&self) -> usize {
+        self.n_unreadable
+    }
+}

@@ -1,0 +1,259 @@
+//! A VirtualMachine object as far as this provider reads it, whatever version it came in.
+//!
+//! The paths are the same in v1alpha2, v1alpha5 and v1alpha6 (what an older version lacks is not there), so one reader
+//! serves all. Everything else is dropped at once: a namespace of ten thousand machines of ten kilobytes each must not
+//! be kept. A field of another type than it should have costs that field, never the object.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The label that holds a machine's zone.
+const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+
+/// Whether a machine runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum PowerState {
+    /// Running.
+    On,
+    /// Switched off.
+    Off,
+    /// Suspended. Not shut down, as upstream has it in this mode.
+    Suspended,
+    /// Not said.
+    #[default]
+    Unknown,
+}
+
+/// Something of a machine that may not be readable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Field {
+    /// `metadata.labels`.
+    Labels,
+    /// `status.biosUUID` or `spec.biosUUID`.
+    Uuid,
+    /// `status.powerState`.
+    Power,
+    /// Anything of `status.network`.
+    Network,
+}
+
+/// One machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MachineObject {
+    /// `metadata.name`, which is the node's name too.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The label `topology.kubernetes.io/zone`, when not empty.
+    pub zone: Option<String>,
+    /// `status.biosUUID` as it is written; empty when not known yet.
+    pub bios_uuid: String,
+    /// `spec.biosUUID`, in versions that have it.
+    pub wanted_uuid: String,
+    /// `status.powerState`.
+    pub power: PowerState,
+    /// `status.network.primaryIP4`.
+    pub primary4: String,
+    /// `status.network.primaryIP6`.
+    pub primary6: String,
+    /// Addresses of all interfaces in order, without prefix lengths.
+    pub interface_addresses: Vec<String>,
+    /// What could not be read; it has its default, or what it was before.
+    pub odd: BTreeSet<Field>,
+}
+
+/// Why an object is no machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a VirtualMachine without a name")]
+pub(super) struct Nameless;
+
+/// A UUID as it is compared: upstream trims and lowers the one it looks for, we both.
+pub(super) fn uuid_key(text: &str) -> String {
+    text.trim().to_lowercase()
+}
+
+impl MachineObject {
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// Only when it has no name.
+    pub(super) fn from_json(value: &Value) -> Result<Self, Nameless> {
+        let mut read = Reader { value, odd: BTreeSet::new() };
+        let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        if name.is_empty() {
+            return Err(Nameless);
+        }
+        let meta = |key: &str| {
+            let text = value.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let deletion = value.pointer("/metadata/deletionTimestamp");
+        let zone = read.label(ZONE_LABEL);
+        let power = match read.text("/status/powerState", Field::Power).as_str() {
+            "PoweredOn" => PowerState::On,
+            "PoweredOff" => PowerState::Off,
+            "Suspended" => PowerState::Suspended,
+            // A state that we do not know is none that we act upon.
+            _ => PowerState::Unknown,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            uid: meta("uid"),
+            resource_version: meta("resourceVersion"),
+            created: meta("creationTimestamp").parse().ok(),
+            deleting: deletion.is_some_and(|at| !at.is_null()),
+            zone: Some(zone).filter(|zone| !zone.is_empty()),
+            bios_uuid: read.text("/status/biosUUID", Field::Uuid),
+            wanted_uuid: read.text("/spec/biosUUID", Field::Uuid),
+            power,
+            primary4: read.text("/status/network/primaryIP4", Field::Network),
+            primary6: read.text("/status/network/primaryIP6", Field::Network),
+            interface_addresses: read.interface_addresses(),
+            odd: read.odd,
+        })
+    }
+
+    /// The UUID that it is found by; `None` when it has none (yet).
+    pub(super) fn uuid_key(&self) -> Option<String> {
+        Some(uuid_key(&self.bios_uuid)).filter(|key| !key.is_empty())
+    }
+
+    /// The same with what could not be read taken from `before`, if that is the same object.
+    pub(super) fn or_as_before(mut self, before: &Self) -> Self {
+        if self.uid != before.uid {
+            return self;
+        }
+        for field in &self.odd {
+            match field {
+                Field::Labels => self.zone.clone_from(&before.zone),
+                Field::Uuid => {
+                    self.bios_uuid.clone_from(&before.bios_uuid);
+                    self.wanted_uuid.clone_from(&before.wanted_uuid);
+                }
+                Field::Power => self.power = before.power,
+                Field::Network => {
+                    self.primary4.clone_from(&before.primary4);
+                    self.primary6.clone_from(&before.primary6);
+                    self.interface_addresses.clone_from(&before.interface_addresses);
+                }
+            }
+        }
+        self
+    }
+
+    /// Whether a node would be told something else about the other one.
+    pub(super) fn tells_the_same(&self, other: &Self) -> bool {
+        let it = |m: &Self| {
+            (
+                m.uid.clone(),
+                m.zone.clone(),
+                m.bios_uuid.clone(),
+                m.primary4.clone(),
+                m.primary6.clone(),
+                m.interface_addresses.clone(),
+            )
+        };
+        it(self) == it(other)
+    }
+}
+
+/// Reads fields and takes note of those that cannot be read.
+struct Reader<'a> {
+    value: &'a Value,
+    odd: BTreeSet<Field>,
+}
+
+impl Reader<'_> {
+    /// A text; what is missing or null is empty.
+    fn text(&mut self, pointer: &str, field: Field) -> String {
+        let value = self.value;
+        let mut parents = pointer.match_indices('/').map(|(at, _)| &pointer[..at]).skip(1);
+        if parents.any(|parent| !is_object_or_nothing(value.pointer(parent))) {
+            self.odd.insert(field);
+            return String::new();
+        }
+        match value.pointer(pointer) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(_) => {
+                self.odd.insert(field);
+                String::new()
+            }
+        }
+    }
+
+    fn label(&mut self, key: &str) -> String {
+        match self.value.pointer("/metadata/labels") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::Object(labels)) => match labels.get(key) {
+                None | Some(Value::Null) => String::new(),
+                Some(Value::String(value)) => value.clone(),
+                Some(_) => {
+                    self.odd.insert(Field::Labels);
+                    String::new()
+                }
+            },
+            Some(_) => {
+                self.odd.insert(Field::Labels);
+                String::new()
+            }
+        }
+    }
+
+    /// `status.network.interfaces[].ip.addresses[].address`, each up to its first slash.
+    fn interface_addresses(&mut self) -> Vec<String> {
+        let value = self.value;
+        let mut addresses = Vec::new();
+        for interface in self.list(value.pointer("/status/network/interfaces")) {
+            match interface.get("ip") {
+                // An interface without an address is skipped, as upstream does.
+                None | Some(Value::Null) if interface.is_object() => {}
+                Some(ip) if ip.is_object() => {
+                    for entry in self.list(ip.get("addresses")) {
+                        match entry.get("address") {
+                            Some(Value::String(text)) => {
+                                let address = text.split('/').next().unwrap_or_default();
+                                addresses.push(address.to_owned());
+                            }
+                            None | Some(Value::Null) if entry.is_object() => {}
+                            _ => {
+                                self.odd.insert(Field::Network);
+                            }
+                        }
+                    }
+                }
+                _ => {
+                    self.odd.insert(Field::Network);
+                }
+            }
+        }
+        addresses
+    }
+
+    fn list<'v>(&mut self, value: Option<&'v Value>) -> &'v [Value] {
+        match value {
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(items)) => items,
+            Some(_) => {
+                self.odd.insert(Field::Network);
+                &[]
+            }
+        }
+    }
+}
+
+fn is_object_or_nothing(value: Option<&Value>) -> bool {
+    matches!(value, None | Some(Value::Null | Value::Object(_)))
+}
+
+#[cfg(test)]
+mod tests;

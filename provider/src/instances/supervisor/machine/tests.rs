@@ -1,0 +1,134 @@
+use serde_json::json;
+
+use super::*;
+
+/// A machine as the API shows it in a version; they differ in what we do not read.
+fn object(version: &str) -> Value {
+    let host = if version == "v1alpha2" { "host" } else { "nodeName" };
+    let mut value = json!({
+        "apiVersion": format!("vmoperator.vmware.com/{version}"), "kind": "VirtualMachine",
+        "metadata": {
+            "name": "tkc1-md-0-abcde", "namespace": "dev", "uid": "u1", "resourceVersion": "81234",
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+            "labels": {"capv.vmware.com/cluster.name": "tkc1", "topology.kubernetes.io/zone": "zone-a"},
+            "annotations": {"vmoperator.vmware.com/conversion": "{}"},
+        },
+        "spec": {"className": "guaranteed-medium", "powerState": "PoweredOn"},
+        "status": {
+            "powerState": "PoweredOn", "uniqueID": "vm-1042", "zone": "zone-a",
+            "biosUUID": "4215F0de-1b2c-4d3e-9f00-0a0b0c0d0e0f",
+            "network": {
+                "primaryIP4": "10.244.0.34", "primaryIP6": "2001:db8:10::34",
+                "interfaces": [
+                    {"name": "eth0", "deviceKey": 4000, "ip": {"macAddr": "04:50:56:00:10:22", "addresses": [
+                        {"address": "10.244.0.34/28", "state": "preferred"},
+                        {"address": "fe80::250:56ff:fe00:1022/64"},
+                    ]}},
+                    {"name": "eth1"},
+                    {"name": "eth2", "ip": null},
+                    {"name": "eth3", "ip": {"addresses": null}},
+                    {"name": "eth4", "ip": {"addresses": [{"address": "10.1.0.1"}, {"address": "10.2.0.1/8/9"}]}},
+                ],
+            },
+        },
+    });
+    value["status"][host] = "esx-7.example".into();
+    value
+}
+
+#[test]
+fn three_versions_read_alike() {
+    let want = MachineObject {
+        name: "tkc1-md-0-abcde".to_owned(),
+        uid: "u1".to_owned(),
+        resource_version: "81234".to_owned(),
+        created: Some("2026-01-02T03:04:05Z".parse().unwrap()),
+        deleting: false,
+        zone: Some("zone-a".to_owned()),
+        bios_uuid: "4215F0de-1b2c-4d3e-9f00-0a0b0c0d0e0f".to_owned(),
+        wanted_uuid: String::new(),
+        power: PowerState::On,
+        primary4: "10.244.0.34".to_owned(),
+        primary6: "2001:db8:10::34".to_owned(),
+        interface_addresses: ["10.244.0.34", "fe80::250:56ff:fe00:1022", "10.1.0.1", "10.2.0.1"]
+            .map(str::to_owned)
+            .to_vec(),
+        odd: BTreeSet::new(),
+    };
+    for version in ["v1alpha2", "v1alpha5", "v1alpha6"] {
+        assert_eq!(MachineObject::from_json(&object(version)), Ok(want.clone()), "{version}");
+    }
+    let mut newer = object("v1alpha6");
+    newer["spec"]["biosUUID"] = "abc".into();
+    assert_eq!(MachineObject::from_json(&newer).unwrap().wanted_uuid, "abc");
+}
+
+#[test]
+fn what_is_not_there_is_empty() {
+    for (name, value) in [
+        ("nothing but a name", json!({"metadata": {"name": "n"}})),
+        (
+            "nulls",
+            json!({"metadata": {"name": "n", "labels": null, "deletionTimestamp": null},
+                         "spec": null, "status": null}),
+        ),
+        ("no network", json!({"metadata": {"name": "n"}, "spec": {}, "status": {"network": null}})),
+        (
+            "no interfaces",
+            json!({"metadata": {"name": "n"},
+                                 "status": {"biosUUID": null, "network": {"interfaces": null}}}),
+        ),
+    ] {
+        let machine = MachineObject::from_json(&value).unwrap();
+        let want = MachineObject { name: "n".to_owned(), ..MachineObject::default() };
+        assert_eq!(machine, want, "{name}");
+        assert_eq!(machine.uuid_key(), None, "{name}");
+    }
+    for value in [json!({}), json!(null), json!([1]), json!({"metadata": {"name": 7}})] {
+        assert_eq!(MachineObject::from_json(&value), Err(Nameless), "{value}");
+    }
+}
+
+#[test]
+fn an_odd_field_costs_itself_and_nothing_else() {
+    for (pointer, odd, field) in [
+        ("/status/biosUUID", json!(7), Field::Uuid),
+        ("/status/powerState", json!(["PoweredOn"]), Field::Power),
+        ("/metadata/labels", json!("none"), Field::Labels),
+        ("/metadata/labels/topology.kubernetes.io~1zone", json!(3), Field::Labels),
+        ("/status/network", json!("none"), Field::Network),
+        ("/status/network/primaryIP4", json!({}), Field::Network),
+        ("/status/network/interfaces", json!({}), Field::Network),
+        ("/status/network/interfaces/0", json!(5), Field::Network),
+        ("/status/network/interfaces/0/ip", json!("10.0.0.1"), Field::Network),
+        ("/status/network/interfaces/0/ip/addresses", json!("10.0.0.1"), Field::Network),
+        ("/status/network/interfaces/0/ip/addresses/0", json!("10.0.0.1"), Field::Network),
+        ("/status/network/interfaces/0/ip/addresses/0/address", json!(10), Field::Network),
+    ] {
+        let sound = MachineObject::from_json(&object("v1alpha5")).unwrap();
+        let mut value = object("v1alpha5");
+        *value.pointer_mut(pointer).unwrap() = odd.clone();
+        let machine = MachineObject::from_json(&value).unwrap();
+        let want = BTreeSet::from([field]);
+        assert_eq!(machine.odd, want, "{pointer}: {odd}");
+        // With what was known before it is whole again, and still said to be odd.
+        let whole = machine.clone().or_as_before(&sound);
+        assert_eq!(MachineObject { odd: BTreeSet::new(), ..whole.clone() }, sound, "{pointer}");
+        assert_eq!(whole.odd, want);
+        // Not with what was known of another object of that name.
+        let other = MachineObject { uid: "u2".to_owned(), ..sound };
+        assert_eq!(machine.clone().or_as_before(&other), machine, "{pointer}");
+    }
+    // A status of another type: all that is in it.
+    let value = json!({"metadata": {"name": "n"}, "status": "gone"});
+    let odd = MachineObject::from_json(&value).unwrap().odd;
+    assert_eq!(odd, BTreeSet::from([Field::Uuid, Field::Power, Field::Network]));
+}
+
+#[test]
+fn uuids_are_compared_without_case_and_blanks() {
+    let machine =
+        MachineObject { bios_uuid: " 4215F0DE-1b2c ".to_owned(), ..MachineObject::default() };
+    assert_eq!(machine.uuid_key().as_deref(), Some("4215f0de-1b2c"));
+    assert_eq!(MachineObject::default().uuid_key(), None);
+}

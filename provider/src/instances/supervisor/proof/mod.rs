@@ -1,0 +1,121 @@
+//! Whether a machine is proved gone. Pure: a claim and evidence in, a verdict out.
+//!
+//! Nodes deleted because a look-up failed are the oldest class of reports against this provider, so every way in which
+//! "not found" can be said of a machine that is there is ruled out first (`cpi-supervisor` 3.5). The guard against mass
+//! disappearance (rule 4 there) is the lifecycle controller's, one for both backends.
+
+use tokio::time::Instant;
+
+use super::{
+    answers::Read,
+    identity::{Identity, identity},
+    listing::Listing,
+    view::EVIDENCE_AGE,
+};
+use crate::model::{NodeIdentity, Unknown};
+
+/// The claim that a node's machine is gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim<'a> {
+    pub node: &'a NodeIdentity,
+    /// Evidence must have been asked for no earlier.
+    pub after: Instant,
+    /// When a machine of this name or UUID last came, went or became another one. Older evidence tells of before.
+    pub changed_at: Option<Instant>,
+    /// Whether this node was matched to its machine before.
+    pub matched: bool,
+    /// Whether any node was matched to a machine since the start.
+    pub any_matched: bool,
+    pub now: Instant,
+}
+
+/// The verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The machine is there.
+    Present,
+    /// The machine is gone, as this was asked for at that time.
+    Gone { proved_at: Instant },
+    /// A list is needed that begins no earlier than this.
+    NeedsList { after: Instant },
+    /// The machine of the node's name must be read, no earlier than this.
+    NeedsGet { after: Instant },
+    /// Nobody can tell.
+    Unknown(Unknown),
+}
+
+impl Claim<'_> {
+    /// What may be said before any evidence is looked at.
+    fn identity(&self) -> Result<Identity, Unknown> {
+        let identity = identity(self.node)?;
+        if self.any_matched {
+            return Ok(identity);
+        }
+        // The provider runs on a node of this cluster. When none of them is anywhere, we look in the wrong place.
+        let why = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
+        Err(Unknown::Unavailable(why.to_owned()))
+    }
+
+    /// The earliest beginning of evidence that counts.
+    fn earliest(&self) -> Instant {
+        let youngest_of_old = self.now.checked_sub(EVIDENCE_AGE).unwrap_or(self.after);
+        self.after.max(youngest_of_old).max(self.changed_at.unwrap_or(self.after))
+    }
+}
+
+/// Judges by a complete list.
+pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict {
+    let identity = match claim.identity() {
+        Ok(identity) => identity,
+        Err(why) => return Verdict::Unknown(why),
+    };
+    let after = claim.earliest();
+    let Some(listing) = evidence.filter(|listing| listing.began_at >= after) else {
+        return Verdict::NeedsList { after };
+    };
+    let namesake = listing.by_name(&claim.node.name);
+    match &identity {
+        Identity::Uuid(key) if listing.has_uuid(key) => return Verdict::Present,
+        Identity::Name if namesake.is_some() => return Verdict::Present,
+        _ => {}
+    }
+    if let Some(machine) = namesake
+        && machine.uuid_key().is_none()
+        && machine.wanted_uuid.trim().is_empty()
+    {
+        let why = format!("VirtualMachine {} does not say yet which machine it is", machine.name);
+        return Verdict::Unknown(Unknown::Incomplete(why));
+    }
+    if listing.n_unreadable() > 0 {
+        let n = listing.n_unreadable();
+        let why = format!("{n} VirtualMachines of the list do not say which machines they are");
+        return Verdict::Unknown(Unknown::Incomplete(why));
+    }
+    Verdict::Gone { proved_at: listing.began_at }
+}
+
+/// Judges by a read of the machine of the node's name, where lists are forbidden. That proves less, so it is believed
+/// only of a node that is nothing but its name, or that had the machine of that name.
+pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&(Instant, Read)>) -> Verdict {
+    let identity = match claim.identity() {
+        Ok(identity) => identity,
+        Err(why) => return Verdict::Unknown(why),
+    };
+    let after = claim.earliest();
+    let Some((at, read)) = evidence.filter(|(at, _)| *at >= after) else {
+        return Verdict::NeedsGet { after };
+    };
+    match (read, identity) {
+        (Read::Failed(why), _) => Verdict::Unknown(why.clone()),
+        (Read::NotFound, Identity::Name) => Verdict::Gone { proved_at: *at },
+        (Read::NotFound, Identity::Uuid(_)) if claim.matched => Verdict::Gone { proved_at: *at },
+        (Read::Seen, Identity::Name) => Verdict::Present,
+        (Read::NotFound | Read::Seen, _) => {
+            let why = "listing is forbidden, and only a list would tell where its machine is";
+            Verdict::Unknown(Unknown::Incomplete(why.to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use super::*;
+use crate::instances::supervisor::machine::{Field, MachineObject};
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
+    NodeIdentity {
+        name: name.to_owned(),
+        uid: "u".to_owned(),
+        provider_id: provider_id.map(str::to_owned),
+        system_uuid: None,
+        reference: None,
+    }
+}
+
+/// Machines `name/status UUID/spec UUID`.
+fn machines(texts: &[&str]) -> Vec<MachineObject> {
+    let machine = |text: &&str| {
+        let mut parts = text.split('/').map(str::to_owned);
+        let mut next = || parts.next().unwrap_or_default();
+        MachineObject {
+            name: next(),
+            bios_uuid: next(),
+            wanted_uuid: next(),
+            ..MachineObject::default()
+        }
+    };
+    texts.iter().map(machine).collect()
+}
+
+/// A claim made a hundred seconds after the start of the clock, about evidence of up to five seconds before.
+fn claim(node: &NodeIdentity, start: Instant) -> Claim<'_> {
+    let now = start + seconds(100);
+    let after = now - seconds(5);
+    Claim { node, after, changed_at: None, matched: true, any_matched: true, now }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_without_the_machine_proves_it_gone_and_nothing_less_does() {
+    let start = Instant::now();
+    let at = start + seconds(98);
+    let (uuid, name) = (node("n", Some("vsphere://AA")), node("n", None));
+    let empty_id = node("n", Some("vsphere://"));
+    let gone = Verdict::Gone { proved_at: at };
+    for (what, node, shown, want) in [
+        ("nothing there", &uuid, &[][..], &gone),
+        ("others there", &uuid, &["x/bb", "y/cc/dd"], &gone),
+        ("there", &uuid, &["n/aa"], &Verdict::Present),
+        ("there in other letters", &uuid, &["n/ AA "], &Verdict::Present),
+        ("there under another name", &uuid, &["x/aa"], &Verdict::Present),
+        ("twice there", &uuid, &["x/aa", "y/aa"], &Verdict::Present),
+        ("about to become it", &uuid, &["x//aa"], &Verdict::Present),
+        ("made anew under its name", &uuid, &["n/bb"], &gone),
+        ("to be made anew under its name", &uuid, &["n//bb"], &gone),
+        ("by name: there", &name, &["n/bb"], &Verdict::Present),
+        ("by name: there without UUID", &name, &["n/"], &Verdict::Present),
+        ("by name: gone", &name, &["x/bb"], &gone),
+        ("an empty ID counts as none", &empty_id, &["n/bb"], &Verdict::Present),
+        ("an empty ID counts as none", &empty_id, &["x/bb"], &gone),
+    ] {
+        let listing = Listing::new(at, "1".to_owned(), machines(shown), 0);
+        assert_eq!(&by_list(&claim(node, start), Some(&listing)), want, "{what}");
+    }
+    for (what, node, shown, n_unreadable) in [
+        ("its namesake has no UUID yet", &uuid, &["n/"][..], 0),
+        ("an object without a name", &uuid, &["x/bb"], 1),
+        ("by name: an object without a name", &name, &["x/bb"], 1),
+    ] {
+        let listing = Listing::new(at, "1".to_owned(), machines(shown), n_unreadable);
+        let verdict = by_list(&claim(node, start), Some(&listing));
+        assert!(matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))), "{what}: {verdict:?}");
+    }
+    let mut odd = machines(&["x/"]);
+    odd[0].odd = BTreeSet::from([Field::Uuid]);
+    let listing = Listing::new(at, "1".to_owned(), odd, 0);
+    let verdict = by_list(&claim(&uuid, start), Some(&listing));
+    assert!(matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))), "a UUID that is a number");
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_evidence_proves_nothing() {
+    let start = Instant::now();
+    let node = node("n", Some("vsphere://aa"));
+    let usual = claim(&node, start);
+    let (now, after) = (usual.now, usual.after);
+    let needs = |after| Verdict::NeedsList { after };
+    let gone = |proved_at| Verdict::Gone { proved_at };
+    let lenient = Claim { after: start, ..usual };
+    let limit = now - EVIDENCE_AGE;
+    let changed = |at| Claim { changed_at: Some(at), ..usual };
+    let moment = Duration::from_millis(1);
+    for (what, claim, began_at, want) in [
+        ("none", usual, None, needs(after)),
+        ("asked for before", usual, Some(after - moment), needs(after)),
+        ("asked for then", usual, Some(after), gone(after)),
+        ("never older than a minute", lenient, Some(limit - moment), needs(limit)),
+        ("a minute", lenient, Some(limit), gone(limit)),
+        ("before the last change", changed(now - moment), Some(after), needs(now - moment)),
+        ("after the last change", changed(after), Some(now), gone(now)),
+        ("the change itself", changed(now), Some(now), gone(now)),
+    ] {
+        let listing = began_at.map(|at| Listing::new(at, "1".to_owned(), Vec::new(), 0));
+        assert_eq!(by_list(&claim, listing.as_ref()), want, "{what}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn some_claims_are_never_proved() {
+    let start = Instant::now();
+    let listing = Listing::new(start + seconds(99), "1".to_owned(), Vec::new(), 0);
+    let read = (start + seconds(99), Read::NotFound);
+    for foreign in ["aws:///i-1", "aa", "k3s://n"] {
+        let node = node("n", Some(foreign));
+        let claim = claim(&node, start);
+        let is_foreign = |verdict| matches!(verdict, Verdict::Unknown(Unknown::NotOurs(_)));
+        assert!(is_foreign(by_list(&claim, Some(&listing))), "{foreign}");
+        assert!(is_foreign(by_list(&claim, None)), "{foreign}: and nothing is asked");
+        assert!(is_foreign(by_read(&claim, Some(&read))), "{foreign}");
+    }
+    let node = node("n", None);
+    let claim = Claim { any_matched: false, ..claim(&node, start) };
+    for verdict in [by_list(&claim, Some(&listing)), by_list(&claim, None), by_read(&claim, None)] {
+        assert!(matches!(verdict, Verdict::Unknown(Unknown::Unavailable(_))), "{verdict:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_proves_only_what_a_name_can() {
+    let start = Instant::now();
+    let at = start + seconds(99);
+    let (uuid, name) = (node("n", Some("vsphere://aa")), node("n", None));
+    let failed = Unknown::Unavailable("503".to_owned());
+    for (what, node, matched, read, want) in [
+        ("by name, gone", &name, false, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
+        ("by name, there", &name, false, Read::Seen, Some(Verdict::Present)),
+        ("had it, gone", &uuid, true, Read::NotFound, Some(Verdict::Gone { proved_at: at })),
+        ("never had it", &uuid, false, Read::NotFound, None),
+        ("another one there", &uuid, true, Read::Seen, None),
+        (
+            "not readable",
+            &uuid,
+            true,
+            Read::Failed(failed.clone()),
+            Some(Verdict::Unknown(failed.clone())),
+        ),
+    ] {
+        let claim = Claim { matched, ..claim(node, start) };
+        let verdict = by_read(&claim, Some(&(at, read)));
+        match want {
+            Some(want) => assert_eq!(verdict, want, "{what}"),
+            None => assert!(matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))), "{what}"),
+        }
+    }
+    let claim = claim(&uuid, start);
+    let old = (claim.after - Duration::from_millis(1), Read::NotFound);
+    assert_eq!(by_read(&claim, Some(&old)), Verdict::NeedsGet { after: claim.after });
+    assert_eq!(by_read(&claim, None), Verdict::NeedsGet { after: claim.after });
+}

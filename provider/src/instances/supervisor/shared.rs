@@ -1,0 +1,245 @@
+//! What the tasks of the backend share, and the requests that several may wait for.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use provider_vcenter::Chain;
+use tokio::{
+    sync::{Mutex as AsyncMutex, Notify},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Tuning,
+    answers::Read,
+    api::{Api, ApiError, Meaning, Paging},
+    freshness::{Happened, Mode, WINDOW},
+    listing::Listing,
+    news::News,
+    state::State,
+    view::Changes,
+};
+use crate::{
+    model::Unknown,
+    telemetry::{ListReason, SupervisorMetrics},
+};
+
+/// So many lists in a row may tell of before what is known.
+const MAX_OLD_LISTS: u32 = 3;
+
+/// What becomes of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Take {
+    /// It takes the place of the view.
+    Replace,
+    /// It is evidence; the view, which a watch keeps, only learns what is new.
+    Evidence,
+}
+
+/// The Supervisor, what is known of it, and how to wake who waits for news.
+pub(super) struct Shared {
+    pub(super) api: Api,
+    pub(super) tuning: Tuning,
+    pub(super) metrics: Arc<SupervisorMetrics>,
+    state: Mutex<State>,
+    /// Held while a list is made: one at a time, and who waited takes what came of it.
+    listing: AsyncMutex<()>,
+    pub(super) news: News,
+    /// Cancelled once the first list is in. Waiters wake in the order in which they waited.
+    pub(super) synced: CancellationToken,
+    pub(super) chores: Notify,
+    /// Somebody's list failed: the loop sees to it that the Supervisor is asked again.
+    pub(super) poked: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(
+        api: Api,
+        tuning: Tuning,
+        mode: Mode,
+        metrics: Arc<SupervisorMetrics>,
+    ) -> Self {
+        let deadline = Instant::now() + tuning.sync_timeout;
+        Self {
+            api,
+            tuning,
+            metrics,
+            state: Mutex::new(State::new(mode, deadline)),
+            listing: AsyncMutex::new(()),
+            news: News::default(),
+            synced: CancellationToken::new(),
+            chores: Notify::new(),
+            poked: Notify::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// Changes the view, then tells the nodes concerned.
+    pub(super) fn change(&self, change: impl FnOnce(&mut State, Instant) -> Changes) {
+        let names = {
+            let mut state = self.lock();
+            let changes = change(&mut state, Instant::now());
+            state.concerned(&changes)
+        };
+        self.news.announce(names);
+    }
+
+    pub(super) fn fold(&self, happened: Happened) {
+        self.lock().freshness.fold(happened, Instant::now());
+    }
+
+    /// A complete list that was begun no earlier than `after`: one that is there, or a new one.
+    ///
+    /// All who ask at once wait for one list and share what comes of it, a failure as well.
+    ///
+    /// Cancel safe: a list cut short is begun again by the next in the queue.
+    pub(super) async fn list_since(
+        &self,
+        after: Instant,
+        reason: ListReason,
+    ) -> Result<Arc<Listing>, Unknown> {
+        let _turn = self.listing.lock().await;
+        let (mode, pause) = {
+            let state = self.lock();
+            if let Some(listing) = state.evidence.as_ref().filter(|it| it.began_at >= after) {
+                return Ok(Arc::clone(listing));
+            }
+            if let Some((_, why)) = state.list_failure.as_ref().filter(|(at, _)| *at >= after) {
+                return Err(why.clone());
+            }
+            if let Some(why) = state.freshness.trouble() {
+                return Err(Unknown::Unavailable(why.to_owned()));
+            }
+            let mode = state.freshness.mode();
+            let since = state.list_begun_at.map(|at| at.elapsed());
+            let pause = since.map_or(Duration::ZERO, |since| WINDOW.saturating_sub(since));
+            (mode, pause)
+        };
+        let take = if mode == Mode::Watch { Take::Evidence } else { Take::Replace };
+        if take == Take::Replace && !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        self.list(take, reason).await.map_err(|err| {
+            if take == Take::Replace {
+                self.fold(failure(&err));
+                self.poked.notify_one();
+            }
+            unavailable(&err)
+        })
+    }
+
+    /// A new list for the loop that keeps the view.
+    pub(super) async fn list_anew(&self, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
+        let _turn = self.listing.lock().await;
+        self.list(Take::Replace, reason).await
+    }
+
+    async fn list(&self, take: Take, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
+        let began_at = Instant::now();
+        self.lock().list_begun_at = Some(began_at);
+        self.metrics.listed(reason);
+        let listed = self.api.list(Paging::Pages).await;
+        let listing = match listed.and_then(|listing| self.not_of_before(listing, take)) {
+            Ok(listing) => Arc::new(listing),
+            Err(err) => {
+                self.lock().list_failure = Some((began_at, unavailable(&err)));
+                return Err(err);
+            }
+        };
+        self.change(|state, now| {
+            state.list_failure = None;
+            state.evidence = Some(Arc::clone(&listing));
+            match take {
+                Take::Replace => {
+                    state.freshness.fold(Happened::Listed, now);
+                    state.view.replace(&listing, now).unwrap_or_default()
+                }
+                Take::Evidence => {
+                    let mut changes = Changes::default();
+                    for machine in listing.machines() {
+                        changes.extend(state.view.inject(machine, listing.began_at));
+                    }
+                    changes
+                }
+            }
+        });
+        if take == Take::Replace {
+            self.note_synced();
+        }
+        Ok(listing)
+    }
+
+    /// Refuses a list that tells of before what is known. After a few of them it is what is known that is wrong: the
+    /// store was restored, and counts from before.
+    fn not_of_before(&self, listing: Listing, take: Take) -> Result<Listing, ApiError> {
+        let state = &mut *self.lock();
+        // While a watch goes on it is ahead of any list that takes its time.
+        if take == Take::Evidence {
+            return Ok(listing);
+        }
+        if !state.view.is_ahead_of(&listing) {
+            state.n_old_lists = 0;
+            return Ok(listing);
+        }
+        state.n_old_lists += 1;
+        if state.n_old_lists <= MAX_OLD_LISTS {
+            return Err(ApiError::Old);
+        }
+        tracing::warn!(
+            "lists tell of before what is known, again and again: beginning anew with them"
+        );
+        state.n_old_lists = 0;
+        state.view.start_over();
+        Ok(listing)
+    }
+
+    fn note_synced(&self) {
+        self.synced.cancel();
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        self.news.announce(waiting);
+    }
+
+    /// Reads one machine for a node, and remembers what came of it.
+    pub(super) async fn read(&self, node: &str, machine: &str) {
+        let began_at = Instant::now();
+        let answer = self.api.get(machine).await;
+        self.metrics.read(match &answer {
+            Ok(Some(_)) => "found",
+            Ok(None) => "not_found",
+            Err(_) => "failed",
+        });
+        let read = match answer {
+            Ok(Some(object)) => {
+                self.change(|state, _| state.view.inject(&Arc::new(object), began_at));
+                Read::Seen
+            }
+            Ok(None) => Read::NotFound,
+            Err(err) => {
+                tracing::info!(machine, error = %Chain(&err), "machine not read");
+                Read::Failed(unavailable(&err))
+            }
+        };
+        let mut state = self.lock();
+        if state.nodes.contains_key(node) {
+            state.reads.insert(node.to_owned(), (began_at, read));
+        }
+    }
+}
+
+/// What a failed list means for the view.
+pub(super) fn failure(err: &ApiError) -> Happened {
+    match err.meaning() {
+        Meaning::Forbidden => Happened::ListForbidden,
+        _ => Happened::Failed(Chain(err).to_string()),
+    }
+}
+
+fn unavailable(err: &ApiError) -> Unknown {
+    Unknown::Unavailable(Chain(err).to_string())
+}

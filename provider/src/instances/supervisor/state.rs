@@ -1,0 +1,189 @@
+//! What the tasks of the backend know together: the view, the nodes, the evidence. Pure; [`Shared`](super::Shared) locks it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    answers::{Asked, Read, find_strict},
+    freshness::{Freshness, Mode},
+    identity::{Identity, identity},
+    listing::Listing,
+    proof::Claim,
+    view::{Changes, EVIDENCE_AGE, View},
+};
+use crate::model::{NodeIdentity, Unknown};
+
+/// One node that is cared for.
+#[derive(Clone, Debug)]
+pub(super) struct Tracked {
+    pub identity: NodeIdentity,
+    /// Its machine was seen once.
+    pub matched: bool,
+    /// That its machine has another UUID was told already.
+    pub mismatch_told: bool,
+}
+
+/// Everything known.
+pub(super) struct State {
+    pub view: View,
+    pub freshness: Freshness,
+    pub sync_deadline: Instant,
+    pub nodes: BTreeMap<String, Tracked>,
+    /// Nodes by the UUID in their provider ID.
+    nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
+    /// Whether any node was matched since the start.
+    pub any_matched: bool,
+    /// The last complete list.
+    pub evidence: Option<Arc<Listing>>,
+    /// The last list that failed, and why.
+    pub list_failure: Option<(Instant, Unknown)>,
+    /// Lists in a row that told of before what was known.
+    pub n_old_lists: u32,
+    /// When the last list was begun, whatever came of it.
+    pub list_begun_at: Option<Instant>,
+    /// Reads of machines by node, and when they were begun.
+    pub reads: BTreeMap<String, (Instant, Read)>,
+    /// Nodes to be announced once the first list is in.
+    pub waiting: BTreeSet<String>,
+    /// Machines to be read, by node.
+    pub wanted_reads: BTreeMap<String, String>,
+    /// Nodes that wait for a list.
+    pub wanted_lists: BTreeSet<String>,
+}
+
+impl State {
+    pub(super) fn new(mode: Mode, sync_deadline: Instant) -> Self {
+        Self {
+            view: View::default(),
+            freshness: Freshness::new(mode),
+            sync_deadline,
+            nodes: BTreeMap::new(),
+            nodes_by_uuid: BTreeMap::new(),
+            any_matched: false,
+            evidence: None,
+            list_failure: None,
+            n_old_lists: 0,
+            list_begun_at: None,
+            reads: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            wanted_reads: BTreeMap::new(),
+            wanted_lists: BTreeSet::new(),
+        }
+    }
+
+    /// Takes note of a node.
+    pub(super) fn track(&mut self, node: &NodeIdentity) {
+        let known = self.nodes.get(&node.name);
+        if known.is_some_and(|known| known.identity.is_same(node)) {
+            return;
+        }
+        let matched = known.is_some_and(|known| known.identity.uid == node.uid && known.matched);
+        let mismatch_told = known.is_some_and(|known| known.mismatch_told);
+        self.forget(&node.name);
+        if let Ok(Identity::Uuid(key)) = identity(node) {
+            self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
+        }
+        let tracked = Tracked { identity: node.clone(), matched, mismatch_told };
+        self.nodes.insert(node.name.clone(), tracked);
+        self.note_match(&node.name);
+    }
+
+    /// Drops a node.
+    pub(super) fn forget(&mut self, name: &str) {
+        let Some(known) = self.nodes.remove(name) else { return };
+        if let Ok(Identity::Uuid(key)) = identity(&known.identity)
+            && let Some(names) = self.nodes_by_uuid.get_mut(&key)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.nodes_by_uuid.remove(&key);
+            }
+        }
+        self.reads.remove(name);
+        self.waiting.remove(name);
+        self.wanted_reads.remove(name);
+        self.wanted_lists.remove(name);
+    }
+
+    /// Nodes that changes of machines concern. Also notes which of them have their machines now.
+    pub(super) fn concerned(&mut self, changes: &Changes) -> BTreeSet<String> {
+        let by_uuid = changes.uuids.iter().filter_map(|key| self.nodes_by_uuid.get(key)).flatten();
+        let by_name = changes.names.iter().filter(|name| self.nodes.contains_key(*name));
+        let names: BTreeSet<String> = by_uuid.chain(by_name).cloned().collect();
+        for name in &names {
+            self.note_match(name);
+        }
+        names
+    }
+
+    fn note_match(&mut self, name: &str) {
+        let Some(tracked) = self.nodes.get_mut(name) else { return };
+        let found = identity(&tracked.identity)
+            .is_ok_and(|it| find_strict(&self.view, &it, &tracked.identity).is_some());
+        if found {
+            tracked.matched = true;
+            self.any_matched = true;
+        }
+    }
+
+    /// A question about a node.
+    pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Asked<'a> {
+        Asked {
+            view: &self.view,
+            freshness: &self.freshness,
+            sync_deadline: self.sync_deadline,
+            node,
+            read: self.reads.get(&node.name),
+            now,
+        }
+    }
+
+    /// The claim that a node's machine is gone.
+    pub(super) fn claim<'a>(
+        &self,
+        node: &'a NodeIdentity,
+        after: Instant,
+        now: Instant,
+    ) -> Claim<'a> {
+        let uuid = match identity(node) {
+            Ok(Identity::Uuid(key)) => Some(key),
+            _ => None,
+        };
+        let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
+        Claim {
+            node,
+            after,
+            changed_at: self.view.changed_at(&node.name, uuid.as_deref()),
+            matched: tracked.is_some_and(|tracked| tracked.matched),
+            any_matched: self.any_matched,
+            now,
+        }
+    }
+
+    /// Nodes that had their machines and do not have them at present, as far as is known.
+    pub(super) fn n_missing(&self, now: Instant) -> usize {
+        let is_young = |at: Instant| now.saturating_duration_since(at) <= EVIDENCE_AGE;
+        let evidence = self.evidence.as_deref().filter(|it| is_young(it.began_at));
+        let is_missing = |tracked: &&Tracked| {
+            let node = &tracked.identity;
+            let Ok(it) = identity(node) else { return false };
+            if !tracked.matched {
+                return false;
+            }
+            if self.freshness.mode() == Mode::Get {
+                let read = self.reads.get(&node.name).filter(|(at, _)| is_young(*at));
+                return matches!(read, Some((_, Read::NotFound)));
+            }
+            let Some(entry) = find_strict(&self.view, &it, node) else { return true };
+            // A list that came after what the view knows of it, and does not have it.
+            evidence.is_some_and(|listing| {
+                entry.seen_at < listing.began_at && listing.by_name(&entry.machine.name).is_none()
+            })
+        };
+        self.nodes.values().filter(is_missing).count()
+    }
+}

@@ -1,0 +1,287 @@
+//! A Supervisor of a few dozen lines: machines with versions, lists in pages, a watch with bookmarks, and what a role
+//! forbids. Counts calls.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::{sync::Notify, time::Instant};
+
+type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// What a call is answered with instead.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Refusals {
+    pub get: Option<u16>,
+    pub list: Option<u16>,
+    pub watch: Option<u16>,
+}
+
+#[derive(Default)]
+struct State {
+    version: u64,
+    /// Watches from before this version are told that it is too old.
+    compacted: u64,
+    machines: BTreeMap<String, Value>,
+    log: Vec<(u64, Value)>,
+    calls: Vec<String>,
+    refusals: Refusals,
+    /// The second page of the next lists is told to be too old.
+    n_expired_pages: u32,
+    page: usize,
+    is_mute: bool,
+    /// Watches of before are cut.
+    generation: u64,
+}
+
+#[derive(Clone)]
+pub(super) struct Fake {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+/// A machine's object, as v1alpha2 has it.
+pub(super) fn object(name: &str, uuid: &str, address: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"),
+            "labels": {"topology.kubernetes.io/zone": "zone-a"},
+        },
+        "status": {
+            "powerState": "PoweredOn", "biosUUID": uuid, "network": {"primaryIP4": address},
+        },
+    })
+}
+
+impl Fake {
+    pub(super) fn new() -> Self {
+        let state = State { version: 100, page: usize::MAX, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
+    }
+
+    /// With `n` machines `n0000…` of UUIDs `u0000…`.
+    pub(super) fn with(n: usize) -> Self {
+        let this = Self::new();
+        for i in 0..n {
+            let address = format!("10.0.{}.{}", i / 250, i % 250 + 1);
+            this.put(object(&format!("n{i:04}"), &format!("u{i:04}"), &address));
+        }
+        this
+    }
+
+    pub(super) fn client(&self) -> kube::Client {
+        let this = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let this = this.clone();
+            async move { Ok::<_, Infallible>(this.serve(&request.uri().to_string())) }
+        });
+        kube::Client::new(service, "dev")
+    }
+
+    pub(super) fn put(&self, mut object: Value) {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let kind = if state.machines.contains_key(&name) { "MODIFIED" } else { "ADDED" };
+        state.machines.insert(name, object.clone());
+        state.log.push((state.version, json!({"type": kind, "object": object})));
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn set(&self, name: &str, pointer: &str, value: Value) {
+        let mut object = self.state.lock().unwrap().machines[name].clone();
+        *object.pointer_mut(pointer).unwrap() = value;
+        self.put(object);
+    }
+
+    pub(super) fn delete(&self, name: &str) {
+        let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
+        let mut object = state.machines.remove(name).unwrap();
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        state.log.push((state.version, json!({"type": "DELETED", "object": object})));
+        self.changed.notify_waiters();
+    }
+
+    /// Takes a machine away without telling any watch, as a restored database does.
+    pub(super) fn lose(&self, name: &str) {
+        self.state.lock().unwrap().machines.remove(name).unwrap();
+    }
+
+    /// Counts from before, as a restored store does; watches are cut.
+    pub(super) fn restore(&self, version: u64) {
+        {
+            let state = &mut *self.state.lock().unwrap();
+            state.version = version;
+            state.log.clear();
+            state.generation += 1;
+            for machine in state.machines.values_mut() {
+                machine["metadata"]["resourceVersion"] = version.to_string().into();
+            }
+        }
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn refuse(&self, refusals: Refusals) {
+        self.state.lock().unwrap().refusals = refusals;
+    }
+
+    /// Cuts all watches.
+    pub(super) fn cut(&self) {
+        self.state.lock().unwrap().generation += 1;
+        self.changed.notify_waiters();
+    }
+
+    /// Forgets what was before, and tells the watches so.
+    pub(super) fn compact(&self) {
+        {
+            let state = &mut *self.state.lock().unwrap();
+            state.version += 1;
+            state.compacted = state.version;
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// From now on no watch tells anything.
+    pub(super) fn mute(&self, is_mute: bool) {
+        self.state.lock().unwrap().is_mute = is_mute;
+    }
+
+    pub(super) fn pages_of(&self, page: usize, n_expired_pages: u32) {
+        let state = &mut *self.state.lock().unwrap();
+        (state.page, state.n_expired_pages) = (page, n_expired_pages);
+    }
+
+    /// Calls since the last question: `GET name`, `LIST`, `LIST …` for a further page, `WATCH`.
+    pub(super) fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().calls)
+    }
+
+    fn serve(&self, uri: &str) -> Answer {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let base = "/apis/vmoperator.vmware.com/v1alpha2/namespaces/dev/virtualmachines";
+        let Some(rest) = path.strip_prefix(base) else {
+            return refused(404, "the server could not find the requested resource", None);
+        };
+        let parameter = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+        };
+        let state = &mut *self.state.lock().unwrap();
+        if let Some(name) = rest.strip_prefix('/') {
+            state.calls.push(format!("GET {name}"));
+            if let Some(code) = state.refusals.get {
+                return refused(code, "refused", None);
+            }
+            return match state.machines.get(name) {
+                Some(machine) => json_answer(200, machine),
+                None => refused(404, &format!("machines \"{name}\" not found"), Some(name)),
+            };
+        }
+        if parameter("watch").is_some() {
+            state.calls.push("WATCH".to_owned());
+            if let Some(code) = state.refusals.watch {
+                return refused(code, "refused", None);
+            }
+            let from = parameter("resourceVersion").unwrap().parse().unwrap();
+            let seconds = parameter("timeoutSeconds").unwrap().parse().unwrap();
+            let until = Instant::now() + Duration::from_secs(seconds);
+            return self.watch(from, until, state.generation);
+        }
+        let offset = parameter("continue").map(|text| text.parse::<usize>().unwrap());
+        state.calls.push(if offset.is_some() { "LIST …" } else { "LIST" }.to_owned());
+        if let Some(code) = state.refusals.list {
+            return refused(code, "refused", None);
+        }
+        if offset.is_some() && state.n_expired_pages > 0 {
+            state.n_expired_pages -= 1;
+            return refused(410, "the provided continue parameter is too old", None);
+        }
+        let (offset, is_paged) = (offset.unwrap_or(0), parameter("limit").is_some());
+        let page = if is_paged { state.page } else { usize::MAX };
+        let items: Vec<&Value> = state.machines.values().skip(offset).take(page).collect();
+        let next = offset.saturating_add(items.len());
+        let token = if next < state.machines.len() { next.to_string() } else { String::new() };
+        let metadata = json!({"resourceVersion": state.version.to_string(), "continue": token});
+        json_answer(200, &json!({"metadata": metadata, "items": items}))
+    }
+
+    fn watch(&self, from: u64, until: Instant, generation: u64) -> Answer {
+        let this = self.clone();
+        let frames = futures::stream::unfold(Some(from), move |seen| {
+            let this = this.clone();
+            async move {
+                let (event, seen) = this.next(seen?, until, generation).await?;
+                let line = Bytes::from(format!("{event}\n"));
+                Some((Ok(Frame::data(line)), seen))
+            }
+        });
+        Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
+    }
+
+    /// The next event after a version, and what is seen then; nothing when the watch ends.
+    async fn next(
+        &self,
+        seen: u64,
+        until: Instant,
+        generation: u64,
+    ) -> Option<(Value, Option<u64>)> {
+        let bookmark_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            let changed = self.changed.notified();
+            let (next, is_mute, version) = {
+                let state = self.state.lock().unwrap();
+                if state.generation != generation {
+                    return None;
+                }
+                if seen < state.compacted {
+                    let status = json!({"kind": "Status", "code": 410, "message": "too old"});
+                    return Some((json!({"type": "ERROR", "object": status}), None));
+                }
+                let next = state.log.iter().find(|(version, _)| *version > seen).cloned();
+                (next, state.is_mute, state.version)
+            };
+            if let Some((version, event)) = next.filter(|_| !is_mute) {
+                return Some((event, Some(version)));
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(until) => return None,
+                () = tokio::time::sleep_until(bookmark_at), if !is_mute => {
+                    let metadata = json!({"resourceVersion": version.to_string()});
+                    let object = json!({"kind": "VirtualMachine", "metadata": metadata});
+                    return Some((json!({"type": "BOOKMARK", "object": object}), Some(version)));
+                }
+            }
+        }
+    }
+}
+
+fn json_answer(code: u16, value: &Value) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(value.to_string())).boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap();
+    response
+}
+
+fn refused(code: u16, message: &str, about: Option<&str>) -> Answer {
+    let reason = match code {
+        403 => "Forbidden",
+        404 => "NotFound",
+        410 => "Expired",
+        _ => "Other",
+    };
+    let details = about.map(|name| json!({"name": name})).unwrap_or_default();
+    let status = json!({"kind": "Status", "code": code, "reason": reason, "message": message, "details": details});
+    json_answer(code, &status)
+}

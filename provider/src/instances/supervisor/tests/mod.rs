@@ -1,0 +1,549 @@
+//! The loops against a small Supervisor, in virtual time.
+
+mod fake;
+mod v1;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::fake::{Fake, Refusals, object};
+use super::{SupervisorInstances, Tuning, ViewState};
+use crate::{
+    instances::{Instances, ZoneWanted},
+    model::{Lookup, Metadata, NodeIdentity, Unknown},
+    supervisor::InstancesMode,
+    tasks::Tasks,
+    telemetry::Telemetry,
+};
+
+/// A backend that runs as long as this lives.
+struct Lab {
+    fake: Fake,
+    instances: SupervisorInstances,
+    telemetry: Telemetry,
+    stop: CancellationToken,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
+    NodeIdentity {
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        provider_id: provider_id.map(str::to_owned),
+        system_uuid: None,
+        reference: None,
+    }
+}
+
+/// The node of the fake's machine of this number, initialized.
+fn nth(i: usize) -> NodeIdentity {
+    node(&format!("n{i:04}"), Some(&format!("vsphere://u{i:04}")))
+}
+
+async fn seconds(n: u64) {
+    sleep(Duration::from_secs(n)).await;
+}
+
+/// Long enough for everything that is under way.
+async fn moment() {
+    sleep(Duration::from_millis(500)).await;
+}
+
+impl Lab {
+    /// Nothing has happened yet.
+    fn new(fake: Fake, mode: InstancesMode) -> Self {
+        let telemetry = Telemetry::default();
+        let tuning = Tuning { mode, seed: 7, ..Tuning::default() };
+        let instances = SupervisorInstances::new(fake.client(), "dev", tuning, &telemetry);
+        let stop = CancellationToken::new();
+        instances.spawn(&Tasks::new(&stop, &CancellationToken::new()));
+        Self { fake, instances, telemetry, stop }
+    }
+
+    /// The first list is in, and these nodes are known.
+    async fn started(fake: Fake, mode: InstancesMode, n_nodes: usize) -> Self {
+        let lab = Self::new(fake, mode);
+        for i in 0..n_nodes {
+            lab.instances.observe(&nth(i));
+        }
+        moment().await;
+        lab
+    }
+
+    fn state(&self) -> ViewState {
+        self.instances.view_state()
+    }
+
+    async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
+        Instances::exists(&self.instances, node, Instant::now()).await
+    }
+
+    async fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
+        loop {
+            let answer = self.instances.metadata(node, zone);
+            if answer != Lookup::Unknown(Unknown::Pending) {
+                return answer;
+            }
+            let word = async { while !self.instances.changed().await.contains(&node.name) {} };
+            timeout(Duration::from_secs(120), word).await.expect("a word was promised");
+        }
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.fake.take_calls()
+    }
+
+    fn count(&self) -> [usize; 3] {
+        let calls = self.calls();
+        ["GET ", "LIST", "WATCH"].map(|kind| calls.iter().filter(|it| it.starts_with(kind)).count())
+    }
+}
+
+fn is_gone(answer: &Lookup<()>) -> bool {
+    matches!(answer, Lookup::Gone { .. })
+}
+
+fn forbidden(watch: bool, list: bool) -> Refusals {
+    let code = |is| if is { Some(403) } else { None };
+    Refusals { watch: code(watch), list: code(list), get: None }
+}
+
+fn down() -> Refusals {
+    Refusals { get: Some(503), list: Some(503), watch: Some(503) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_machines_cost_one_list_and_one_watch() {
+    let lab = Lab::started(Fake::with(2000), InstancesMode::Auto, 1000).await;
+    assert_eq!(lab.calls(), ["LIST", "WATCH"]);
+    for _period in 0..10 {
+        for i in 0..1000 {
+            let answer = lab.instances.metadata(&nth(i), ZoneWanted::No);
+            assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
+        }
+        for _tick in 0..10 {
+            for i in 0..50 {
+                assert_eq!(lab.exists(&nth(i)).await, Lookup::Found(()));
+                assert_eq!(lab.instances.shutdown(&nth(i)), Lookup::Found(false));
+            }
+            seconds(30).await;
+        }
+    }
+    let [n_gets, n_lists, n_watches] = lab.count();
+    assert_eq!(n_gets, 0);
+    assert!((1..=2).contains(&n_lists), "{n_lists} lists in fifty minutes, for safety");
+    assert!((5..=12).contains(&n_watches), "{n_watches} watches in fifty minutes");
+    assert_eq!(lab.instances.n_missing(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_told_at_once() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    let all: BTreeSet<String> = (0..3).map(|i| nth(i).name).collect();
+    assert_eq!(lab.instances.changed().await, all, "the first list");
+    let told = async || {
+        let began = Instant::now();
+        let names = lab.instances.changed().await;
+        assert!(began.elapsed() < Duration::from_secs(2));
+        names.into_iter().collect::<Vec<_>>()
+    };
+    lab.fake.set("n0001", "/status/network/primaryIP4", json!("10.9.9.9"));
+    assert_eq!(told().await, ["n0001"]);
+    let Lookup::Found(metadata) = lab.instances.metadata(&nth(1), ZoneWanted::No) else { panic!() };
+    assert_eq!(metadata.addresses.unwrap()[0].address, "10.9.9.9");
+    // The monitor looks for this by itself.
+    lab.fake.set("n0002", "/status/powerState", json!("PoweredOff"));
+    moment().await;
+    assert_eq!(lab.instances.shutdown(&nth(2)), Lookup::Found(true));
+    assert!(timeout(Duration::from_secs(5), lab.instances.changed()).await.is_err());
+    assert_eq!(lab.calls(), ["LIST", "WATCH"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_before_its_machine_waits_for_it() {
+    let lab = Lab::started(Fake::with(1), InstancesMode::Auto, 1).await;
+    lab.instances.changed().await;
+    lab.calls();
+    let early = node("early", None);
+    assert_eq!(lab.metadata(&early, ZoneWanted::Yes).await, Lookup::Unknown(Unknown::NotSeen));
+    assert_eq!(lab.calls(), ["GET early"]);
+    // Asked again at once it is not read again.
+    assert_eq!(lab.metadata(&early, ZoneWanted::Yes).await, Lookup::Unknown(Unknown::NotSeen));
+    assert!(lab.calls().is_empty());
+    lab.fake.put(object("early", "", "10.0.0.9"));
+    assert_eq!(lab.instances.changed().await, BTreeSet::from(["early".to_owned()]));
+    let answer = lab.metadata(&early, ZoneWanted::Yes).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "{answer:?}");
+    lab.fake.set("early", "/status/biosUUID", json!("ABC"));
+    lab.instances.changed().await;
+    let Lookup::Found(metadata) = lab.metadata(&early, ZoneWanted::Yes).await else { panic!() };
+    assert_eq!(metadata.provider_id, "vsphere://ABC");
+    assert!(lab.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_list_proves_all_that_is_gone() {
+    let lab = Lab::started(Fake::with(40), InstancesMode::Auto, 40).await;
+    for i in 0..20 {
+        lab.fake.delete(&nth(i).name);
+    }
+    moment().await;
+    assert_eq!(lab.instances.n_missing(), 20);
+    lab.calls();
+    let nodes: Vec<NodeIdentity> = (0..40).map(nth).collect();
+    let asked_at = Instant::now();
+    let answers = futures::future::join_all(nodes.iter().map(|node| lab.exists(node))).await;
+    for (i, answer) in answers.iter().enumerate() {
+        match answer {
+            Lookup::Gone { proved_at, matched } => {
+                assert!(i < 20 && *matched && *proved_at >= asked_at, "{i}");
+            }
+            other => assert!(i >= 20 && *other == Lookup::Found(()), "{i}: {other:?}"),
+        }
+    }
+    assert_eq!(lab.calls(), ["LIST"]);
+    // Remembered for who is content with that, and made anew for who is not.
+    let minute_ago = asked_at.checked_sub(Duration::from_secs(5)).unwrap();
+    assert!(is_gone(&Instances::exists(&lab.instances, &nodes[0], minute_ago).await));
+    assert!(lab.calls().is_empty());
+    seconds(1).await;
+    assert!(is_gone(&lab.exists(&nodes[0]).await));
+    assert_eq!(lab.calls(), ["LIST"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_list_has_is_not_gone() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    seconds(2).await;
+    lab.calls();
+    // The watch says it is gone, and so it is; then it is there again under another name.
+    lab.fake.mute(true);
+    lab.fake.delete("n0000");
+    lab.fake.put(object("renamed", "U0000", "10.0.0.1"));
+    lab.fake.mute(false);
+    lab.fake.cut();
+    moment().await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+    // Made anew under its name: the old one is gone, whatever the new one is.
+    lab.fake.delete("n0001");
+    lab.fake.put(object("n0001", "other", "10.0.0.1"));
+    moment().await;
+    assert!(is_gone(&lab.exists(&nth(1)).await));
+    // Made anew, and not said yet what it is.
+    lab.fake.delete("n0002");
+    lab.fake.put(object("n0002", "", "10.0.0.1"));
+    moment().await;
+    let answer = lab.exists(&nth(2)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "{answer:?}");
+    // Somebody else's.
+    let answer = lab.exists(&node("n0000", Some("aws:///i-1"))).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::NotOurs(_))), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_gone_where_nothing_was_ever_found() {
+    let lab = Lab::started(Fake::new(), InstancesMode::Auto, 3).await;
+    lab.calls();
+    let answer = lab.exists(&nth(0)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    assert!(lab.calls().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_a_list_does_not_show_count_as_missing() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    lab.fake.delete("n0000");
+    moment().await;
+    assert_eq!(lab.instances.n_missing(), 1);
+    // The store was emptied; only the list shows it.
+    lab.fake.lose("n0001");
+    lab.fake.lose("n0002");
+    assert!(is_gone(&lab.exists(&nth(0)).await));
+    assert_eq!(lab.instances.n_missing(), 3, "so that the guard of the controller holds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_version_leads_to_a_new_list() {
+    let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
+    lab.calls();
+    lab.fake.mute(true);
+    lab.fake.delete("n0000");
+    lab.fake.mute(false);
+    lab.fake.compact();
+    moment().await;
+    assert_eq!(lab.calls(), ["LIST", "WATCH"]);
+    assert_eq!(lab.state(), ViewState::Fresh);
+    assert!(is_gone(&lab.exists(&nth(0)).await));
+    assert_eq!(lab.exists(&nth(1)).await, Lookup::Found(()));
+    // And when opening the watch is told so.
+    seconds(2).await;
+    lab.calls();
+    lab.fake.refuse(Refusals { watch: Some(410), ..Refusals::default() });
+    lab.fake.cut();
+    seconds(20).await;
+    let [_, n_lists, n_watches] = lab.count();
+    assert!((2..=8).contains(&n_lists), "{n_lists} lists and {n_watches} watches in 20 s");
+    lab.fake.refuse(Refusals::default());
+    seconds(30).await;
+    lab.fake.delete("n0001");
+    moment().await;
+    assert_eq!(lab.instances.n_missing(), 2, "watched again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_comes_in_pages_of_one_moment() {
+    let fake = Fake::with(7);
+    fake.pages_of(3, 1);
+    let lab = Lab::started(fake, InstancesMode::Auto, 7).await;
+    let want = ["LIST", "LIST …", "LIST", "LIST …", "LIST …", "WATCH"];
+    assert_eq!(lab.calls(), want, "a page that is too old begins it again");
+    for i in 0..7 {
+        assert_eq!(lab.exists(&nth(i)).await, Lookup::Found(()));
+    }
+    // One that never becomes complete proves nothing.
+    lab.fake.delete("n0000");
+    moment().await;
+    lab.fake.pages_of(3, 99);
+    let answer = lab.exists(&nth(0)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_costs_the_loop_and_nobody_else() {
+    let lab = Lab::started(Fake::with(100), InstancesMode::Auto, 100).await;
+    seconds(20).await;
+    lab.calls();
+    lab.fake.refuse(down());
+    lab.fake.cut();
+    moment().await;
+    assert_eq!(lab.state(), ViewState::Stale);
+    assert!(!lab.instances.is_well());
+    let nodes: Vec<NodeIdentity> = (0..100).map(nth).collect();
+    for _ in 0..60 {
+        for node in &nodes {
+            let answer = lab.exists(node).await;
+            assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+            let answer = lab.instances.shutdown(node);
+            assert!(matches!(answer, Lookup::Unknown(_)), "{answer:?}");
+            let answer = lab.instances.metadata(node, ZoneWanted::No);
+            assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+        }
+        seconds(5).await;
+    }
+    let [n_gets, n_lists, n_watches] = lab.count();
+    assert_eq!(n_gets, 0);
+    assert!(n_lists + n_watches <= 25, "{n_lists} lists and {n_watches} watches in five minutes");
+    lab.fake.delete("n0000");
+    lab.fake.refuse(Refusals::default());
+    seconds(60).await;
+    assert_eq!(lab.state(), ViewState::Fresh);
+    assert!(is_gone(&lab.exists(&nth(0)).await));
+    assert_eq!(lab.exists(&nth(1)).await, Lookup::Found(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_says_nothing_is_not_believed() {
+    let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
+    seconds(600).await;
+    assert_eq!(lab.state(), ViewState::Fresh, "bookmarks are enough");
+    lab.calls();
+    lab.fake.mute(true);
+    let stale = async {
+        while lab.state() != ViewState::Stale {
+            seconds(1).await;
+        }
+    };
+    timeout(Duration::from_secs(245), stale).await.expect("three minutes after the last bookmark");
+    lab.calls();
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+    assert_eq!(lab.calls(), ["GET n0000"]);
+    // Seen just now.
+    assert_eq!(lab.instances.shutdown(&nth(0)), Lookup::Found(false));
+    lab.fake.delete("n0001");
+    assert!(is_gone(&lab.exists(&nth(1)).await));
+    assert_eq!(lab.calls(), ["GET n0001", "LIST"]);
+    lab.fake.mute(false);
+    seconds(120).await;
+    assert_eq!(lab.state(), ViewState::Fresh);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_watching_is_forbidden_lists_are_made_when_somebody_asks() {
+    let fake = Fake::with(10);
+    fake.refuse(forbidden(true, false));
+    let lab = Lab::started(fake, InstancesMode::Auto, 10).await;
+    assert_eq!(lab.calls(), ["LIST", "WATCH"]);
+    assert_eq!(lab.state(), ViewState::Poll);
+    let nodes: Vec<NodeIdentity> = (0..10).map(nth).collect();
+    // A tick of the monitor with ten nodes that are not ready.
+    for _tick in 0..6 {
+        seconds(5).await;
+        let answers = futures::future::join_all(nodes.iter().map(|node| lab.exists(node))).await;
+        assert!(answers.iter().all(|answer| *answer == Lookup::Found(())));
+        for node in &nodes {
+            assert_eq!(lab.instances.shutdown(node), Lookup::Found(false));
+        }
+    }
+    let [n_gets, n_lists, n_watches] = lab.count();
+    assert!((3..=6).contains(&n_lists), "{n_lists} lists in six ticks");
+    assert_eq!((n_gets, n_watches), (0, 0));
+    // A pass over addresses is content with the last list.
+    for node in &nodes {
+        assert!(matches!(lab.instances.metadata(node, ZoneWanted::No), Lookup::Found(_)));
+    }
+    assert!(lab.calls().is_empty());
+    // A machine that is gone.
+    seconds(10).await;
+    lab.fake.delete("n0000");
+    assert!(is_gone(&lab.exists(&nth(0)).await));
+    // A node that begins is told what is true now.
+    lab.fake.put(object("late", "abc", "10.0.0.77"));
+    seconds(10).await;
+    let answer = lab.metadata(&node("late", None), ZoneWanted::Yes).await;
+    assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
+    // Nobody asks for an hour: twelve lists, one more for a try to watch that falls between two, and six such tries.
+    seconds(300).await;
+    lab.calls();
+    seconds(3600).await;
+    let [n_gets, n_lists, n_watches] = lab.count();
+    assert_eq!(n_gets, 0);
+    assert!((12..=13).contains(&n_lists), "{n_lists}");
+    assert!((5..=6).contains(&n_watches), "{n_watches}");
+    // Allowed at last.
+    lab.fake.refuse(Refusals::default());
+    seconds(900).await;
+    assert_eq!(lab.state(), ViewState::Fresh);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_chooses_to_poll_never_watches() {
+    let lab = Lab::started(Fake::with(2), InstancesMode::Poll, 2).await;
+    assert_eq!(lab.state(), ViewState::Poll);
+    seconds(3600).await;
+    let [n_gets, n_lists, n_watches] = lab.count();
+    assert_eq!((n_gets, n_lists, n_watches), (0, 13, 0));
+    lab.fake.refuse(down());
+    seconds(10).await;
+    let answer = lab.exists(&nth(0)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    lab.calls();
+    assert!(matches!(lab.exists(&nth(1)).await, Lookup::Unknown(_)));
+    assert!(lab.calls().is_empty(), "known to be down");
+    lab.fake.refuse(Refusals::default());
+    seconds(40).await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_listing_is_forbidden_machines_are_read_by_name() {
+    let fake = Fake::with(3);
+    fake.refuse(forbidden(true, true));
+    let lab = Lab::started(fake, InstancesMode::Auto, 0).await;
+    assert_eq!(lab.state(), ViewState::Get);
+    assert_eq!(lab.calls(), ["LIST"]);
+    let answer = lab.metadata(&nth(0), ZoneWanted::Yes).await;
+    assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
+    assert_eq!(lab.exists(&nth(1)).await, Lookup::Found(()));
+    assert_eq!(lab.calls(), ["GET n0000", "GET n0001"]);
+    seconds(10).await;
+    lab.fake.delete("n0000");
+    lab.fake.delete("n0002");
+    assert!(is_gone(&lab.exists(&nth(0)).await), "it had the machine of its name");
+    assert_eq!(lab.instances.n_missing(), 1);
+    let answer = lab.exists(&nth(2)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "never seen: {answer:?}");
+    assert!(is_gone(&lab.exists(&node("n0002", None)).await), "it is nothing but its name");
+    lab.fake.refuse(Refusals::default());
+    seconds(700).await;
+    assert_eq!(lab.state(), ViewState::Fresh);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_not_served_is_an_error_and_no_absence() {
+    let fake = Fake::with(1);
+    fake.refuse(Refusals { get: Some(404), list: Some(404), watch: Some(404) });
+    let lab = Lab::started(fake, InstancesMode::Auto, 1).await;
+    assert!(!lab.instances.is_well());
+    let answer = lab.exists(&nth(0)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    moment().await;
+    lab.calls();
+    seconds(300).await;
+    assert_eq!(lab.count(), [0, 10, 0], "every half minute");
+    lab.fake.refuse(Refusals::default());
+    seconds(31).await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn questions_wait_for_the_first_list_and_not_for_ever() {
+    let fake = Fake::with(1);
+    fake.refuse(down());
+    let lab = Lab::new(fake, InstancesMode::Auto);
+    let began = Instant::now();
+    let answer = lab.metadata(&nth(0), ZoneWanted::Yes).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    assert_eq!(began.elapsed().as_secs(), 60);
+    let fake = Fake::with(1);
+    fake.refuse(down());
+    let lab = Lab::new(fake, InstancesMode::Auto);
+    let node = nth(0);
+    let (answer, ()) = tokio::join!(lab.exists(&node), async {
+        seconds(3).await;
+        lab.fake.refuse(Refusals::default());
+    });
+    assert_eq!(answer, Lookup::Found(()));
+    assert_eq!(lab.state(), ViewState::Fresh);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_odd_event_loses_nothing() {
+    let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
+    lab.fake.set("n0000", "/status/biosUUID", json!(7));
+    lab.fake.set("n0001", "/status/network", json!("none"));
+    moment().await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+    let Lookup::Found(metadata) = lab.instances.metadata(&nth(1), ZoneWanted::No) else { panic!() };
+    assert!(metadata.addresses.is_err(), "what is published stays");
+    assert_eq!(lab.calls(), ["LIST", "WATCH"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_uuid_under_the_name_is_told_once() {
+    let lab = Lab::started(Fake::with(1), InstancesMode::Auto, 1).await;
+    let other = node("n0000", Some("vsphere://ffff"));
+    for _ in 0..3 {
+        let Lookup::Found(metadata) = lab.instances.metadata(&other, ZoneWanted::No) else {
+            panic!();
+        };
+        assert_eq!(metadata.provider_id, "vsphere://ffff");
+    }
+    let text = lab.telemetry.metrics();
+    assert!(text.contains("vsphere_supervisor_provider_id_mismatch_total 1"), "{text}");
+    assert!(text.contains("vsphere_supervisor_lists_total{reason=\"start\"} 1"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_before_are_left_aside_until_they_are_all_there_is() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Poll, 3).await;
+    lab.fake.set("n0000", "/status/network/primaryIP4", json!("10.7.7.7"));
+    seconds(10).await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+    lab.fake.restore(50);
+    lab.fake.lose("n0001");
+    seconds(10).await;
+    let answer = lab.exists(&nth(1)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    assert_eq!(lab.instances.n_missing(), 0);
+    seconds(60).await;
+    assert!(is_gone(&lab.exists(&nth(1)).await));
+    assert_eq!(lab.exists(&nth(2)).await, Lookup::Found(()));
+}

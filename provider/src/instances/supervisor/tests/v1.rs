@@ -1,0 +1,139 @@
+//! Calls of the first way, one by one against upstream's (`cpi-supervisor` 2.6).
+
+use super::*;
+use crate::instances::supervisor::SupervisorV1;
+
+struct Old {
+    fake: Fake,
+    instances: SupervisorV1,
+    stop: CancellationToken,
+}
+
+impl Drop for Old {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Old {
+    fn new() -> Self {
+        let fake = Fake::with(3);
+        fake.put(object("upper", "ABC", "10.0.0.8"));
+        fake.put(object("empty", "", "10.0.0.9"));
+        let tuning = Tuning { mode: InstancesMode::V1, seed: 7, ..Tuning::default() };
+        let instances = SupervisorV1::new(fake.client(), "dev", tuning);
+        let stop = CancellationToken::new();
+        instances.spawn(&Tasks::new(&stop, &CancellationToken::new()));
+        Self { fake, instances, stop }
+    }
+
+    async fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
+        assert_eq!(self.instances.metadata(node, zone), Lookup::Unknown(Unknown::Pending));
+        assert_eq!(self.instances.changed().await, BTreeSet::from([node.name.clone()]));
+        let answer = self.instances.metadata(node, zone);
+        // Asked again by who writes: the same answer, and no call.
+        assert_eq!(self.instances.metadata(node, zone), answer);
+        answer
+    }
+
+    async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
+        Instances::exists(&self.instances, node, Instant::now()).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_cost_what_they_cost_upstream() {
+    use ZoneWanted::{No, Yes};
+    for (what, node, zone, want, calls) in [
+        (
+            "a node begins",
+            node("n0000", None),
+            Yes,
+            Some("vsphere://u0000"),
+            &["GET n0000", "LIST", "LIST"][..],
+        ),
+        ("its ID is preset", nth(0), Yes, Some("vsphere://u0000"), &["LIST", "LIST"]),
+        (
+            "its UUID is written in capitals",
+            node("upper", None),
+            Yes,
+            Some("vsphere://ABC"),
+            &["GET upper", "LIST", "GET upper", "LIST", "GET upper"],
+        ),
+        ("it has no UUID yet", node("empty", None), Yes, None, &["GET empty"]),
+        ("there is no machine", node("none", None), Yes, None, &["GET none"]),
+        ("its addresses", nth(0), No, Some("vsphere://u0000"), &["LIST"]),
+        (
+            "not found by its UUID",
+            node("n0000", Some("vsphere://xyz")),
+            No,
+            Some("vsphere://xyz"),
+            &["LIST", "GET n0000"],
+        ),
+        ("without an ID", node("n0000", None), No, Some("vsphere://u0000"), &["GET n0000"]),
+        ("nowhere", node("none", Some("vsphere://xyz")), No, None, &["LIST", "GET none"]),
+        (
+            "somebody else's",
+            node("n0000", Some("aws:///i")),
+            No,
+            Some("aws:///i"),
+            &["LIST", "GET n0000"],
+        ),
+    ] {
+        let old = Old::new();
+        let answer = old.metadata(&node, zone).await;
+        let id = match &answer {
+            Lookup::Found(metadata) => Some(metadata.provider_id.as_str()),
+            _ => None,
+        };
+        assert_eq!(id, want, "{what}: {answer:?}");
+        assert_eq!(old.fake.take_calls(), calls, "{what}");
+        if let Lookup::Found(metadata) = answer {
+            let has_zone = metadata.zone.unwrap().is_some_and(|zone| zone.zone == "zone-a");
+            assert_eq!(has_zone, zone == Yes, "{what}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tick_costs_what_it_costs_upstream() {
+    for (what, node, want, calls) in [
+        ("there", nth(0), Some(false), &["LIST", "LIST"][..]),
+        (
+            "there, by name",
+            node("n0000", None),
+            Some(false),
+            &["GET n0000", "LIST", "GET n0000", "LIST"],
+        ),
+        ("gone", node("none", Some("vsphere://xyz")), None, &["LIST"]),
+        ("gone, by name", node("none", None), None, &["GET none"]),
+        ("written in capitals", node("upper", Some("vsphere://ABC")), None, &["LIST"]),
+        ("an empty ID", node("n0000", Some("vsphere://")), None, &[]),
+    ] {
+        let old = Old::new();
+        let answer = old.exists(&node).await;
+        assert_eq!(is_gone(&answer), want.is_none(), "{what}: {answer:?}");
+        let off = old.instances.shutdown(&node);
+        assert_eq!(off == Lookup::Found(false), want == Some(false), "{what}: {off:?}");
+        assert_eq!(old.fake.take_calls(), calls, "{what}");
+    }
+    let old = Old::new();
+    old.fake.set("n0000", "/status/powerState", json!("PoweredOff"));
+    assert_eq!(old.exists(&nth(0)).await, Lookup::Found(()));
+    assert_eq!(old.instances.shutdown(&nth(0)), Lookup::Found(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_failure_is_tried_twenty_times() {
+    let old = Old::new();
+    old.fake.refuse(Refusals { get: Some(403), list: Some(403), watch: None });
+    let answer = old.exists(&nth(0)).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    assert_eq!(old.fake.take_calls(), ["LIST"; 20]);
+    let answer = old.metadata(&nth(1), ZoneWanted::No).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    let calls = old.fake.take_calls();
+    assert_eq!(calls.len(), 40, "by its UUID and by its name");
+    old.fake.refuse(Refusals::default());
+    assert_eq!(old.exists(&nth(0)).await, Lookup::Found(()));
+}

@@ -1,0 +1,290 @@
+//! Upstream's way one call for one: no cache, a read by name and lists of everything, for comparison and rollback.
+//!
+//! `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/{instances,zone,vmoperator}.go`, and the order in which
+//! the framework asks them. Its defects are kept, the dangerous ones too: a UUID in capitals matches nothing, and a
+//! provider ID without one is a machine that does not exist. The guards of the lifecycle controller stay in force.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use provider_vcenter::{Chain, Jitter};
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    Tuning,
+    addresses::{AddressPolicy, node_addresses},
+    api::{Api, ApiError, Paging},
+    identity::provider_id,
+    machine::{MachineObject, PowerState},
+    news::News,
+};
+use crate::{
+    instances::{Instances, ZoneWanted},
+    model::{AddressOrder, Lookup, Metadata, NodeIdentity, Unknown, Zone},
+    tasks::Tasks,
+};
+
+/// A look-up is tried this often, whatever is wrong (`DiscoverNodeBackoff`).
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+/// The controller asks again within this time after the answer was announced, or while it writes; it gets the same one.
+const KEPT: Duration = Duration::from_secs(1);
+/// Whether a machine is off is asked right after whether it exists.
+const OFF_KEPT: Duration = Duration::from_secs(60);
+
+/// The machines of one Supervisor namespace, asked for anew each time.
+#[derive(Clone)]
+pub struct SupervisorV1 {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    api: Api,
+    addresses: AddressPolicy,
+    state: Mutex<State>,
+    wanted: Notify,
+    news: News,
+}
+
+struct State {
+    jitter: Jitter,
+    questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
+    answers: BTreeMap<String, (Instant, ZoneWanted, Lookup<Metadata>)>,
+    off: BTreeMap<String, (Instant, Lookup<bool>)>,
+}
+
+impl SupervisorV1 {
+    /// A backend over a client that knows the way and the token. Nothing is called before somebody asks.
+    ///
+    /// Must be called inside a tokio runtime with time.
+    pub fn new(client: kube::Client, namespace: &str, tuning: Tuning) -> Self {
+        let state = State {
+            jitter: Jitter::new(tuning.seed, "supervisor/v1"),
+            questions: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            off: BTreeMap::new(),
+        };
+        let shared = Shared {
+            api: Api::patient(client, namespace, tuning.version),
+            addresses: tuning.addresses,
+            state: Mutex::new(state),
+            wanted: Notify::new(),
+            news: News::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Starts the task that asks for the node controller.
+    pub(crate) fn spawn(&self, tasks: &Tasks) {
+        let shared = Arc::clone(&self.shared);
+        let span = tracing::info_span!("supervisor", task = "v1");
+        tasks.spawn_droppable(span, async move { shared.run().await });
+    }
+}
+
+/// The UUID that upstream looks for. A foreign provider ID is one that no machine has.
+fn uuid_of(provider_id: &str) -> String {
+    provider_id.strip_prefix("vsphere://").unwrap_or(provider_id).trim().to_lowercase()
+}
+
+fn unavailable(err: &ApiError) -> Unknown {
+    Unknown::Unavailable(Chain(err).to_string())
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    async fn run(&self) {
+        loop {
+            self.wanted.notified().await;
+            loop {
+                let Some((name, (node, wanted))) = self.lock().questions.pop_first() else { break };
+                let answer = match self.metadata(&node, wanted).await {
+                    Ok(metadata) => Lookup::Found(metadata),
+                    Err(why) => Lookup::Unknown(why),
+                };
+                self.lock().answers.insert(name.clone(), (Instant::now(), wanted, answer));
+                self.news.announce(BTreeSet::from([name]));
+            }
+        }
+    }
+
+    /// Waits before another attempt; false when there is none left.
+    async fn may_try_again(&self, n_failed: &mut u32, err: &ApiError) -> bool {
+        *n_failed += 1;
+        if *n_failed >= ATTEMPTS {
+            return false;
+        }
+        tracing::debug!(n_failed, error = %Chain(err), "machine not found out about");
+        let pause = self.lock().jitter.stretch(PAUSE, 1.0);
+        tokio::time::sleep(pause).await;
+        true
+    }
+
+    async fn by_name(&self, name: &str) -> Result<Option<MachineObject>, ApiError> {
+        let mut n_failed = 0;
+        loop {
+            match self.api.get(name).await {
+                Ok(found) => return Ok(found),
+                Err(err) => {
+                    if !self.may_try_again(&mut n_failed, &err).await {
+                        return Err(err);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One list of everything; nothing at all for no UUID.
+    async fn by_id(&self, provider_id: &str) -> Result<Option<MachineObject>, ApiError> {
+        let uuid = uuid_of(provider_id);
+        if uuid.is_empty() {
+            return Ok(None);
+        }
+        let mut n_failed = 0;
+        loop {
+            match self.api.list(Paging::AllAtOnce).await {
+                Ok(listing) => {
+                    let found = listing.machines().find(|machine| machine.bios_uuid == uuid);
+                    return Ok(found.map(|machine| MachineObject::clone(machine)));
+                }
+                Err(err) => {
+                    if !self.may_try_again(&mut n_failed, &err).await {
+                        return Err(err);
+                    }
+                }
+            }
+        }
+    }
+
+    /// By provider ID, and by name when that gives nothing, for whatever reason.
+    async fn by_id_or_name(&self, id: &str, name: &str) -> Result<MachineObject, Unknown> {
+        if let Ok(Some(machine)) = self.by_id(id).await {
+            return Ok(machine);
+        }
+        let found = self.by_name(name).await.map_err(|err| unavailable(&err))?;
+        found.ok_or(Unknown::NotSeen)
+    }
+
+    /// The provider ID of a node: its own, or that of the machine of its name; `None` when there is no such machine.
+    async fn id_of(&self, node: &NodeIdentity) -> Result<Option<String>, Unknown> {
+        if let Some(id) = &node.provider_id {
+            return Ok(Some(id.clone()));
+        }
+        let found = self.by_name(&node.name).await.map_err(|err| unavailable(&err))?;
+        let Some(machine) = found else { return Ok(None) };
+        if machine.bios_uuid.is_empty() {
+            return Err(Unknown::Incomplete("its BIOS UUID is empty".to_owned()));
+        }
+        Ok(Some(provider_id(&machine.bios_uuid)))
+    }
+
+    async fn metadata(&self, node: &NodeIdentity, wanted: ZoneWanted) -> Result<Metadata, Unknown> {
+        let id = match wanted {
+            ZoneWanted::Yes => self.id_of(node).await?.ok_or(Unknown::NotSeen)?,
+            // The periodic pass takes the node's own, even when it is empty.
+            ZoneWanted::No => node.provider_id.clone().unwrap_or_default(),
+        };
+        let machine = self.by_id_or_name(&id, &node.name).await?;
+        let addresses = Ok(node_addresses(&machine, self.addresses));
+        let zone = match wanted {
+            ZoneWanted::Yes => self.by_id_or_name(&id, &node.name).await?.zone,
+            ZoneWanted::No => None,
+        };
+        let zone = Ok(zone.map(|zone| Zone { zone, region: String::new() }));
+        let id = if id.is_empty() { provider_id(&machine.bios_uuid) } else { id };
+        Ok(Metadata {
+            provider_id: id,
+            reference: None,
+            instance_type: None,
+            addresses,
+            order: AddressOrder::Kept,
+            zone,
+        })
+    }
+
+    async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
+        let gone = || Lookup::Gone { proved_at: Instant::now(), matched: true };
+        let found = match self.id_of(node).await {
+            Ok(Some(id)) => self.by_id(&id).await.map_err(|err| unavailable(&err)),
+            Ok(None) => return gone(),
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(Some(_)) => {}
+            Ok(None) => return gone(),
+            Err(why) => return Lookup::Unknown(why),
+        }
+        let off = self.is_off(node).await;
+        self.lock().off.insert(node.name.clone(), (Instant::now(), off));
+        Lookup::Found(())
+    }
+
+    /// Looked up once more from the beginning, as the framework does.
+    async fn is_off(&self, node: &NodeIdentity) -> Lookup<bool> {
+        let id = match self.id_of(node).await {
+            Ok(Some(id)) => id,
+            Ok(None) => return Lookup::Found(false),
+            Err(why) => return Lookup::Unknown(why),
+        };
+        match self.by_id(&id).await {
+            Ok(Some(machine)) => Lookup::Found(machine.power == PowerState::Off),
+            Ok(None) => Lookup::Unknown(Unknown::NotSeen),
+            Err(err) => Lookup::Unknown(unavailable(&err)),
+        }
+    }
+}
+
+impl Instances for SupervisorV1 {
+    fn observe(&self, _node: &NodeIdentity) {}
+
+    fn forget(&self, name: &str) {
+        let mut state = self.shared.lock();
+        state.questions.remove(name);
+        state.answers.remove(name);
+        state.off.remove(name);
+    }
+
+    fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
+        let mut state = self.shared.lock();
+        if let Some((at, wanted, answer)) = state.answers.get(&node.name) {
+            if *wanted == zone && at.elapsed() <= KEPT {
+                return answer.clone();
+            }
+            state.answers.remove(&node.name);
+        }
+        state.questions.insert(node.name.clone(), (node.clone(), zone));
+        self.shared.wanted.notify_one();
+        Lookup::Unknown(Unknown::Pending)
+    }
+
+    /// One look, not a proof: upstream believes it, and so does who chooses this mode.
+    fn exists<'a>(
+        &'a self,
+        node: &'a NodeIdentity,
+        _proof_after: Instant,
+    ) -> BoxFuture<'a, Lookup<()>> {
+        Box::pin(self.shared.exists(node))
+    }
+
+    fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
+        match self.shared.lock().off.remove(&node.name) {
+            Some((at, off)) if at.elapsed() <= OFF_KEPT => off,
+            _ => Lookup::Unknown(Unknown::NotSeen),
+        }
+    }
+
+    fn n_missing(&self) -> usize {
+        0
+    }
+
+    fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
+        Box::pin(self.shared.news.take())
+    }
+}

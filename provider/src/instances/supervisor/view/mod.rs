@@ -1,0 +1,245 @@
+//! The machines of the namespace as last seen, found by name and by UUID. Pure.
+//!
+//! What is told may be told late: an answer to a read may be newer than the next event of the watch. Versions decide,
+//! where they are numbers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    listing::Listing,
+    machine::{MachineObject, uuid_key},
+};
+
+/// For this long it is remembered when something about a machine changed; no evidence that old is used.
+pub(super) const EVIDENCE_AGE: Duration = Duration::from_secs(60);
+
+/// One machine and when it was last confirmed.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub machine: Arc<MachineObject>,
+    /// The request or event that showed it this way.
+    pub seen_at: Instant,
+}
+
+/// What nodes may have to be told of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// Names of the machines.
+    pub names: BTreeSet<String>,
+    /// UUIDs that they have or had.
+    pub uuids: BTreeSet<String>,
+}
+
+impl Changes {
+    pub(super) fn extend(&mut self, other: Self) {
+        self.names.extend(other.names);
+        self.uuids.extend(other.uuids);
+    }
+
+    fn note(&mut self, machine: &MachineObject) {
+        self.names.insert(machine.name.clone());
+        self.uuids.extend(machine.uuid_key());
+    }
+}
+
+/// The machines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct View {
+    machines: BTreeMap<String, Entry>,
+    by_uuid: BTreeMap<String, BTreeSet<String>>,
+    /// Version up to which everything is taken in.
+    version: String,
+    /// When a machine of this name or UUID last came, went or changed.
+    touched: BTreeMap<Key, Instant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Name(String),
+    Uuid(String),
+}
+
+/// Whether `a` is a version before `b`. Versions that are no numbers are never before each other.
+fn is_before(a: &str, b: &str) -> bool {
+    matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if a < b)
+}
+
+fn is_number(version: &str) -> bool {
+    version.parse::<u64>().is_ok()
+}
+
+impl View {
+    /// Takes over a complete list at once; `None` when it is older than what is known, which happens when an API server
+    /// answers from an old cache.
+    pub(super) fn replace(&mut self, listing: &Listing, now: Instant) -> Option<Changes> {
+        if self.is_ahead_of(listing) {
+            return None;
+        }
+        let mut changes = Changes::default();
+        let gone: Vec<String> = self
+            .machines
+            .iter()
+            .filter(|(name, entry)| {
+                // A read that came later may know of a machine that the list does not.
+                let is_newer = is_before(&listing.version, &entry.machine.resource_version);
+                listing.by_name(name).is_none() && !is_newer
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            // The list is what shows it, so it proves it as well: the change is as old as the list.
+            self.take_out(&name, listing.began_at);
+        }
+        for machine in listing.machines() {
+            self.put(machine, listing.began_at, &mut changes);
+        }
+        self.version.clone_from(&listing.version);
+        self.touched.retain(|_, at| now.saturating_duration_since(*at) <= EVIDENCE_AGE);
+        Some(changes)
+    }
+
+    /// Whether a list tells of before what is known.
+    pub(super) fn is_ahead_of(&self, listing: &Listing) -> bool {
+        is_before(&listing.version, &self.version)
+    }
+
+    /// Forgets the machines and how far they were told: versions begin anew, as after a store was restored.
+    pub(super) fn start_over(&mut self) {
+        *self = Self { touched: std::mem::take(&mut self.touched), ..Self::default() };
+    }
+
+    /// Takes over what an event of the watch shows.
+    pub(super) fn apply(&mut self, machine: MachineObject, now: Instant) -> Changes {
+        let mut changes = Changes::default();
+        self.advance(&machine.resource_version);
+        self.put(&Arc::new(machine), now, &mut changes);
+        changes
+    }
+
+    /// Takes over what a read or somebody else's list shows, if that is news.
+    pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, now: Instant) -> Changes {
+        let mut changes = Changes::default();
+        let known = self.machines.get(&machine.name);
+        let is_comparable = is_number(&machine.resource_version);
+        if known.is_none() || is_comparable {
+            self.put(machine, now, &mut changes);
+        }
+        changes
+    }
+
+    /// Takes out a machine that the watch tells is deleted, unless another of that name has taken its place.
+    pub(super) fn remove(&mut self, machine: &MachineObject, now: Instant) {
+        self.advance(&machine.resource_version);
+        let known = self.machines.get(&machine.name).map(|entry| &entry.machine.uid);
+        if known == Some(&machine.uid) {
+            self.take_out(&machine.name, now);
+        }
+    }
+
+    /// Notes up to where the watch has told.
+    pub(super) fn advance(&mut self, version: &str) {
+        if !version.is_empty() && !is_before(version, &self.version) {
+            version.clone_into(&mut self.version);
+        }
+    }
+
+    fn put(&mut self, machine: &Arc<MachineObject>, now: Instant, changes: &mut Changes) {
+        let Some(known) = self.machines.get_mut(&machine.name) else {
+            changes.note(machine);
+            self.index(machine, now);
+            let entry = Entry { machine: Arc::clone(machine), seen_at: now };
+            self.machines.insert(machine.name.clone(), entry);
+            return;
+        };
+        if is_before(&machine.resource_version, &known.machine.resource_version) {
+            return;
+        }
+        known.seen_at = known.seen_at.max(now);
+        if known.machine == *machine {
+            return;
+        }
+        let before = Arc::clone(&known.machine);
+        let after = if machine.odd.is_empty() {
+            Arc::clone(machine)
+        } else {
+            Arc::new(MachineObject::clone(machine).or_as_before(&before))
+        };
+        known.machine = Arc::clone(&after);
+        if !before.tells_the_same(&after) {
+            changes.note(&before);
+            changes.note(&after);
+        }
+        if before.uuid_key() != after.uuid_key() || before.uid != after.uid {
+            self.unindex(&before, now);
+            self.index(&after, now);
+        }
+    }
+
+    fn take_out(&mut self, name: &str, at: Instant) {
+        if let Some(entry) = self.machines.remove(name) {
+            self.unindex(&entry.machine, at);
+        }
+    }
+
+    fn index(&mut self, machine: &MachineObject, at: Instant) {
+        self.touched.insert(Key::Name(machine.name.clone()), at);
+        if let Some(key) = machine.uuid_key() {
+            self.touched.insert(Key::Uuid(key.clone()), at);
+            self.by_uuid.entry(key).or_default().insert(machine.name.clone());
+        }
+    }
+
+    fn unindex(&mut self, machine: &MachineObject, at: Instant) {
+        self.touched.insert(Key::Name(machine.name.clone()), at);
+        if let Some(key) = machine.uuid_key() {
+            self.touched.insert(Key::Uuid(key.clone()), at);
+            if let Some(names) = self.by_uuid.get_mut(&key) {
+                names.remove(&machine.name);
+                if names.is_empty() {
+                    self.by_uuid.remove(&key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn by_name(&self, name: &str) -> Option<&Entry> {
+        self.machines.get(name)
+    }
+
+    /// The machine with this UUID. Of several (a restored copy has the UUID of its original) the one that has the
+    /// node's name, else one that is not being deleted, else the oldest.
+    pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
+        let names = self.by_uuid.get(&uuid_key(key))?;
+        let entries = names.iter().filter_map(|name| self.machines.get(name));
+        entries.min_by_key(|entry| {
+            let MachineObject { name, deleting, created, .. } = &*entry.machine;
+            (name != node_name, *deleting, created.is_none(), *created, name.clone())
+        })
+    }
+
+    /// When a machine of this name or with this UUID last came, went or became another one, as far as that is not long
+    /// ago.
+    pub(super) fn changed_at(&self, name: &str, uuid: Option<&str>) -> Option<Instant> {
+        let name = self.touched.get(&Key::Name(name.to_owned()));
+        let uuid = uuid.and_then(|uuid| self.touched.get(&Key::Uuid(uuid.to_owned())));
+        name.max(uuid).copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.machines.len()
+    }
+
+    /// UUIDs that several machines have.
+    pub(super) fn n_duplicates(&self) -> usize {
+        self.by_uuid.values().filter(|names| names.len() > 1).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

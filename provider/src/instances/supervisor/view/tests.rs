@@ -1,0 +1,187 @@
+use super::*;
+use crate::instances::supervisor::machine::Field;
+
+/// A machine `name/uuid@version`, its uid being its name.
+fn machine(text: &str) -> MachineObject {
+    let (name, rest) = text.split_once('/').unwrap();
+    let (uuid, version) = rest.split_once('@').unwrap();
+    MachineObject {
+        name: name.to_owned(),
+        uid: name.to_owned(),
+        bios_uuid: uuid.to_owned(),
+        resource_version: version.to_owned(),
+        ..MachineObject::default()
+    }
+}
+
+fn listing(version: &str, machines: &[&str]) -> Listing {
+    let machines = machines.iter().map(|text| machine(text)).collect();
+    Listing::new(Instant::now(), version.to_owned(), machines, 0)
+}
+
+fn listed(view: &View) -> Vec<String> {
+    let text = |entry: &Entry| {
+        let MachineObject { name, bios_uuid, resource_version, .. } = &*entry.machine;
+        format!("{name}/{bios_uuid}@{resource_version}")
+    };
+    view.machines.values().map(text).collect()
+}
+
+fn view(version: &str, machines: &[&str]) -> View {
+    let mut view = View::default();
+    view.replace(&listing(version, machines), Instant::now()).unwrap();
+    view
+}
+
+fn names(changes: &Changes) -> Vec<&str> {
+    changes.names.iter().map(String::as_str).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_are_found_by_name_and_by_uuid_of_any_case() {
+    let view = view("9", &["a/AA-1@1", "b/@2"]);
+    assert_eq!(view.by_uuid("aa-1", "x").unwrap().machine.name, "a");
+    assert_eq!(view.by_uuid("AA-1 ", "x").unwrap().machine.name, "a");
+    assert!(view.by_uuid("", "b").is_none());
+    assert_eq!(view.by_name("b").unwrap().machine.bios_uuid, "");
+    assert_eq!((view.len(), view.n_duplicates()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_with_one_uuid_one_is_preferred() {
+    let at = |text: &str| Some(text.parse().unwrap());
+    let mut deleting = machine("a/u@1");
+    deleting.deleting = true;
+    deleting.created = at("2026-01-01T00:00:00Z");
+    let mut older = machine("c/u@2");
+    older.created = at("2026-01-02T00:00:00Z");
+    let mut newer = machine("b/u@3");
+    newer.created = at("2026-01-03T00:00:00Z");
+    let unknown = machine("d/u@4");
+    let listing =
+        Listing::new(Instant::now(), "9".to_owned(), vec![deleting, older, newer, unknown], 0);
+    let mut view = View::default();
+    view.replace(&listing, Instant::now()).unwrap();
+    assert_eq!(view.n_duplicates(), 1);
+    for (node, want) in [("a", "a"), ("b", "b"), ("d", "d"), ("x", "c")] {
+        assert_eq!(view.by_uuid("u", node).unwrap().machine.name, want, "node {node}");
+    }
+    view.remove(&machine("c/u@10"), Instant::now());
+    assert_eq!(view.by_uuid("u", "x").unwrap().machine.name, "b");
+    view.remove(&machine("b/u@11"), Instant::now());
+    assert_eq!(view.by_uuid("u", "x").unwrap().machine.name, "d");
+    view.remove(&machine("d/u@12"), Instant::now());
+    assert_eq!(view.by_uuid("u", "x").unwrap().machine.name, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_taken_in_order_of_versions() {
+    let now = Instant::now();
+    let mut view = view("5", &["a/u@5"]);
+    for (name, event, want) in [
+        ("an older one", "a/old@4", "a/u@5"),
+        ("the same one", "a/u@5", "a/u@5"),
+        ("a newer one", "a/v@6", "a/v@6"),
+        ("not a number: what comes last", "a/w@x", "a/w@x"),
+    ] {
+        view.apply(machine(event), now);
+        assert_eq!(listed(&view), [want], "{name}");
+    }
+    assert!(view.by_uuid("u", "a").is_none(), "the index follows");
+    assert!(view.by_uuid("w", "a").is_some());
+    // Deleted, and another of that name was there before that was told.
+    let mut other = machine("a/w@9");
+    other.uid = "other".to_owned();
+    view.apply(other, now);
+    view.remove(&machine("a/w@8"), now);
+    assert_eq!(listed(&view), ["a/w@9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_replaces_everything_that_is_not_newer() {
+    let now = Instant::now();
+    let mut view = view("5", &["a/u@3", "b/v@4"]);
+    assert!(view.replace(&listing("4", &[]), now).is_none(), "a list of before");
+    assert_eq!(view.len(), 2);
+    let mut restored = view.clone();
+    restored.start_over();
+    restored.replace(&listing("4", &["a/u@2"]), now).unwrap();
+    assert_eq!(listed(&restored), ["a/u@2"]);
+    // Read one at a time, and newer than the list that comes next.
+    view.inject(&Arc::new(machine("c/w@8")), now);
+    view.inject(&Arc::new(machine("b/v2@9")), now);
+    view.replace(&listing("7", &["b/v1@6"]), now).unwrap();
+    assert_eq!(listed(&view), ["b/v2@9", "c/w@8"]);
+    assert_eq!(view.version, "7");
+    view.replace(&listing("9", &["b/v2@9"]), now).unwrap();
+    assert_eq!(listed(&view), ["b/v2@9"]);
+    // Versions of a server that does not count.
+    view.replace(&listing("zz", &["a/u@x"]), now).unwrap();
+    assert_eq!(listed(&view), ["a/u@x"]);
+    view.inject(&Arc::new(machine("a/u@y")), now);
+    assert_eq!(listed(&view), ["a/u@x"], "which of them is newer nobody knows");
+    view.inject(&Arc::new(machine("b/v@y")), now);
+    assert_eq!(view.len(), 2, "what is not there yet is news");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_hear_of_what_concerns_them() {
+    let now = Instant::now();
+    let mut view = View::default();
+    let changes = view.replace(&listing("1", &["a/u@1", "b/@1"]), now).unwrap();
+    assert_eq!(names(&changes), ["a", "b"]);
+    assert_eq!(changes.uuids, BTreeSet::from(["u".to_owned()]));
+    let changes = view.replace(&listing("2", &["a/u@1", "b/@2"]), now).unwrap();
+    assert_eq!(changes, Changes::default(), "only a version");
+    let changes = view.apply(machine("b/V@3"), now);
+    assert_eq!(names(&changes), ["b"]);
+    assert_eq!(changes.uuids, BTreeSet::from(["v".to_owned()]));
+    let mut addressed = machine("a/u@4");
+    addressed.primary4 = "10.0.0.1".to_owned();
+    assert_eq!(names(&view.apply(addressed.clone(), now)), ["a"]);
+    let mut off = MachineObject { resource_version: "5".to_owned(), ..addressed };
+    off.power = super::super::machine::PowerState::Off;
+    assert_eq!(view.apply(off.clone(), now), Changes::default(), "the monitor looks for that");
+    off.zone = Some("z".to_owned());
+    off.resource_version = "6".to_owned();
+    assert_eq!(names(&view.apply(off, now)), ["a"]);
+    // A machine that got another UUID concerns the nodes of both.
+    let changes = view.apply(machine("b/w@7"), now);
+    assert_eq!(changes.uuids, BTreeSet::from(["v".to_owned(), "w".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_stays_as_it_was() {
+    let now = Instant::now();
+    let mut view = view("1", &["a/u@1"]);
+    let mut odd = machine("a/@2");
+    odd.odd.insert(Field::Uuid);
+    view.apply(odd, now);
+    let entry = view.by_uuid("u", "a").unwrap();
+    assert_eq!(entry.machine.odd, BTreeSet::from([Field::Uuid]));
+    assert_eq!(entry.machine.resource_version, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_remembered_when_a_machine_came_or_went() {
+    let start = Instant::now();
+    let mut view = view("1", &["a/u@1"]);
+    assert_eq!(view.changed_at("a", Some("u")), Some(start));
+    assert_eq!(view.changed_at("x", Some("y")), None);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let later = Instant::now();
+    view.apply(machine("a/u@2"), later);
+    assert_eq!(view.changed_at("a", Some("u")), Some(start), "still the same machine");
+    view.remove(&machine("a/u@3"), later);
+    assert_eq!(view.changed_at("x", Some("u")), Some(later));
+    assert_eq!(view.changed_at("a", None), Some(later));
+    // A list that shows it gone is as good as its beginning.
+    view.apply(machine("b/v@4"), later);
+    let listing = listing("5", &[]);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    view.replace(&listing, Instant::now()).unwrap();
+    assert_eq!(view.changed_at("b", Some("v")), Some(listing.began_at));
+    tokio::time::advance(EVIDENCE_AGE).await;
+    view.replace(&self::listing("6", &[]), Instant::now()).unwrap();
+    assert!(view.touched.is_empty());
+}

@@ -1,0 +1,53 @@
+//! The Supervisor as a process finds it: mounted files, a variable, and a client that reads its token again.
+
+use std::{path::Path, sync::Arc};
+
+use http::HeaderValue;
+use provider::{MountPaths, Mounted, SupervisorLink, TokenSource, cli::SupervisorArguments};
+
+/// The variable that holds the Supervisor's port.
+const PORT: &str = "SUPERVISOR_APISERVER_PORT";
+
+/// Reads and checks what is mounted.
+pub(super) fn mounted(paths: &MountPaths) -> Result<Mounted, String> {
+    let port = std::env::var(PORT).ok();
+    let read = |path: &Path| std::fs::read(path);
+    provider::read_mounted(paths, port.as_deref(), &read).map_err(|err| err.to_string())
+}
+
+/// Makes the client. Nothing is called yet; must run inside a runtime.
+pub(super) fn link(arguments: &SupervisorArguments) -> Result<SupervisorLink, String> {
+    let Mounted { server, roots, namespace, owner, warnings } = mounted(&arguments.paths)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!(
+        server = %server,
+        namespace = %namespace,
+        owner = %format!("{}/{}", owner.kind, owner.name),
+        version = %arguments.settings.version,
+        "Supervisor mode"
+    );
+    let mut config = ::kube::Config::new(server);
+    config.root_cert = Some(roots);
+    config.default_namespace.clone_from(&namespace);
+    // Retries and deadlines are ours.
+    config.default_retry = false;
+    config.read_timeout = None;
+    let client = ::kube::Client::try_from(config).map_err(|err| {
+        format!("no client of the Supervisor can be made: {err}; check its ca.crt")
+    })?;
+    let token = arguments.paths.token();
+    let tokens = TokenSource::new(Arc::new(move || {
+        std::fs::read(&token).map_err(|err| format!("{}: {err}", token.display()))
+    }));
+    let client = provider::authenticated(client, Arc::new(tokens), agent());
+    Ok(SupervisorLink { client, namespace })
+}
+
+/// Who we are, as Kubernetes clients say it.
+fn agent() -> HeaderValue {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let text = format!("provider/{} ({os}/{arch}) kubernetes", env!("CARGO_PKG_VERSION"));
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("provider"))
+}

@@ -1,0 +1,111 @@
+//! Which IP families the cluster has, and which comes first.
+
+use std::{fmt, str::FromStr};
+
+use crate::instances::Family;
+
+/// `--cluster-ip-family`.
+///
+/// `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/ipfamily/ipfamily.go`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterFamily {
+    /// IPv4 alone.
+    #[default]
+    V4,
+    /// IPv6 alone.
+    V6,
+    /// Both, IPv4 first.
+    V4V6,
+    /// Both, IPv6 first.
+    V6V4,
+}
+
+impl ClusterFamily {
+    /// The families in the order in which nodes report them.
+    pub fn families(self) -> &'static [Family] {
+        match self {
+            Self::V4 => &[Family::V4],
+            Self::V6 => &[Family::V6],
+            Self::V4V6 => &[Family::V4, Family::V6],
+            Self::V6V4 => &[Family::V6, Family::V4],
+        }
+    }
+
+    /// Whether it is one of the cluster's.
+    pub fn has(self, family: Family) -> bool {
+        self.families().contains(&family)
+    }
+
+    /// As the flag has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "ipv4",
+            Self::V6 => "ipv6",
+            Self::V4V6 => "ipv4ipv6",
+            Self::V6V4 => "ipv6ipv4",
+        }
+    }
+}
+
+impl fmt::Display for ClusterFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Not one of the four.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is none of ipv4, ipv6, ipv4ipv6, ipv6ipv4")]
+pub struct ParseClusterFamilyError(pub String);
+
+impl FromStr for ClusterFamily {
+    type Err = ParseClusterFamilyError;
+
+    /// Blanks around it and the case do not matter, as with upstream.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wanted = text.trim().to_ascii_lowercase();
+        [Self::V4, Self::V6, Self::V4V6, Self::V6V4]
+            .into_iter()
+            .find(|family| family.as_str() == wanted)
+            .ok_or_else(|| ParseClusterFamilyError(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_parse_as_upstream_reads_them() {
+        let wrong = |text: &str| Err(ParseClusterFamilyError(text.to_owned()));
+        for (name, text, want) in [
+            ("IPv4", "ipv4", Ok(ClusterFamily::V4)),
+            ("IPv6", "ipv6", Ok(ClusterFamily::V6)),
+            ("both", "ipv4ipv6", Ok(ClusterFamily::V4V6)),
+            ("both, the other first", "ipv6ipv4", Ok(ClusterFamily::V6V4)),
+            ("capitals", "IPv4IPv6", Ok(ClusterFamily::V4V6)),
+            ("blanks", "  ipv6\n", Ok(ClusterFamily::V6)),
+            ("empty", "", wrong("")),
+            ("a blank", " ", wrong(" ")),
+            ("a comma", "ipv4,ipv6", wrong("ipv4,ipv6")),
+            ("twice", "ipv4ipv4", wrong("ipv4ipv4")),
+            ("something else", "dual", wrong("dual")),
+        ] {
+            assert_eq!(text.parse::<ClusterFamily>(), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_first_family_is_the_primary_one() {
+        for (family, want) in [
+            (ClusterFamily::V4, vec![Family::V4]),
+            (ClusterFamily::V6, vec![Family::V6]),
+            (ClusterFamily::V4V6, vec![Family::V4, Family::V6]),
+            (ClusterFamily::V6V4, vec![Family::V6, Family::V4]),
+        ] {
+            assert_eq!(family.families(), want, "{family}");
+            assert_eq!(family.has(Family::V4), want.contains(&Family::V4), "{family}");
+            assert_eq!(family.to_string().parse(), Ok(family));
+        }
+    }
+}

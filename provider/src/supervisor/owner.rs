@@ -1,0 +1,93 @@
+//! The object on the Supervisor that owns whatever the provider creates there.
+
+use serde::Deserialize;
+
+/// One owner reference, as `ownerref.json` has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// Group and version of the owner.
+    pub api_version: String,
+    /// Its kind: `Cluster`, `VSphereCluster` or `TanzuKubernetesCluster`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Whether it manages what it owns.
+    pub controller: Option<bool>,
+    /// Whether its deletion waits for what it owns.
+    pub block_owner_deletion: Option<bool>,
+}
+
+/// Why a text is no owner reference.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not the JSON of one owner reference: {0}")]
+pub struct ParseOwnerError(pub String);
+
+impl OwnerReference {
+    /// Reads the file's content.
+    ///
+    /// # Errors
+    ///
+    /// When it is not JSON, not an object, or a field is of another type. Empty fields are no error, as with upstream:
+    /// see [`OwnerReference::missing`].
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ParseOwnerError> {
+        let value: serde_json::Value =
+            serde_json::from_slice(bytes).map_err(|err| ParseOwnerError(err.to_string()))?;
+        // Serde would read an array as the fields in order; Go does not.
+        if !value.is_object() {
+            return Err(ParseOwnerError("it is not an object".to_owned()));
+        }
+        Self::deserialize(value).map_err(|err| ParseOwnerError(err.to_string()))
+    }
+
+    /// Fields without which the Supervisor refuses what names this owner.
+    pub fn missing(&self) -> Vec<&'static str> {
+        let fields = [
+            ("apiVersion", &self.api_version),
+            ("kind", &self.kind),
+            ("name", &self.name),
+            ("uid", &self.uid),
+        ];
+        fields.into_iter().filter(|(_, value)| value.is_empty()).map(|(key, _)| key).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_read_as_upstream_reads_them() {
+        let text = br#"{"apiVersion":"cluster.x-k8s.io/v1beta1","kind":"Cluster","name":"tkc1","uid":"u1","controller":true}"#;
+        let owner = OwnerReference::from_json(text).unwrap();
+        assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("Cluster", "tkc1"));
+        assert_eq!((owner.controller, owner.block_owner_deletion), (Some(true), None));
+        assert!(owner.missing().is_empty());
+    }
+
+    #[test]
+    fn an_empty_object_is_read_and_said_to_be_incomplete() {
+        let owner = OwnerReference::from_json(b" {} ").unwrap();
+        assert_eq!(owner, OwnerReference::default());
+        assert_eq!(owner.missing(), ["apiVersion", "kind", "name", "uid"]);
+        let owner = OwnerReference::from_json(br#"{"name":"a","uid":"b"}"#).unwrap();
+        assert_eq!(owner.missing(), ["apiVersion", "kind"]);
+    }
+
+    #[test]
+    fn what_is_no_owner_reference_is_refused() {
+        for (name, text) in [
+            ("empty", ""),
+            ("cut off", "{\"name\":"),
+            ("no JSON", "name: tkc1"),
+            ("a list", "[]"),
+            ("a list of fields in order", r#"["v1","Cluster","a","b",null,null]"#),
+            ("a text", "\"tkc1\""),
+            ("a number for a name", r#"{"name":7}"#),
+        ] {
+            assert!(OwnerReference::from_json(text.as_bytes()).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The flags of Supervisor mode, checked together.
+
+use std::{fmt, str::FromStr};
+
+use super::{ClusterFamily, ParseClusterFamilyError};
+use crate::instances::Family;
+
+/// `--vm-operator-api-version`: in which version VirtualMachines are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VmOperatorVersion {
+    /// `v1alpha2`.
+    #[default]
+    V1Alpha2,
+    /// `v1alpha5`.
+    V1Alpha5,
+    /// `v1alpha6`.
+    V1Alpha6,
+}
+
+impl VmOperatorVersion {
+    const ALL: [Self; 3] = [Self::V1Alpha2, Self::V1Alpha5, Self::V1Alpha6];
+
+    /// As the API has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V1Alpha2 => "v1alpha2",
+            Self::V1Alpha5 => "v1alpha5",
+            Self::V1Alpha6 => "v1alpha6",
+        }
+    }
+
+    /// Whether its services have fields for two families.
+    pub fn has_dual_stack(self) -> bool {
+        self == Self::V1Alpha6
+    }
+}
+
+impl fmt::Display for VmOperatorVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for VmOperatorVersion {
+    type Err = SupervisorSettingsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || SupervisorSettingsError::Version(text.to_owned());
+        Self::ALL.into_iter().find(|version| version.as_str() == text).ok_or_else(unknown)
+    }
+}
+
+/// `--pod-ip-pool-type`: where VPC mode takes addresses of pods from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodIpPool {
+    /// Routable from outside.
+    Public,
+    /// Routable inside the VPC.
+    Private,
+}
+
+/// `--instances-mode`: how answers about machines are had. One meaning in both backends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InstancesMode {
+    /// Watches where it may, polls where it must.
+    #[default]
+    Auto,
+    /// Watches, and waits until it may.
+    Watch,
+    /// Polls, and does not try to watch.
+    Poll,
+    /// Upstream's calls one for one, for comparison and rollback.
+    V1,
+}
+
+impl FromStr for InstancesMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "watch" => Ok(Self::Watch),
+            "poll" => Ok(Self::Poll),
+            "v1" => Ok(Self::V1),
+            other => Err(format!("{other:?} is none of auto, watch, poll, v1")),
+        }
+    }
+}
+
+/// The flags as they were written.
+#[derive(Clone, Debug)]
+pub struct SupervisorFlags {
+    /// `--vm-operator-api-version`.
+    pub version: String,
+    /// `--cluster-ip-family`.
+    pub family: String,
+    /// `--enable-vpc-mode`.
+    pub vpc: bool,
+    /// `--pod-ip-pool-type`.
+    pub pod_ip_pool: String,
+    /// Whether a route controller runs.
+    pub routes: bool,
+}
+
+impl Default for SupervisorFlags {
+    fn default() -> Self {
+        Self {
+            version: "v1alpha2".to_owned(),
+            family: "ipv4".to_owned(),
+            vpc: false,
+            pod_ip_pool: String::new(),
+            routes: false,
+        }
+    }
+}
+
+/// The flags, checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SupervisorSettings {
+    /// In which version objects are read.
+    pub version: VmOperatorVersion,
+    /// The cluster's families.
+    pub family: ClusterFamily,
+    /// The pool of pods' addresses; only in VPC mode.
+    pub pod_ip_pool: Option<PodIpPool>,
+}
+
+/// Why the flags do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SupervisorSettingsError {
+    /// Not a version that is spoken.
+    #[error("--vm-operator-api-version: {0:?} is none of v1alpha2, v1alpha5, v1alpha6")]
+    Version(String),
+    /// Not a family.
+    #[error("--cluster-ip-family: {0}")]
+    Family(#[from] ParseClusterFamilyError),
+    /// The version cannot say IPv6.
+    #[error(
+        "--cluster-ip-family: {family} needs --vm-operator-api-version=v1alpha6; {version} knows no IPv6 services"
+    )]
+    FamilyNeedsVersion {
+        /// The family asked for.
+        family: ClusterFamily,
+        /// The version asked for.
+        version: VmOperatorVersion,
+    },
+    /// Routes of NSX-T are IPv4.
+    #[error("--cluster-ip-family: {0} with routes needs --enable-vpc-mode=true")]
+    FamilyNeedsVpc(ClusterFamily),
+    /// VPC mode needs a pool.
+    #[error(
+        "--pod-ip-pool-type: {0:?} is neither Public nor Private; with --enable-vpc-mode one of them is needed"
+    )]
+    Pool(String),
+    /// A pool without VPC mode.
+    #[error("--pod-ip-pool-type: {0:?} needs --enable-vpc-mode=true; leave it out without")]
+    PoolWithoutVpc(String),
+}
+
+impl SupervisorFlags {
+    /// Checks them in upstream's order.
+    ///
+    /// `cloud-provider-vsphere: pkg/cloudprovider/vsphereparavirtual/cloud.go`, `Initialize`.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong; it names the flag and what to write instead.
+    pub fn check(&self) -> Result<SupervisorSettings, SupervisorSettingsError> {
+        let pod_ip_pool = match (self.vpc, self.pod_ip_pool.as_str()) {
+            (true, "Public") => Some(PodIpPool::Public),
+            (true, "Private") => Some(PodIpPool::Private),
+            (true, other) => return Err(SupervisorSettingsError::Pool(other.to_owned())),
+            (false, "") => None,
+            (false, other) => {
+                return Err(SupervisorSettingsError::PoolWithoutVpc(other.to_owned()));
+            }
+        };
+        let family: ClusterFamily = self.family.parse()?;
+        let version: VmOperatorVersion = self.version.parse()?;
+        if family.has(Family::V6) {
+            if !version.has_dual_stack() {
+                return Err(SupervisorSettingsError::FamilyNeedsVersion { family, version });
+            }
+            if self.routes && !self.vpc {
+                return Err(SupervisorSettingsError::FamilyNeedsVpc(family));
+            }
+        }
+        Ok(SupervisorSettings { version, family, pod_ip_pool })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags() -> SupervisorFlags {
+        SupervisorFlags::default()
+    }
+
+    #[test]
+    fn defaults_are_those_of_upstream() {
+        assert_eq!(flags().check(), Ok(SupervisorSettings::default()));
+        assert_eq!(VmOperatorVersion::default().as_str(), "v1alpha2");
+        assert_eq!(ClusterFamily::default().as_str(), "ipv4");
+    }
+
+    #[test]
+    fn three_versions_are_spoken() {
+        for version in VmOperatorVersion::ALL {
+            let flags = SupervisorFlags { version: version.to_string(), ..flags() };
+            assert_eq!(flags.check().map(|it| it.version), Ok(version));
+        }
+        for text in ["v1alpha7", "v1alpha1", "v1alpha3", "", "V1ALPHA2", " v1alpha2", "garbage"] {
+            let flags = SupervisorFlags { version: text.to_owned(), ..flags() };
+            let want = Err(SupervisorSettingsError::Version(text.to_owned()));
+            assert_eq!(flags.check(), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn pools_go_with_vpc_mode_alone() {
+        use SupervisorSettingsError::{Pool, PoolWithoutVpc};
+        for (vpc, pool, want) in [
+            (true, "Public", Ok(Some(PodIpPool::Public))),
+            (true, "Private", Ok(Some(PodIpPool::Private))),
+            (true, "", Err(Pool(String::new()))),
+            (true, "public", Err(Pool("public".to_owned()))),
+            (true, "Other", Err(Pool("Other".to_owned()))),
+            (false, "", Ok(None)),
+            (false, "Public", Err(PoolWithoutVpc("Public".to_owned()))),
+            (false, "x", Err(PoolWithoutVpc("x".to_owned()))),
+        ] {
+            let flags = SupervisorFlags { vpc, pod_ip_pool: pool.to_owned(), ..flags() };
+            assert_eq!(flags.check().map(|it| it.pod_ip_pool), want, "{vpc} {pool:?}");
+        }
+    }
+
+    #[test]
+    fn ipv6_needs_the_newest_version_and_vpc_mode_for_routes() {
+        for version in VmOperatorVersion::ALL {
+            for family in
+                [ClusterFamily::V4, ClusterFamily::V6, ClusterFamily::V4V6, ClusterFamily::V6V4]
+            {
+                for (routes, vpc) in [(false, false), (true, false), (true, true), (false, true)] {
+                    let flags = SupervisorFlags {
+                        version: version.to_string(),
+                        family: family.to_string(),
+                        vpc,
+                        pod_ip_pool: if vpc { "Public" } else { "" }.to_owned(),
+                        routes,
+                    };
+                    let is_v6 = family != ClusterFamily::V4;
+                    let want = if is_v6 && version != VmOperatorVersion::V1Alpha6 {
+                        Err(SupervisorSettingsError::FamilyNeedsVersion { family, version })
+                    } else if is_v6 && routes && !vpc {
+                        Err(SupervisorSettingsError::FamilyNeedsVpc(family))
+                    } else {
+                        Ok(family)
+                    };
+                    assert_eq!(flags.check().map(|it| it.family), want, "{flags:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn modes_parse() {
+        for (text, want) in [
+            ("auto", Some(InstancesMode::Auto)),
+            ("watch", Some(InstancesMode::Watch)),
+            ("poll", Some(InstancesMode::Poll)),
+            ("v1", Some(InstancesMode::V1)),
+            ("v2", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse().ok(), want, "{text:?}");
+        }
+    }
+}

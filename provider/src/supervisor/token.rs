@@ -1,0 +1,269 @@
+//! The bearer token, which is replaced while the provider runs.
+//!
+//! Read again when it is about as old as client-go lets it become, and at once when the Supervisor refuses it: whoever
+//! revokes the old token with the rotation does not make everybody wait. What cannot be read takes no token away.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use http::HeaderValue;
+use tokio::time::Instant;
+
+/// A token older than this is read again (client-go: 60 s less 10 s of leeway).
+const MAX_AGE: Duration = Duration::from_secs(50);
+/// The file is read at most this often, however many requests are refused.
+const SPACING: Duration = Duration::from_secs(1);
+
+/// Reads the file.
+pub type TokenReader = Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>;
+
+/// Why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error("the token cannot be read: {0}")]
+    Unreadable(String),
+    /// Nothing in it.
+    #[error("the token is empty")]
+    Empty,
+    /// Something in it that no token has.
+    #[error("the token holds a character that no token has")]
+    Malformed,
+}
+
+/// The value of the `Authorization` header for a file's content.
+pub(super) fn parse_token(bytes: &[u8]) -> Result<HeaderValue, TokenError> {
+    let bytes = bytes.trim_ascii();
+    if bytes.is_empty() {
+        return Err(TokenError::Empty);
+    }
+    if !bytes.iter().all(u8::is_ascii_graphic) {
+        return Err(TokenError::Malformed);
+    }
+    let value = [&b"Bearer "[..], bytes].concat();
+    let mut value = HeaderValue::from_bytes(&value).map_err(|_| TokenError::Malformed)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// The token of now. Shared by all requests.
+pub struct TokenSource {
+    read: TokenReader,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    token: Option<HeaderValue>,
+    /// When the token was read.
+    token_at: Option<Instant>,
+    /// When the file was last looked at, with whatever result.
+    looked_at: Option<Instant>,
+}
+
+impl std::fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TokenSource")
+    }
+}
+
+impl TokenSource {
+    /// A source that has read nothing yet.
+    pub fn new(read: TokenReader) -> Self {
+        Self { read, state: Mutex::default() }
+    }
+
+    /// The header to send.
+    ///
+    /// # Errors
+    ///
+    /// Only while no token was ever read.
+    pub fn header(&self) -> Result<HeaderValue, TokenError> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let is_young = state.token_at.is_some_and(|at| now - at < MAX_AGE);
+        if let (Some(token), true) = (&state.token, is_young) {
+            return Ok(token.clone());
+        }
+        let looked = self.look(&mut state, now);
+        match (&state.token, looked) {
+            (Some(token), _) => Ok(token.clone()),
+            (None, Err(err)) => Err(err),
+            // Looked at a moment ago, without success.
+            (None, Ok(())) => Err(TokenError::Unreadable("not now".to_owned())),
+        }
+    }
+
+    /// Another header after the Supervisor refused `used` with 401; `None` when there is no other.
+    ///
+    /// Many requests may be refused at once: the first to come here reads the file, the others find what it read.
+    pub fn after_refusal(&self, used: &HeaderValue) -> Option<HeaderValue> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let is_old = |state: &State| state.token.as_ref().is_none_or(|token| token == used);
+        if is_old(&state) && self.look(&mut state, now).is_err() {
+            return None;
+        }
+        if is_old(&state) { None } else { state.token.clone() }
+    }
+
+    /// Reads the file, unless that was done a moment ago.
+    fn look(&self, state: &mut State, now: Instant) -> Result<(), TokenError> {
+        if state.looked_at.is_some_and(|at| now - at < SPACING) {
+            return Ok(());
+        }
+        state.looked_at = Some(now);
+        let read = (self.read)().map_err(TokenError::Unreadable);
+        match read.and_then(|bytes| parse_token(&bytes)) {
+            Ok(token) => {
+                state.token = Some(token);
+                state.token_at = Some(now);
+                Ok(())
+            }
+            Err(err) => {
+                if state.token.is_some() {
+                    tracing::warn!(error = %err, "going on with the Supervisor token read before");
+                }
+                Err(err)
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file that a test writes, and how often it was read.
+    #[derive(Clone, Default)]
+    struct File(Arc<Mutex<(Option<&'static str>, u32)>>);
+
+    impl File {
+        fn write(&self, content: Option<&'static str>) {
+            self.0.lock().unwrap().0 = content;
+        }
+
+        fn n_reads(&self) -> u32 {
+            self.0.lock().unwrap().1
+        }
+
+        fn source(&self) -> TokenSource {
+            let this = self.clone();
+            TokenSource::new(Arc::new(move || {
+                let (content, n_reads) = &mut *this.0.lock().unwrap();
+                *n_reads += 1;
+                content.map(|text| text.as_bytes().to_vec()).ok_or_else(|| "gone".to_owned())
+            }))
+        }
+    }
+
+    fn bearer(token: &str) -> HeaderValue {
+        HeaderValue::from_str(&format!("Bearer {token}")).unwrap()
+    }
+
+    async fn wait(seconds: f64) {
+        tokio::time::advance(Duration::from_secs_f64(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_read_again_when_it_is_old() {
+        let file = File::default();
+        file.write(Some("one\n"));
+        let source = file.source();
+        assert_eq!(source.header(), Ok(bearer("one")));
+        file.write(Some("two"));
+        wait(49.0).await;
+        assert_eq!(source.header(), Ok(bearer("one")));
+        assert_eq!(file.n_reads(), 1);
+        wait(1.0).await;
+        assert_eq!(source.header(), Ok(bearer("two")));
+        assert_eq!(source.header(), Ok(bearer("two")));
+        assert_eq!(file.n_reads(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_read_takes_no_token_away() {
+        let file = File::default();
+        file.write(Some("one"));
+        let source = file.source();
+        source.header().unwrap();
+        for content in [None, Some(""), Some(" \n"), Some("a b")] {
+            file.write(content);
+            wait(60.0).await;
+            assert_eq!(source.header(), Ok(bearer("one")), "{content:?}");
+            // Not at every request.
+            let n_reads = file.n_reads();
+            assert_eq!(source.header(), Ok(bearer("one")));
+            assert_eq!(file.n_reads(), n_reads);
+        }
+        file.write(Some("two"));
+        wait(1.0).await;
+        assert_eq!(source.header(), Ok(bearer("two")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_any_token_there_is_an_error() {
+        let file = File::default();
+        let source = file.source();
+        assert_eq!(source.header(), Err(TokenError::Unreadable("gone".to_owned())));
+        assert!(source.header().is_err());
+        file.write(Some("\n"));
+        wait(1.0).await;
+        assert_eq!(source.header(), Err(TokenError::Empty));
+        file.write(Some("one"));
+        wait(1.0).await;
+        assert_eq!(source.header(), Ok(bearer("one")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_token_is_read_again_once_for_all() {
+        let file = File::default();
+        file.write(Some("one"));
+        let source = file.source();
+        let one = source.header().unwrap();
+        file.write(Some("two"));
+        wait(2.0).await;
+        for _ in 0..10 {
+            assert_eq!(source.after_refusal(&one), Some(bearer("two")));
+        }
+        assert_eq!(file.n_reads(), 2);
+        // The new one is refused too, and nothing newer is there.
+        let two = bearer("two");
+        for _ in 0..10 {
+            assert_eq!(source.after_refusal(&two), None);
+        }
+        assert_eq!(file.n_reads(), 2, "the file was looked at a moment ago");
+        wait(1.0).await;
+        for _ in 0..10 {
+            assert_eq!(source.after_refusal(&two), None);
+        }
+        assert_eq!(file.n_reads(), 3);
+        file.write(None);
+        wait(1.0).await;
+        assert_eq!(source.after_refusal(&two), None);
+        assert_eq!(source.header(), Ok(two));
+    }
+
+    #[test]
+    fn tokens_are_trimmed_and_never_shown() {
+        let token = parse_token(b" abc.def-ghi_1 \r\n").unwrap();
+        assert_eq!(token, bearer("abc.def-ghi_1"));
+        assert!(!format!("{token:?}").contains("abc"));
+        for (bytes, want) in [
+            (&b""[..], TokenError::Empty),
+            (b"\n\t ", TokenError::Empty),
+            (b"a b", TokenError::Malformed),
+            (b"a\nb", TokenError::Malformed),
+            (b"a\x00", TokenError::Malformed),
+            ("tök".as_bytes(), TokenError::Malformed),
+        ] {
+            assert_eq!(parse_token(bytes), Err(want), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What is seen of a Supervisor: the view's state, lists by reason, reads and proofs by result.
+
+use std::{sync::atomic::AtomicI64, time::Duration};
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+use crate::instances::ViewState;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+/// Why machines were listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListReason {
+    /// For the first time.
+    Start,
+    /// Now and then, in case the watch lost something.
+    Periodic,
+    /// The watch's version was too old.
+    Expired,
+    /// The watch told nothing for too long.
+    Silent,
+    /// After a failure.
+    Failed,
+    /// Now and then, where watching is forbidden.
+    Poll,
+    /// Somebody asked, where watching is forbidden.
+    Asked,
+    /// To prove a machine gone.
+    Proof,
+}
+
+impl ListReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Periodic => "periodic",
+            Self::Expired => "expired",
+            Self::Silent => "silent",
+            Self::Failed => "failed",
+            Self::Poll => "poll",
+            Self::Asked => "asked",
+            Self::Proof => "proof",
+        }
+    }
+}
+
+/// What the view is at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct SupervisorReading {
+    pub(crate) state: ViewState,
+    /// Why the Supervisor is left alone at present.
+    pub(crate) trouble: Option<String>,
+    pub(crate) n_machines: usize,
+    pub(crate) n_duplicates: usize,
+    pub(crate) last_contact_age: Option<Duration>,
+}
+
+impl SupervisorReading {
+    /// Whether answers can be had, and if not, why.
+    pub(crate) fn outcome(&self) -> Result<(), String> {
+        let state = self.state.as_str();
+        match (&self.trouble, self.state) {
+            (Some(why), _) => Err(format!("view is {state}: {why}")),
+            (None, ViewState::Fresh | ViewState::Poll | ViewState::Get) => Ok(()),
+            (None, ViewState::Syncing | ViewState::Stale) => Err(format!("view is {state}")),
+        }
+    }
+}
+
+/// The instruments of the Supervisor backend.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SupervisorMetrics {
+    state: Family<StateLabel, Gauge<i64, AtomicI64>>,
+    machines: Gauge<i64, AtomicI64>,
+    duplicates: Gauge<i64, AtomicI64>,
+    last_contact: Gauge<i64, AtomicI64>,
+    lists: Family<ReasonLabel, Counter>,
+    reads: Family<ResultLabel, Counter>,
+    proofs: Family<ResultLabel, Counter>,
+    mismatches: Counter,
+    unreadable: Counter,
+}
+
+impl SupervisorMetrics {
+    /// Registers them; only where there is a Supervisor are they filled.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "vsphere_supervisor_view_state",
+            "State of the view of the Supervisor's machines: 1 at the one that it is in",
+            self.state.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_machines",
+            "VirtualMachines in the view",
+            self.machines.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_duplicate_uuids",
+            "BIOS UUIDs that several VirtualMachines have",
+            self.duplicates.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_last_contact_seconds",
+            "Seconds since the Supervisor last told of its machines",
+            self.last_contact.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_lists",
+            "Lists of VirtualMachines begun, by reason",
+            self.lists.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_reads",
+            "Reads of one VirtualMachine, by result",
+            self.reads.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_proofs",
+            "Questions whether a machine is gone, by result",
+            self.proofs.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_provider_id_mismatch",
+            "Nodes whose VirtualMachine has another BIOS UUID",
+            self.mismatches.clone(),
+        );
+        registry.register(
+            "vsphere_supervisor_unreadable_events",
+            "Events of the watch of which something could not be read",
+            self.unreadable.clone(),
+        );
+    }
+
+    pub(crate) fn listed(&self, reason: ListReason) {
+        self.lists.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
+    }
+
+    pub(crate) fn read(&self, result: &'static str) {
+        self.reads.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn proved(&self, result: &'static str) {
+        self.proofs.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn mismatched(&self) {
+        self.mismatches.inc();
+    }
+
+    pub(crate) fn unreadable(&self) {
+        self.unreadable.inc();
+    }
+
+    /// Shows what the view is now.
+    pub(super) fn show(&self, reading: &SupervisorReading) {
+        let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        for state in ViewState::ALL {
+            let gauge = self.state.get_or_create(&StateLabel { state: state.as_str() });
+            gauge.set(i64::from(state == reading.state));
+        }
+        self.machines.set(count(reading.n_machines));
+        self.duplicates.set(count(reading.n_duplicates));
+        let seconds = reading.last_contact_age.map(|age| age.as_secs());
+        self.last_contact.set(seconds.map_or(-1, |it| i64::try_from(it).unwrap_or(i64::MAX)));
+    }
+}
