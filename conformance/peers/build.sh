@@ -20,6 +20,7 @@ peers() {
   local module
   for module in "$here"/*/go.mod; do
     module=${module%/go.mod}
+    [ ! -e "$module/run.sh" ] || continue # not built here
     if [ -f "$module/main.go" ]; then basename "$module"; else commands "$module" | sed 's,.*/,,'; fi
   done | paste -sd' '
 }

@@ -26,7 +26,7 @@
 //! ```
 //!
 //! [`vcenter`] has the inventory, logins and tasks of a vCenter, [`objects`] a Kubernetes object store,
-//! [`kubelet`] what runs on machines that are nodes.
+//! [`kubelet`] what runs on machines that are nodes, [`supervisor`] what the VM Operator's kinds are.
 
 pub mod duration;
 mod ids;

@@ -3,6 +3,8 @@
 //! Its objects are a store as the workload cluster's is; [`DEFINITIONS`] says which kinds it has besides.
 //! What makes machines of them is in `vmoperator`.
 
+pub mod conversion;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -146,4 +148,15 @@ impl Supervisor {
 /// What the operators of its kinds do within a request.
 fn equip(store: &mut objects::Store) {
     store.admit_with(vmoperator::machines(), vmoperator::ADMISSION);
+    for resource in [
+        "clustervirtualmachineimages",
+        "virtualmachineclasses",
+        "virtualmachinegroups",
+        "virtualmachineimages",
+        "virtualmachines",
+        "virtualmachineservices",
+        "virtualmachinesetresourcepolicies",
+    ] {
+        store.convert_with(GroupResource::of(vmoperator::GROUP, resource), conversion::convert);
+    }
 }

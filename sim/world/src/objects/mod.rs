@@ -46,9 +46,11 @@ pub use patch::{json_patch, merge_patch, strategic_merge_patch};
 pub use resource::{
     Allocate, Check, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy,
 };
+pub(crate) use schema::GoKinds;
 pub use schema::OPENAPI;
 pub use selector::{FieldSelector, LabelSelector, Selection};
 pub use snapshot::Snapshot;
 pub use status::{Cause, Details, Status};
 pub use store::Store;
+pub(crate) use text::go_json;
 pub use text::{json_problem, json_type, parse_uint};

@@ -5,6 +5,8 @@
 
 mod binary;
 mod decode;
+mod duration;
+mod foreign;
 mod quantity;
 mod settled;
 mod time;
@@ -12,6 +14,7 @@ mod types;
 
 pub(super) use binary::{base64, base64_of_url};
 pub(super) use decode::{Decoded, Words, decode, decode_metadata, reordered};
+pub(crate) use foreign::GoKinds;
 pub(super) use quantity::is_whole;
 pub(super) use settled::is_settled;
 pub(super) use types::{Struct, Types};

@@ -109,9 +109,38 @@ pub(super) fn go_map(map: &Map<String, Value>) -> String {
     format!("map[{}]", entries.join(" "))
 }
 
+/// `value` as Go writes JSON for which it has no structure: keys sorted, and nothing that HTML would
+/// take for markup.
+pub(crate) fn go_json(value: &Value) -> String {
+    let text = super::custom::sorted(value.clone()).to_string();
+    let escaped = |c: char| match c {
+        '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => Some(format!("\\u{:04x}", c as u32)),
+        _ => None,
+    };
+    // These stand in texts and nowhere else.
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match escaped(c) {
+            Some(code) => out.push_str(&code),
+            None => out.push(c),
+        }
+        out
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::quote;
+    use serde_json::json;
+
+    use super::{go_json, quote};
+
+    #[test]
+    fn json_is_sorted_and_escaped() {
+        let value = json!({"b": "<a>&\u{2028}\u{8}\u{c}\u{1}\u{7f}é", "a": [null, 1.5, {"d": 1, "c": true}]});
+        assert_eq!(
+            go_json(&value),
+            "{\"a\":[null,1.5,{\"c\":true,\"d\":1}],\"b\":\"\\u003ca\\u003e\\u0026\\u2028\\b\\f\\u0001\u{7f}é\"}"
+        );
+    }
 
     /// As Go 1.26 prints them.
     #[test]

@@ -179,7 +179,9 @@ impl Store {
         existing: &Arc<Value>,
         object: Value,
     ) -> Result<Decision, Status> {
-        let last = self.stored(def, existing.as_ref().clone())?;
+        // Not what a conversion there and back would leave of it.
+        let kept = self.get(&key).unwrap_or(existing);
+        let last = self.in_version(def, &def.version, kept)?.as_ref().clone();
         let mut decision = self.change(key, Op::Deleted, Effect::Deleted, last);
         decision.reply.object = Arc::new(self.stored(def, object)?);
         Ok(decision)

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value};
 
 use super::binary::base64;
+use super::duration;
 use super::quantity;
 use super::settled::is_settled;
 use super::time::{rfc3339, rfc3339_micro};
@@ -45,13 +46,20 @@ pub(in crate::objects) fn decode(
     document: &Value,
     words: Words,
 ) -> Result<Decoded, String> {
-    let mut decoder = Decoder {
-        types: Types::builtin(),
-        words,
-        again: false,
-        unknown: Vec::new(),
-        path: Vec::new(),
-    };
+    decode_by(Types::builtin(), root, document, words)
+}
+
+/// The same, with structures that are not those of the built-in kinds.
+///
+/// # Errors
+/// What Go says about the first value of the wrong type.
+pub(super) fn decode_by(
+    types: &'static Types,
+    root: &Struct,
+    document: &Value,
+    words: Words,
+) -> Result<Decoded, String> {
+    let mut decoder = Decoder { types, words, again: false, unknown: Vec::new(), path: Vec::new() };
     let object = decoder.structure(root, document, "")?;
     Ok(Decoded { object, unknown: decoder.unknown })
 }
@@ -187,6 +195,8 @@ impl<'a> Decoder<'a> {
             (Type::Time | Type::MicroTime, other) => {
                 return Err(self.json_mismatch(other, parent, "string"));
             }
+            (Type::Duration, Value::String(text)) => Some(duration::canonical(text)?.into()),
+            (Type::Duration, other) => return Err(self.json_mismatch(other, parent, "string")),
             (Type::Quantity, other) => Some(quantity::canonical(other)?.into()),
             (Type::IntOrString, Value::String(_)) => Some(value.clone()),
             (Type::IntOrString, other) => match other {
@@ -264,6 +274,7 @@ impl<'a> Decoder<'a> {
             Type::Bool => false.into(),
             Type::Int(_) | Type::Float | Type::IntOrString => 0.into(),
             Type::Quantity => "0".into(),
+            Type::Duration => "0s".into(),
             Type::Struct(at) => {
                 let mut out = Map::new();
                 for field in self.types.at(*at).into_iter().flat_map(|of| &of.fields) {

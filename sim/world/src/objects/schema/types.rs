@@ -10,8 +10,10 @@ const TYPES: &str = include_str!("../../../schemas/types.json");
 /// Structures of the built-in kinds.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Types {
-    /// Structures by group and kind.
+    /// Structures by group and kind; those of the newest version.
     kinds: BTreeMap<(&'static str, &'static str), usize>,
+    /// Structures by group with version, and kind.
+    versions: BTreeMap<(&'static str, &'static str), usize>,
     structs: Vec<Struct>,
 }
 
@@ -58,6 +60,8 @@ pub(in crate::objects) enum Type {
     Time,
     /// An instant in microseconds.
     MicroTime,
+    /// A span, `1m30s`.
+    Duration,
     /// A number with a suffix, `100Mi`.
     Quantity,
     IntOrString,
@@ -111,6 +115,11 @@ impl Types {
         self.structs.get(*self.kinds.get(&(group, kind))?)
     }
 
+    /// The structure of a kind in one of its versions, `example.com/v1`.
+    pub(in crate::objects) fn version(&self, group_version: &str, kind: &str) -> Option<&Struct> {
+        self.structs.get(*self.versions.get(&(group_version, kind))?)
+    }
+
     pub(in crate::objects) fn at(&self, index: usize) -> Option<&Struct> {
         self.structs.get(index)
     }
@@ -153,16 +162,19 @@ impl Types {
     }
 
     /// A test holds that the file can be read as a whole; what cannot is not there.
-    fn read(text: &'static str) -> Self {
+    pub(super) fn read(text: &'static str) -> Self {
         let Ok(File { kinds, structs }) = serde_json::from_str::<File>(text) else {
             return Self::default();
         };
         let names: Vec<&'static str> = structs.keys().copied().collect();
         let index = |name: &str| names.binary_search(&name).ok();
-        let kinds = kinds.into_iter().filter_map(|(gvk, name)| {
-            let (group, rest) = gvk.split_once('/')?;
-            Some(((group, rest.split_once('/')?.1), index(name)?))
-        });
+        let versions: BTreeMap<_, _> = kinds
+            .into_iter()
+            .filter_map(|(gvk, name)| Some((gvk.rsplit_once('/')?, index(name)?)))
+            .collect();
+        let kinds = versions
+            .iter()
+            .filter_map(|((version, kind), at)| Some(((version.split_once('/')?.0, *kind), *at)));
         let kinds = kinds.collect();
         let structs = structs
             .into_iter()
@@ -175,7 +187,7 @@ impl Types {
                 Struct { name, go: short(full), full, fields, by_name }
             })
             .collect();
-        Self { kinds, structs }
+        Self { kinds, versions, structs }
     }
 }
 
@@ -198,7 +210,12 @@ fn field(row: &Row, names: &[&'static str]) -> Option<Field> {
     // Go finds nothing empty about structures, unless they are asked.
     let is_struct = matches!(
         of,
-        Type::Struct(_) | Type::Time | Type::MicroTime | Type::Quantity | Type::IntOrString
+        Type::Struct(_)
+            | Type::Time
+            | Type::MicroTime
+            | Type::Duration
+            | Type::Quantity
+            | Type::IntOrString
     );
     let omitted = flags.contains('z') || flags.contains('o') && !is_struct;
     let merge_key = row.get(3).copied();
@@ -239,6 +256,7 @@ fn read_named(
         "float64" => Type::Float,
         "Time" => Type::Time,
         "MicroTime" => Type::MicroTime,
+        "Duration" => Type::Duration,
         "Quantity" => Type::Quantity,
         "IntOrString" => Type::IntOrString,
         "Raw" => Type::Raw,
@@ -268,7 +286,7 @@ fn shown(text: &str) -> String {
     }
     match text {
         "byte" => "uint8".into(),
-        "Time" | "MicroTime" => format!("v1.{text}"),
+        "Time" | "MicroTime" | "Duration" => format!("v1.{text}"),
         "Quantity" => "resource.Quantity".into(),
         "IntOrString" => "intstr.IntOrString".into(),
         _ if text.contains('.') => short(text),

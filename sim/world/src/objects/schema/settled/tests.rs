@@ -114,6 +114,7 @@ fn sample_of(of: &Type, depth: u8) -> Value {
         Type::Bytes => json!("YQ=="),
         Type::Time => json!("2026-03-01T08:00:00Z"),
         Type::MicroTime => json!("2026-03-01T08:00:00.000000Z"),
+        Type::Duration => json!("1m0s"),
         Type::Quantity => json!("1"),
         Type::IntOrString => json!(80),
         Type::Raw => json!({"b": [1, null], "a": ""}),

@@ -1,0 +1,140 @@
+//! Conversion of the VM Operator's kinds between their versions, as its webhook does it.
+//!
+//! Every way leads over the newest version, the hub. What an older one cannot say is lost on the way
+//! down, so that an annotation carries the object of the hub along; on the way up it is used up and what
+//! was lost comes from it. A writer who drops the annotation drops those fields.
+//!
+//! Most fields have the same name and meaning in all versions. An object is read and written again by
+//! the Go structures of a version (`schemas/vmoperator.json`), and that leaves what the
+//! version knows. The modules here have the rest: what moves, what is spelled otherwise, and what is
+//! restored. Facts are from `vm-operator: api/v1alpha*/*_conversion.go`.
+
+mod document;
+mod image;
+mod machine;
+mod others;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::objects::{GoKinds, go_json, json_problem};
+use document::{Document, text};
+
+/// The group of all these kinds.
+pub const GROUP: &str = "vmoperator.vmware.com";
+
+/// Carries the object of the hub, without its metadata.
+pub const ANNOTATION: &str = "vmoperator.vmware.com/conversion";
+
+/// The version over which every way leads.
+const HUB: u8 = 6;
+
+static GO: LazyLock<GoKinds> =
+    LazyLock::new(|| GoKinds::read(include_str!("../../schemas/vmoperator.json")));
+
+/// What a kind has of its own. Functions get the object that is read, the one that is to be written, which
+/// begins as a copy of it, and the number of the version that is not the hub.
+struct Kind {
+    name: &'static str,
+    /// From the hub to an older version.
+    down: fn(&Value, &mut Document, u8),
+    /// From an older version to the hub.
+    up: fn(&Value, &mut Document, u8),
+    /// Brings back what the annotation knows, if the kind has one. The rest of the object is there already.
+    restore: Option<fn(&mut Document, &Value, u8)>,
+    /// What remains to be done without an annotation.
+    unrestored: fn(&mut Document, u8),
+}
+
+const KINDS: [Kind; 7] = [
+    machine::KIND,
+    others::SERVICE,
+    others::CLASS,
+    image::NAMESPACED,
+    image::CLUSTER,
+    others::POLICY,
+    others::GROUP,
+];
+
+/// Converts an object of one of the kinds to `wanted`, a group and version.
+///
+/// # Errors
+/// A kind or version that is none of ours, a value of the wrong type, an annotation that cannot be read.
+pub fn convert(object: &Value, wanted: &str) -> Result<Value, String> {
+    let name = text(object, "/kind");
+    let given = text(object, "/apiVersion");
+    let unknown = |version| format!("no kind \"{name}\" is registered for version \"{version}\"");
+    let from = number(given).ok_or_else(|| unknown(given))?;
+    let to = number(wanted).ok_or_else(|| unknown(wanted))?;
+    let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| unknown(given))?;
+    let read = GO.through(given, name, object)?;
+    match (from, to) {
+        _ if from == to => Ok(read),
+        (HUB, _) => kind.lower(&read, to),
+        (_, HUB) => kind.raise(&read, from),
+        _ => {
+            let mut between = Document(kind.raise(&read, from)?);
+            // The hub is made for the purpose, and nobody tells it what it is.
+            between.remove("/apiVersion");
+            between.remove("/kind");
+            kind.lower(&between.0, to)
+        }
+    }
+}
+
+impl Kind {
+    fn lower(&self, hub: &Value, to: u8) -> Result<Value, String> {
+        let mut spoke = Document(hub.clone());
+        (self.down)(hub, &mut spoke, to);
+        if self.restore.is_some() {
+            let mut kept = Document(hub.clone());
+            kept.remove("/metadata");
+            spoke.annotate(ANNOTATION, go_json(&kept.0));
+        }
+        self.written(spoke, to)
+    }
+
+    fn raise(&self, spoke: &Value, from: u8) -> Result<Value, String> {
+        let mut hub = Document(spoke.clone());
+        (self.up)(spoke, &mut hub, from);
+        match self.restore.and_then(|restore| Some((restore, hub.take_annotation(ANNOTATION)?))) {
+            Some((restore, kept)) => {
+                let kept = GO.through(&version(HUB), self.name, &parse(&kept)?)?;
+                restore(&mut hub, &kept, from);
+            }
+            None => (self.unrestored)(&mut hub, from),
+        }
+        self.written(hub, HUB)
+    }
+
+    fn written(&self, mut object: Document, to: u8) -> Result<Value, String> {
+        let version = version(to);
+        for field in ["/metadata/labels", "/metadata/annotations"] {
+            object.forget_empty(field);
+        }
+        object.put("/kind", self.name);
+        object.put("/apiVersion", version.as_str());
+        GO.through(&version, self.name, &object.0)
+    }
+}
+
+fn version(number: u8) -> String {
+    format!("{GROUP}/v1alpha{number}")
+}
+
+/// `3` for `vmoperator.vmware.com/v1alpha3`.
+fn number(group_version: &str) -> Option<u8> {
+    let number = group_version.strip_prefix(GROUP)?.strip_prefix("/v1alpha")?;
+    let number = number.parse().ok().filter(|number| (1..=HUB).contains(number))?;
+    (version(number) == group_version).then_some(number)
+}
+
+fn parse(text: &str) -> Result<Value, String> {
+    let problem =
+        |why: serde_json::Error| json_problem(text.as_bytes()).unwrap_or_else(|| why.to_string());
+    serde_json::from_str(text).map_err(problem)
+}

@@ -1,0 +1,181 @@
+//! VirtualMachineImage and ClusterVirtualMachineImage: in v1alpha1 what an image is stands in its specification.
+//!
+//! There is no annotation: what an older version cannot say is lost for its writers.
+
+use serde_json::{Map, Value, json};
+
+use super::Kind;
+use super::document::{Document, found, list, text};
+
+pub(super) const NAMESPACED: Kind =
+    Kind { name: "VirtualMachineImage", down: down_named, ..CLUSTER };
+pub(super) const CLUSTER: Kind =
+    Kind { name: "ClusterVirtualMachineImage", down, up, restore: None, unrestored: |_, _| {} };
+
+/// Says in the hub which library v1alpha1 shows.
+const LIBRARY: &str = "vmoperator.vmware.com/conversion-content-lib-ref";
+
+/// What begins so stands in annotations of v1alpha1 and in the status of the hub.
+const SYSTEM: &str = "vmware-system";
+
+/// Fields that are the same: in the hub, in v1alpha1.
+const MOVED: [(&str, &str); 5] = [
+    ("/status/providerItemID", "/spec/imageID"),
+    ("/status/hardwareVersion", "/spec/hwVersion"),
+    ("/status/productInfo", "/spec/productInfo"),
+    ("/status/name", "/status/imageName"),
+    ("/status/providerContentVersion", "/status/contentVersion"),
+];
+
+const READY: &str = "Ready";
+
+/// Conditions of v1alpha1 in the order in which they are reached, and why the hub's only one is false
+/// when one of them is.
+const STEPS: [(&str, &str); 3] = [
+    (
+        "VirtualMachineImageProviderSecurityCompliance",
+        "VirtualMachineImageProviderSecurityNotCompliant",
+    ),
+    ("VirtualMachineImageProviderReady", "VirtualMachineImageProviderNotReady"),
+    ("VirtualMachineImageSynced", "VirtualMachineImageNotSynced"),
+];
+
+fn down_named(hub: &Value, spoke: &mut Document, version: u8) {
+    down(hub, spoke, version);
+    if version == 1 && !text(hub, "/spec/providerRef/name").is_empty() {
+        spoke.put("/spec/providerRef/namespace", text(hub, "/metadata/namespace"));
+    }
+}
+
+fn down(hub: &Value, spoke: &mut Document, version: u8) {
+    match version {
+        1 => down_to_first(hub, spoke),
+        3 | 4 => {
+            for disk in spoke.elements("/status/disks") {
+                let (limit, requested) =
+                    (disk.get("limit").cloned(), disk.get("requested").cloned());
+                *disk = json!({"capacity": limit, "size": requested});
+            }
+        }
+        _ => {}
+    }
+}
+
+fn down_to_first(hub: &Value, spoke: &mut Document) {
+    for (ours, theirs) in MOVED {
+        spoke.put_found(theirs, found(hub, ours));
+    }
+    let system = |field: &str| text(hub, &format!("/status/osInfo/{field}"));
+    spoke.put("/spec/osInfo", json!({"type": system("type"), "version": system("version")}));
+    let properties = list(hub, "/status/ovfProperties")
+        .iter()
+        .map(|it| (text(it, "/key").to_owned(), it.clone()));
+    spoke.put("/spec/ovfEnv", properties.collect::<Map<_, _>>());
+    spoke.put("/status/conditions", steps(list(hub, "/status/conditions")));
+    if let Some(given) = spoke.annotation(LIBRARY) {
+        // What cannot be read is no obstacle.
+        let given: Value = serde_json::from_str(given).unwrap_or_default();
+        let field = |name: &str| given.get(name).filter(|it| it.is_string()).cloned();
+        let library =
+            json!({"apiGroup": field("apiGroup"), "kind": field("kind"), "name": field("name")});
+        spoke.put("/status/contentLibraryRef", library);
+    }
+    for property in list(hub, "/status/vmwareSystemProperties") {
+        spoke.annotate(text(property, "/key"), text(property, "/value").to_owned());
+    }
+}
+
+fn up(spoke: &Value, hub: &mut Document, version: u8) {
+    if version > 1 {
+        return;
+    }
+    for (ours, theirs) in MOVED {
+        hub.put_found(ours, found(spoke, theirs));
+    }
+    hub.put_found("/status/osInfo", found(spoke, "/spec/osInfo"));
+    // Go takes these as its map has them, in any order.
+    let properties = spoke.pointer("/spec/ovfEnv").and_then(Value::as_object);
+    let mut properties: Vec<Value> =
+        properties.into_iter().flat_map(Map::values).cloned().collect();
+    properties.sort_by(|a, b| text(a, "/key").cmp(text(b, "/key")));
+    hub.put("/status/ovfProperties", properties);
+    hub.put("/status/conditions", ready(list(spoke, "/status/conditions")));
+    let provider = |field: &str| text(spoke, &format!("/spec/providerRef/{field}"));
+    if ["apiVersion", "kind", "name"].iter().all(|field| provider(field).is_empty()) {
+        hub.remove("/spec/providerRef");
+    }
+    let mut system: Vec<String> = spoke
+        .pointer("/metadata/annotations")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(Map::keys)
+        .filter(|key| key.starts_with(SYSTEM))
+        .cloned()
+        .collect();
+    system.sort();
+    let property = |key: String| {
+        let value = hub.take_annotation(&key);
+        json!({"key": key, "value": value})
+    };
+    let properties: Vec<Value> = system.into_iter().map(property).collect();
+    hub.put("/status/vmwareSystemProperties", properties);
+}
+
+/// From the hub: all steps up to the one that fails.
+fn steps(conditions: &[Value]) -> Vec<Value> {
+    if conditions.is_empty() {
+        return Vec::new();
+    }
+    let ready = conditions.iter().find(|it| text(it, "/type") == READY);
+    let ready = ready.unwrap_or(&Value::Null);
+    let since = ready.get("lastTransitionTime");
+    let reason = text(ready, "/reason");
+    let failed = STEPS.iter().position(|(_, why)| *why == reason);
+    let step = |(at, (of, _)): (usize, &(&str, &str))| {
+        if Some(at) == failed {
+            json!({
+                "type": of,
+                "status": "False",
+                "severity": "Error",
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": text(ready, "/message"),
+            })
+        } else {
+            json!({"type": of, "status": "True", "lastTransitionTime": since})
+        }
+    };
+    let n = failed.map_or(STEPS.len(), |at| at + 1);
+    STEPS.iter().enumerate().take(n).map(step).collect()
+}
+
+/// To the hub: ready, unless one of the steps failed.
+fn ready(conditions: &[Value]) -> Vec<Value> {
+    if conditions.is_empty() {
+        return Vec::new();
+    }
+    let is_step = |it: &Value| STEPS.iter().any(|(of, _)| *of == text(it, "/type"));
+    let failed = conditions.iter().find(|it| is_step(it) && text(it, "/status") == "False");
+    let ready = match failed {
+        Some(failed) => {
+            let reason = match text(failed, "/reason") {
+                "" => "False",
+                reason => reason,
+            };
+            json!({
+                "type": READY,
+                "status": "False",
+                "lastTransitionTime": failed["lastTransitionTime"],
+                "reason": reason,
+                "message": text(failed, "/message"),
+            })
+        }
+        None => {
+            // As Go writes times, the latest is the last by its letters.
+            let since = conditions.iter().map(|it| text(it, "/lastTransitionTime")).max();
+            let since = since.filter(|since| !since.is_empty());
+            json!({"type": READY, "status": "True", "lastTransitionTime": since, "reason": "True"})
+        }
+    };
+    vec![ready]
+}

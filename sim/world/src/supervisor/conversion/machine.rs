@@ -1,0 +1,279 @@
+//! VirtualMachine: what moves between the hub and v1alpha2 … v1alpha5, and what all versions restore.
+
+mod bootstrap;
+mod conditions;
+mod first;
+mod network;
+
+use serde_json::{Value, json};
+
+use super::Kind;
+use super::document::{Document, found, list, text};
+use super::restore::Rule::{ByName, Fill, Made, Take};
+use super::restore::{Dated, restore};
+
+pub(super) const KIND: Kind =
+    Kind { name: "VirtualMachine", down, up, restore: Some(restore_all), unrestored };
+
+/// What stops the VM Operator from acting has another name in the first two versions.
+const PAUSED: &str = "vmoperator.vmware.com/paused";
+const PAUSED_FIRST: &str = "vmoperator.vmware.com/pause-reconcile";
+
+const ADVANCED: [&str; 7] = [
+    "preferHtEnabled",
+    "hugePages1GEnabled",
+    "timeTrackerLowLatencyEnabled",
+    "cpuAffinityExclusiveNoStatsEnabled",
+    "vmxSwapEnabled",
+    "pnumaNodeAffinity",
+    "extraConfig",
+];
+const CD_ROM: [&str; 3] = ["controllerBusNumber", "controllerType", "unitNumber"];
+const INTERFACE: [&str; 5] = ["ipamModes", "type", "vnumaNodeID", "vmxnet3", "advancedProperties"];
+const VOLUME: [&str; 7] = [
+    "applicationType",
+    "controllerBusNumber",
+    "controllerType",
+    "diskMode",
+    "sharingMode",
+    "unitNumber",
+    "removable",
+];
+
+const RESTORED: &[Dated] = &[
+    (1, 5, Take("/spec", &["resources", "cpuAdvanced", "memoryAdvanced"])),
+    (1, 5, Fill("/spec/volumeAttributesClassName")),
+    (1, 5, Made("/spec/advanced", &ADVANCED)),
+    (2, 5, Fill("/spec/bootstrap/disabled")),
+    (2, 5, Fill("/spec/network/vlans")),
+    (2, 5, ByName("/spec/network/interfaces", &INTERFACE)),
+    (1, 4, Take("/spec", &["policies", "bootOptions", "affinity", "currentSnapshotName"])),
+    (1, 4, ByName("/spec/volumes", &VOLUME)),
+    (2, 4, Take("/spec/crypto", &["vTPMMode"])),
+    // It makes the structure whose fields come next.
+    (1, 2, Fill("/spec/bootstrap/cloudInit/instanceID")),
+    (2, 4, Take("/spec/bootstrap/cloudInit", &["waitOnNetwork4", "waitOnNetwork6"])),
+    (2, 4, Take("/spec/bootstrap/linuxPrep", &bootstrap::LINUX)),
+    (2, 4, Take("/spec/bootstrap/sysprep", &["customizeAtNextPowerOn"])),
+    (
+        2,
+        4,
+        Take("/spec/bootstrap/sysprep/sysprep", &["expirePasswordAfterNextLogin", "scriptText"]),
+    ),
+    (1, 3, Take("/spec", &["promoteDisksMode"])),
+    (1, 2, Take("/spec", &["image", "imageName", "instanceUUID", "biosUUID", "guestID"])),
+    (1, 2, Take("/spec", &["hardware"])),
+    (2, 2, Fill("/spec/network/domainName")),
+    (1, 1, Take("/spec", &["crypto", "groupName"])),
+    (1, 1, Made("/spec/advanced", &["defaultVolumeProvisioningMode"])),
+    (1, 1, Made("/spec/readinessProbe", &["guestInfo"])),
+    (1, 1, Made("/spec/network", &["domainName", "hostName", "disabled"])),
+    (1, 1, Made("/spec/network", &["nameservers", "searchDomains", "vlans"])),
+    (1, 5, Take("", &["status"])),
+];
+
+fn down(hub: &Value, spoke: &mut Document, version: u8) {
+    match version {
+        1 => first::down(hub, spoke),
+        2 => down_to_second(hub, spoke),
+        3 | 4 => spoke.put_found("/spec/cdrom", found(hub, "/spec/hardware/cdrom")),
+        _ => {}
+    }
+    if version <= 3 {
+        spoke.put_found("/status/host", found(hub, "/status/nodeName"));
+    }
+    if version == 3
+        && let Some(storage) = found(hub, "/status/storage")
+    {
+        spoke.put("/status/storage", usage(storage));
+    }
+}
+
+fn up(spoke: &Value, hub: &mut Document, version: u8) {
+    match version {
+        1 => first::up(spoke, hub),
+        2 => up_from_second(spoke, hub),
+        3 | 4 => {
+            if let Some(drives) = found(spoke, "/spec/cdrom") {
+                hub.put("/spec/hardware/cdrom", drives.clone());
+            }
+        }
+        _ => {}
+    }
+    if version <= 3 {
+        hub.put_found("/status/nodeName", found(spoke, "/status/host"));
+    }
+    if version == 3
+        && let Some(usage) = found(spoke, "/status/storage/usage")
+    {
+        hub.put("/status/storage", storage(usage));
+    }
+}
+
+fn restore_all(object: &mut Document, kept: &Value, version: u8) {
+    if version == 1 {
+        bootstrap::restore(object, kept);
+    }
+    restore(object, kept, version, RESTORED);
+    match version {
+        1 => {
+            network::restore(object, kept);
+            first::forget_boot_disk(object);
+        }
+        3 | 4 => restore_hardware(object, kept),
+        _ => {}
+    }
+    if version > 1 {
+        restore_dhcp(object, kept);
+    }
+}
+
+fn unrestored(object: &mut Document, version: u8) {
+    if version == 1 {
+        conditions::divide(object);
+    }
+}
+
+fn down_to_second(hub: &Value, spoke: &mut Document) {
+    const IDENTIFICATION: &str = "/spec/bootstrap/sysprep/sysprep/identification";
+    name_image(hub, spoke);
+    if let Some(image) = found(hub, "/spec/image") {
+        let (kind, name) = (text(image, "/kind"), text(image, "/name"));
+        let version = super::version(super::HUB);
+        spoke.put("/status/image", json!({"apiVersion": version, "kind": kind, "name": name}));
+    }
+    let domain = text(hub, "/spec/network/domainName");
+    if !domain.is_empty() && found(hub, IDENTIFICATION).is_some() {
+        spoke.put(&format!("{IDENTIFICATION}/joinDomain"), domain);
+    }
+    forget_classic_volumes(hub, spoke);
+    exchange_names(spoke);
+    spoke.rename_annotation(PAUSED, PAUSED_FIRST);
+}
+
+fn up_from_second(spoke: &Value, hub: &mut Document) {
+    const DOMAIN: &str = "/spec/bootstrap/sysprep/sysprep/identification/joinDomain";
+    const RUN_ONCE: &str = "/spec/bootstrap/sysprep/sysprep/guiRunOnce";
+    if was_stored(spoke) {
+        let image = |field| text(spoke, field);
+        match (image("/status/image/kind"), image("/status/image/name")) {
+            ("", _) | (_, "") => image_of_name(spoke, hub),
+            (kind, name) => hub.put("/spec/image", json!({"kind": kind, "name": name})),
+        }
+    }
+    let domain = text(spoke, DOMAIN);
+    if !domain.is_empty() {
+        hub.put("/spec/network/domainName", domain);
+    }
+    // An empty structure there is none here.
+    hub.forget_empty(RUN_ONCE);
+    for volume in hub.elements("/status/volumes") {
+        volume["type"] = "Managed".into();
+    }
+    exchange_names(hub);
+    hub.rename_annotation(PAUSED_FIRST, PAUSED);
+}
+
+/// The real one copies memory, in which these two of v1alpha2 stand the other way round: each comes out
+/// under the name of the other.
+fn exchange_names(object: &mut Document) {
+    for list in ["/status/network/interfaces", "/status/network/ipStacks"] {
+        for element in object.elements(list) {
+            let mut whole = Document(element.take());
+            let (host, domain) = (whole.remove("/dns/hostName"), whole.remove("/dns/domainName"));
+            for (field, name) in [("/dns/domainName", host), ("/dns/hostName", domain)] {
+                if let Some(name) = name {
+                    whole.put(field, name);
+                }
+            }
+            *element = whole.0;
+        }
+    }
+}
+
+/// Whether an object has been in the store: nobody knows its image before.
+fn was_stored(object: &Value) -> bool {
+    object.pointer("/metadata/generation").and_then(Value::as_i64).is_some_and(|n| n > 0)
+}
+
+fn image_of_name(spoke: &Value, hub: &mut Document) {
+    let name = text(spoke, "/spec/imageName");
+    if !name.is_empty() {
+        hub.put("/spec/image", json!({"name": name}));
+    }
+}
+
+fn name_image(hub: &Value, spoke: &mut Document) {
+    if text(hub, "/spec/imageName").is_empty() {
+        spoke.put("/spec/imageName", text(hub, "/spec/image/name"));
+    }
+}
+
+/// Disks that are no volumes of Kubernetes were not told of in the first two versions.
+fn forget_classic_volumes(hub: &Value, spoke: &mut Document) {
+    let volumes = list(hub, "/status/volumes");
+    let managed: Vec<Value> =
+        volumes.iter().filter(|it| text(it, "/type") != "Classic").cloned().collect();
+    spoke.put("/status/volumes", managed);
+}
+
+/// What v1alpha3 calls the usage of storage, from what came after it.
+fn usage(storage: &Value) -> Value {
+    let mut out = Document(json!({}));
+    for (ours, theirs) in USAGE {
+        if let Some(amount) = found(storage, theirs) {
+            out.put(ours, amount.clone());
+        }
+    }
+    out.0
+}
+
+fn storage(usage: &Value) -> Value {
+    let mut out = Document(json!({}));
+    for (theirs, ours) in USAGE {
+        if let Some(amount) = usage.get(theirs.trim_start_matches("/usage/")) {
+            out.put(ours, amount.clone());
+        }
+    }
+    out.0
+}
+
+/// Fields of `status.storage` in v1alpha3 and in the hub.
+const USAGE: [(&str, &str); 3] = [
+    ("/usage/total", "/total"),
+    ("/usage/disks", "/requested/disks"),
+    ("/usage/other", "/usage/other"),
+];
+
+/// Drives for disks stood in the specification itself, and had no controllers.
+fn restore_hardware(object: &mut Document, kept: &Value) {
+    let Some(hardware) = found(kept, "/spec/hardware") else { return };
+    let drives: Vec<Value> = list(&object.0, "/spec/hardware/cdrom").to_vec();
+    object.put("/spec/hardware", hardware.clone());
+    let drives = drives.into_iter().map(|drive| {
+        let known = list(hardware, "/cdrom");
+        let known = known.iter().find(|it| text(it, "/name") == text(&drive, "/name"));
+        let mut drive = Document(drive);
+        if let Some(known) = known {
+            for field in CD_ROM {
+                drive.put_found(&format!("/{field}"), known.get(field));
+            }
+        }
+        drive.0
+    });
+    object.put("/spec/hardware/cdrom", drives.collect::<Vec<_>>());
+}
+
+/// Older versions cannot tell a refusal of DHCP from nothing said.
+fn restore_dhcp(object: &mut Document, kept: &Value) {
+    const INTERFACES: &str = "/spec/network/interfaces";
+    for interface in object.elements(INTERFACES) {
+        let same = |it: &&Value| text(it, "/name") == text(interface, "/name");
+        let Some(kept) = list(kept, INTERFACES).iter().rfind(same) else { continue };
+        for field in ["dhcp4", "dhcp6"] {
+            if interface.get(field).is_none() && kept.get(field) == Some(&Value::Bool(false)) {
+                interface[field] = false.into();
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a guest gets to begin with: v1alpha1 names a resource and a transport, later versions say more.
+
+use serde_json::{Map, Value, json};
+
+use super::first::CONFIG_MAP;
+use crate::supervisor::conversion::document::{Document, found, is_empty, text};
+
+/// Fields of `linuxPrep` that came after v1alpha4.
+pub(super) const LINUX: [&str; 4] =
+    ["expirePasswordAfterNextLogin", "password", "scriptText", "customizeAtNextPowerOn"];
+
+const CLOUD_INIT: [&str; 6] = [
+    "cloudConfig",
+    "sshAuthorizedKeys",
+    "useGlobalNameserversAsDefault",
+    "useGlobalSearchDomainsAsDefault",
+    "waitOnNetwork4",
+    "waitOnNetwork6",
+];
+
+const USER_DATA: &str = "user-data";
+const EXTRA_CONFIG_KEY: &str = "guestinfo.userdata";
+
+pub(super) fn down(hub: &Value, spoke: &mut Document) {
+    let bootstrap = found(hub, "/spec/bootstrap").filter(|it| !is_empty(it));
+    let Some(bootstrap) = bootstrap else { return };
+    let has = |field: &str| found(bootstrap, field).is_some();
+    let (transport, name) = if has("/cloudInit") {
+        let transport = match text(bootstrap, "/cloudInit/rawCloudConfig/key") {
+            EXTRA_CONFIG_KEY => "ExtraConfig",
+            _ => "CloudInit",
+        };
+        (transport, text(bootstrap, "/cloudInit/rawCloudConfig/name"))
+    } else if has("/sysprep") {
+        ("Sysprep", text(bootstrap, "/sysprep/rawSysprep/name"))
+    } else if has("/vAppConfig") {
+        let transport = if has("/linuxPrep") { "OvfEnv" } else { "vAppConfig" };
+        (transport, text(bootstrap, "/vAppConfig/rawProperties"))
+    } else {
+        ("", "")
+    };
+    let resource =
+        if spoke.annotation(CONFIG_MAP).is_some() { "configMapName" } else { "secretName" };
+    spoke.put("/spec/vmMetadata", json!({"transport": transport, resource: name}));
+}
+
+pub(super) fn up(spoke: &Value, hub: &mut Document) {
+    let metadata = found(spoke, "/spec/vmMetadata").filter(|it| !is_empty(it));
+    let Some(metadata) = metadata else { return };
+    let (secret, config_map) = (text(metadata, "/secretName"), text(metadata, "/configMapName"));
+    let name = if secret.is_empty() { config_map } else { secret };
+    let selected = |field: &str, key: &str| match name {
+        "" => json!({}),
+        name => json!({field: {"name": name, "key": key}}),
+    };
+    let vapp = json!({"rawProperties": name});
+    let bootstrap = match text(metadata, "/transport") {
+        "ExtraConfig" => json!({"cloudInit": selected("rawCloudConfig", EXTRA_CONFIG_KEY)}),
+        "CloudInit" => json!({"cloudInit": selected("rawCloudConfig", USER_DATA)}),
+        "Sysprep" => json!({"sysprep": selected("rawSysprep", "unattend")}),
+        "OvfEnv" => json!({"linuxPrep": {"hardwareClockIsUTC": true}, "vAppConfig": vapp}),
+        "vAppConfig" => json!({"vAppConfig": vapp}),
+        _ => json!({}),
+    };
+    hub.put("/spec/bootstrap", bootstrap);
+    if !config_map.is_empty() && hub.annotation(CONFIG_MAP).is_none() {
+        hub.annotate(CONFIG_MAP, "true".into());
+    }
+}
+
+/// Brings back what v1alpha1 cannot say of the bootstrap that it can.
+pub(super) fn restore(object: &mut Document, kept: &Value) {
+    let Some(kept) = found(kept, "/spec/bootstrap") else { return };
+    let Some(mut bootstrap) = found(&object.0, "/spec/bootstrap").cloned().map(Document) else {
+        // This much, v1alpha1 has no words for at all.
+        let alone: Map<String, Value> = ["linuxPrep", "disabled"]
+            .into_iter()
+            .filter_map(|field| Some((field.to_owned(), kept.get(field)?.clone())))
+            .collect();
+        if !alone.is_empty() {
+            object.put("/spec/bootstrap", alone);
+        }
+        return;
+    };
+    let both = |bootstrap: &Document, field: &str| {
+        found(&bootstrap.0, field).is_some() && found(kept, field).is_some()
+    };
+    if both(&bootstrap, "/cloudInit") {
+        copy(&mut bootstrap, kept, "/cloudInit", &CLOUD_INIT);
+        merge_selector(&mut bootstrap, kept, "/cloudInit/rawCloudConfig");
+    }
+    if both(&bootstrap, "/linuxPrep") {
+        copy(&mut bootstrap, kept, "/linuxPrep", &["hardwareClockIsUTC", "timeZone"]);
+        copy(&mut bootstrap, kept, "/linuxPrep", &LINUX);
+    }
+    if both(&bootstrap, "/sysprep") {
+        copy(&mut bootstrap, kept, "/sysprep", &["sysprep", "customizeAtNextPowerOn"]);
+        merge_selector(&mut bootstrap, kept, "/sysprep/rawSysprep");
+        // Both at once: v1alpha1 names one transport.
+        if found(kept, "/vAppConfig").is_some() && found(&bootstrap.0, "/vAppConfig").is_none() {
+            bootstrap.put("/vAppConfig", json!({}));
+        }
+    }
+    if both(&bootstrap, "/vAppConfig") {
+        copy(&mut bootstrap, kept, "/vAppConfig", &["properties", "rawProperties"]);
+    }
+    bootstrap.put_found("/disabled", kept.get("disabled"));
+    object.put("/spec/bootstrap", bootstrap.0);
+}
+
+fn copy(bootstrap: &mut Document, kept: &Value, part: &str, fields: &[&str]) {
+    for field in fields {
+        let pointer = format!("{part}/{field}");
+        bootstrap.put_found(&pointer, found(kept, &pointer));
+    }
+}
+
+/// The key of a secret is the kept one, its name may have changed.
+fn merge_selector(bootstrap: &mut Document, kept: &Value, pointer: &str) {
+    if found(&bootstrap.0, pointer).is_some()
+        && let Some(key) = found(kept, &format!("{pointer}/key"))
+    {
+        bootstrap.put(&format!("{pointer}/key"), key.clone());
+    }
+}

@@ -1,0 +1,136 @@
+//! VirtualMachine in v1alpha1, which looks unlike all that came after it.
+
+use serde_json::{Value, json};
+
+use super::{PAUSED, PAUSED_FIRST, forget_classic_volumes, image_of_name, name_image, was_stored};
+use super::{bootstrap, conditions, network};
+use crate::supervisor::conversion::document::{Document, found, is_empty, list, text};
+
+/// Says that a machine of v1alpha1 takes its bootstrap data from a ConfigMap. Later versions know secrets only.
+pub(super) const CONFIG_MAP: &str = "vmoperator.vmware.com/v1a1-configmap-md-transport";
+
+/// Words of v1alpha1 and of later versions.
+const POWER: [(&str, &str); 3] =
+    [("poweredOff", "PoweredOff"), ("poweredOn", "PoweredOn"), ("suspended", "Suspended")];
+const MODES: [(&str, &str); 3] = [("hard", "Hard"), ("soft", "Soft"), ("trySoft", "TrySoft")];
+
+const WORDS: [(&str, [(&str, &str); 3]); 5] = [
+    ("/spec/powerState", POWER),
+    ("/spec/powerOffMode", MODES),
+    ("/spec/suspendMode", MODES),
+    ("/spec/restartMode", MODES),
+    ("/status/powerState", POWER),
+];
+
+/// Of the boot disk, as v1alpha1 counts devices.
+const BOOT_DISK: i64 = 2000;
+
+pub(super) fn down(hub: &Value, spoke: &mut Document) {
+    for (field, words) in WORDS {
+        let word = text(hub, field);
+        if let Some((first, _)) = words.iter().find(|(_, later)| *later == word) {
+            spoke.put(field, *first);
+        }
+    }
+    name_image(hub, spoke);
+    spoke.put("/spec/resourcePolicyName", text(hub, "/spec/reserved/resourcePolicyName"));
+    spoke.forget_empty("/spec/readinessProbe");
+    lower_advanced(hub, spoke);
+    bootstrap::down(hub, spoke);
+    spoke.take_annotation(CONFIG_MAP);
+    spoke.rename_annotation(PAUSED, PAUSED_FIRST);
+    network::down(hub, spoke);
+    conditions::sum_up(hub, spoke);
+    forget_classic_volumes(hub, spoke);
+}
+
+pub(super) fn up(spoke: &Value, hub: &mut Document) {
+    for (field, words) in WORDS {
+        let word = text(spoke, field);
+        if let Some((_, later)) = words.iter().find(|(first, _)| *first == word) {
+            hub.put(field, *later);
+        }
+    }
+    if was_stored(spoke) {
+        image_of_name(spoke, hub);
+    }
+    let policy = text(spoke, "/spec/resourcePolicyName");
+    if !policy.is_empty() {
+        hub.put("/spec/reserved/resourcePolicyName", policy);
+    }
+    hub.forget_empty("/spec/readinessProbe");
+    raise_advanced(spoke, hub);
+    bootstrap::up(spoke, hub);
+    hub.rename_annotation(PAUSED_FIRST, PAUSED);
+    network::up(spoke, hub);
+    conditions::up(hub);
+    for volume in hub.elements("/status/volumes") {
+        volume["type"] = "Managed".into();
+    }
+}
+
+fn lower_advanced(hub: &Value, spoke: &mut Document) {
+    let Some(advanced) = found(hub, "/spec/advanced") else { return };
+    let mut options = Document(json!({}));
+    options.put_found("/changeBlockTracking", advanced.get("changeBlockTracking"));
+    let provisioning = match text(advanced, "/defaultVolumeProvisioningMode") {
+        "Thin" => Some(json!({"thinProvisioned": true})),
+        "Thick" => Some(json!({"thinProvisioned": false})),
+        "ThickEagerZero" => Some(json!({"eagerZeroed": true})),
+        _ => None,
+    };
+    options.put_found("/defaultVolumeProvisioningOptions", provisioning.as_ref());
+    if !is_empty(&options.0) {
+        spoke.put("/spec/advancedOptions", options.0);
+    }
+    // The size of the boot disk is told by a volume that nobody asked for.
+    if let Some(capacity) = advanced.get("bootDiskCapacity") {
+        let mut volumes = list(hub, "/spec/volumes").to_vec();
+        volumes.push(json!({
+            "name": "vmoperator-vm-boot-disk",
+            "vSphereVolume": {"capacity": {"ephemeral-storage": capacity}, "deviceKey": BOOT_DISK},
+        }));
+        spoke.put("/spec/volumes", volumes);
+    }
+}
+
+fn raise_advanced(spoke: &Value, hub: &mut Document) {
+    let disk = |it: &&Value| it.pointer("/vSphereVolume/deviceKey") == Some(&BOOT_DISK.into());
+    let disk = list(spoke, "/spec/volumes").iter().find(disk);
+    let options = found(spoke, "/spec/advancedOptions").filter(|options| !is_empty(options));
+    let mut advanced = Document(json!({}));
+    if let Some(disk) = disk {
+        let capacity = disk.pointer("/vSphereVolume/capacity/ephemeral-storage");
+        advanced.put("/bootDiskCapacity", capacity.cloned().unwrap_or_else(|| "0".into()));
+    }
+    if let Some(options) = options {
+        advanced.put_found("/changeBlockTracking", options.get("changeBlockTracking"));
+        let of = |field| options.pointer(field).and_then(Value::as_bool);
+        let mode = match (
+            of("/defaultVolumeProvisioningOptions/thinProvisioned"),
+            of("/defaultVolumeProvisioningOptions/eagerZeroed"),
+        ) {
+            (Some(true), _) => "Thin",
+            (Some(false), _) => "Thick",
+            (None, Some(true)) => "ThickEagerZero",
+            (None, _) => "",
+        };
+        advanced.put("/defaultVolumeProvisioningMode", mode);
+    }
+    if disk.is_some() || options.is_some() {
+        hub.put("/spec/advanced", advanced.0);
+    }
+}
+
+/// Volumes that are neither claims nor placed: that of the boot disk is one.
+pub(super) fn forget_boot_disk(object: &mut Document) {
+    let volumes = list(&object.0, "/spec/volumes");
+    let is_placed = |it: &Value| {
+        !text(it, "/controllerType").is_empty()
+            && found(it, "/controllerBusNumber").is_some()
+            && found(it, "/unitNumber").is_some()
+    };
+    let is_kept = |it: &&Value| found(it, "/persistentVolumeClaim").is_some() || is_placed(it);
+    let volumes: Vec<Value> = volumes.iter().filter(is_kept).cloned().collect();
+    object.put("/spec/volumes", volumes);
+}
