@@ -192,7 +192,7 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     {
         return usage(out, &format!("{error:#}"));
     }
-    let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, light: false };
+    let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
     let mut conclusions = Vec::new();
     for check in &checks {

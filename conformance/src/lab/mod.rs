@@ -1,5 +1,6 @@
 //! The stage in process: a sim and our provider in one runtime, in virtual time.
 
+mod authority;
 mod provider;
 
 use std::collections::BTreeMap;
@@ -19,9 +20,21 @@ pub use provider::{Exit, Mutants, Replica};
 /// What passes before the supervisor of a replica that ended by itself starts it again.
 const RESTART: Duration = Duration::from_secs(1);
 
+/// Where the provider looks for machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// In vCenter.
+    #[default]
+    VCenter,
+    /// In a Supervisor.
+    Supervisor(::provider::InstancesMode),
+}
+
 /// How a scenario is run.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
+    /// Where the provider looks for machines.
+    pub mode: Mode,
     /// Where every draw comes from.
     pub seed: u64,
     /// A deliberate defect of our provider.
@@ -139,11 +152,11 @@ impl Lab {
     /// The world of a scenario, nothing started yet.
     pub fn new(scenario: &Scenario, stage: &Stage) -> Self {
         let retain = if stage.light { Retain::Nothing } else { Retain::Everything };
-        let sim = Sim::builder()
-            .topology(scenario.topology.clone())
-            .seed(stage.seed)
-            .retain(retain)
-            .start();
+        let mut topology = scenario.topology.clone();
+        if matches!(stage.mode, Mode::Supervisor(_)) && topology.supervisor.is_none() {
+            topology = topology.supervisor();
+        }
+        let sim = Sim::builder().topology(topology).seed(stage.seed).retain(retain).start();
         Self {
             sim,
             replicas: Vec::new(),
@@ -175,7 +188,13 @@ impl Lab {
     pub async fn act(&mut self, act: &Act) {
         match act {
             Act::World(command) => {
-                if let Err(fault) = self.sim.apply(command.clone()) {
+                let command = match self.stage.mode {
+                    Mode::VCenter => command.clone(),
+                    Mode::Supervisor(_) => self
+                        .world()
+                        .read(|world| authority::through_the_object(command, World::state(world))),
+                };
+                if let Err(fault) = self.sim.apply(command) {
                     self.note(format!("refused: {fault}"));
                 }
             }

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use ::provider::{Config, Deps, LeaderElection, Options, Transport, UnknownKeys, from_service};
+use ::provider::{
+    Config, Deps, LeaderElection, Options, SupervisorLink, SupervisorTuning, TokenSource,
+    Transport, UnknownKeys, authenticated, from_service,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sim::Sim;
@@ -13,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use super::Stage;
+use super::{Mode, Stage};
 use crate::scenario::Scenario;
 
 pub use ::provider::Mutant as Mutants;
@@ -76,6 +79,7 @@ impl Replica {
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let deps = Deps {
             connect: Arc::new(connect),
+            supervisor: sim.supervisor().map(|it| link(it, &label)),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             identity: identity.clone(),
             epoch: now,
@@ -149,6 +153,19 @@ impl Replica {
 impl Drop for Replica {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// The way to the Supervisor, with the token that a provider is given.
+fn link(supervisor: &sim::Supervisor, label: &str) -> SupervisorLink {
+    let client = kube::Client::new(supervisor.server().service(label), supervisor.namespace());
+    let token = supervisor.provider_token().to_owned();
+    let read = move || Ok(token.clone().into_bytes());
+    let tokens = Arc::new(TokenSource::new(Arc::new(read)));
+    let agent = http::HeaderValue::from_static("provider");
+    SupervisorLink {
+        client: authenticated(client, tokens, agent),
+        namespace: supervisor.namespace().to_owned(),
     }
 }
 
@@ -246,6 +263,12 @@ fn options(scenario: &Scenario, stage: &Stage) -> Options {
         concurrent_node_syncs: setup.workers,
         kube_api_qps: f64::from(setup.kube_qps),
         skip_node_deletion: setup.skip_deletion,
+        supervisor: match stage.mode {
+            Mode::VCenter => None,
+            Mode::Supervisor(mode) => {
+                Some(SupervisorTuning { mode, ..SupervisorTuning::default() })
+            }
+        },
         mutant: stage.mutant,
         ..Options::default()
     }

@@ -10,5 +10,6 @@ mod histories;
 mod mutants;
 mod shipped;
 mod snapshots;
+mod supervisor;
 mod sweeps;
 mod watchers;
