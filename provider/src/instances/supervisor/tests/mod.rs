@@ -547,3 +547,21 @@ async fn lists_of_before_are_left_aside_until_they_are_all_there_is() {
     assert!(is_gone(&lab.exists(&nth(1)).await));
     assert_eq!(lab.exists(&nth(2)).await, Lookup::Found(()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_on_its_way_brings_nothing_back() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    lab.fake.delete("n0000");
+    moment().await;
+    lab.fake.delay_lists(Duration::from_secs(2));
+    let gone = nth(0);
+    let (answer, ()) = tokio::join!(lab.exists(&gone), async {
+        seconds(1).await;
+        lab.fake.delete("n0001");
+    });
+    assert!(is_gone(&answer), "{answer:?}");
+    assert_eq!(lab.instances.n_missing(), 2);
+    lab.calls();
+    assert!(is_gone(&lab.exists(&nth(1)).await));
+    assert_eq!(lab.calls(), ["LIST"], "the one of before shows it");
+}
