@@ -461,6 +461,12 @@ async fn where_listing_is_forbidden_machines_are_read_by_name() {
     let answer = lab.exists(&nth(2)).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "never seen: {answer:?}");
     assert!(is_gone(&lab.exists(&node("n0002", None)).await), "it is nothing but its name");
+    // A 404 about something else, as of a resource that is not served any more, is no absence.
+    lab.fake.refuse(Refusals { get: Some(404), ..forbidden(true, true) });
+    for known in [nth(1), node("n0001", None)] {
+        let answer = lab.exists(&known).await;
+        assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    }
     lab.fake.refuse(Refusals::default());
     seconds(700).await;
     assert_eq!(lab.state(), ViewState::Fresh);
