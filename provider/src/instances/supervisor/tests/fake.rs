@@ -40,6 +40,8 @@ struct State {
     n_expired_pages: u32,
     page: usize,
     is_mute: bool,
+    /// How long lists are on their way.
+    delay: Duration,
     /// Watches of before are cut.
     generation: u64,
 }
@@ -83,7 +85,15 @@ impl Fake {
         let this = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let this = this.clone();
-            async move { Ok::<_, Infallible>(this.serve(&request.uri().to_string())) }
+            async move {
+                let uri = request.uri().to_string();
+                let answer = this.serve(&uri);
+                if uri.contains("?limit") {
+                    let delay = this.state.lock().unwrap().delay;
+                    tokio::time::sleep(delay).await;
+                }
+                Ok::<_, Infallible>(answer)
+            }
         });
         kube::Client::new(service, "dev")
     }
@@ -156,6 +166,11 @@ impl Fake {
     /// From now on no watch tells anything.
     pub(super) fn mute(&self, is_mute: bool) {
         self.state.lock().unwrap().is_mute = is_mute;
+    }
+
+    /// Answers to lists, made at once, take this long.
+    pub(super) fn delay_lists(&self, delay: Duration) {
+        self.state.lock().unwrap().delay = delay;
     }
 
     pub(super) fn pages_of(&self, page: usize, n_expired_pages: u32) {

@@ -461,6 +461,12 @@ async fn where_listing_is_forbidden_machines_are_read_by_name() {
     let answer = lab.exists(&nth(2)).await;
     assert!(matches!(answer, Lookup::Unknown(Unknown::Incomplete(_))), "never seen: {answer:?}");
     assert!(is_gone(&lab.exists(&node("n0002", None)).await), "it is nothing but its name");
+    // A 404 about something else, as of a resource that is not served any more, is no absence.
+    lab.fake.refuse(Refusals { get: Some(404), ..forbidden(true, true) });
+    for known in [nth(1), node("n0001", None)] {
+        let answer = lab.exists(&known).await;
+        assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    }
     lab.fake.refuse(Refusals::default());
     seconds(700).await;
     assert_eq!(lab.state(), ViewState::Fresh);
@@ -546,4 +552,22 @@ async fn lists_of_before_are_left_aside_until_they_are_all_there_is() {
     seconds(60).await;
     assert!(is_gone(&lab.exists(&nth(1)).await));
     assert_eq!(lab.exists(&nth(2)).await, Lookup::Found(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_on_its_way_brings_nothing_back() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    lab.fake.delete("n0000");
+    moment().await;
+    lab.fake.delay_lists(Duration::from_secs(2));
+    let gone = nth(0);
+    let (answer, ()) = tokio::join!(lab.exists(&gone), async {
+        seconds(1).await;
+        lab.fake.delete("n0001");
+    });
+    assert!(is_gone(&answer), "{answer:?}");
+    assert_eq!(lab.instances.n_missing(), 2);
+    lab.calls();
+    assert!(is_gone(&lab.exists(&nth(1)).await));
+    assert_eq!(lab.calls(), ["LIST"], "the one of before shows it");
 }

@@ -122,13 +122,18 @@ impl View {
         changes
     }
 
-    /// Takes over what a read or somebody else's list shows, if that is news.
-    pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, now: Instant) -> Changes {
+    /// Takes over what a read or a list begun at that time shows, if that is news.
+    pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
         let mut changes = Changes::default();
-        let known = self.machines.get(&machine.name);
-        let is_comparable = is_number(&machine.resource_version);
-        if known.is_none() || is_comparable {
-            self.put(machine, now, &mut changes);
+        let is_news = if self.machines.contains_key(&machine.name) {
+            is_number(&machine.resource_version)
+        } else {
+            // One that the watch told to be deleted meanwhile must not come back.
+            let changed_at = self.changed_at(&machine.name, machine.uuid_key().as_deref());
+            changed_at.is_none_or(|changed_at| changed_at < begun_at)
+        };
+        if is_news {
+            self.put(machine, begun_at, &mut changes);
         }
         changes
     }

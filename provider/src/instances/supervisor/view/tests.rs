@@ -121,6 +121,8 @@ async fn a_list_replaces_everything_that_is_not_newer() {
     view.inject(&Arc::new(machine("a/u@y")), now);
     assert_eq!(listed(&view), ["a/u@x"], "which of them is newer nobody knows");
     view.inject(&Arc::new(machine("b/v@y")), now);
+    assert_eq!(view.len(), 1, "asked for before it went");
+    view.inject(&Arc::new(machine("b/v@y")), now + Duration::from_secs(1));
     assert_eq!(view.len(), 2, "what is not there yet is news");
 }
 
