@@ -1,4 +1,5 @@
-//! VirtualMachineImage and ClusterVirtualMachineImage: in v1alpha1 what an image is stands in its specification.
+//! VirtualMachineImage and ClusterVirtualMachineImage: in v1alpha1 what an image is stands in its
+//! specification.
 //!
 //! There is no annotation: what an older version cannot say is lost for its writers.
 

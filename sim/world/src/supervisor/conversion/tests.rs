@@ -1,13 +1,14 @@
 //! Conversions held to those of the VM Operator's own code, see `conformance/peers/vm-conversion`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ANNOTATION, GROUP, KINDS, convert, number, version};
 use crate::Ids;
-use crate::objects::{Command, GroupResource, Key, Store, json_type};
+use crate::objects::{Command, GroupResource, Key, PatchKind, Store, json_type};
 
 /// What the program writes of a kind.
 #[derive(Deserialize)]
@@ -290,11 +291,14 @@ fn machines() -> GroupResource {
     GroupResource::of(GROUP, "virtualmachines")
 }
 
-fn run(store: &mut Store, command: Command) {
+/// Decides and folds; answers the last of the objects that changed.
+fn run(store: &mut Store, command: Command) -> Arc<Value> {
     let now = "2026-03-01T08:00:00Z".parse().unwrap();
-    for event in store.decide(now, command).unwrap().events {
-        store.fold(&event);
+    let events = store.decide(now, command).unwrap().events;
+    for event in &events {
+        store.fold(event);
     }
+    events.last().unwrap().object.clone()
 }
 
 #[test]
@@ -335,4 +339,23 @@ fn the_store_keeps_the_hub_and_shows_older_versions_with_the_annotation() {
     read["metadata"]["annotations"] = json!({"mine": "stays"});
     let spec = write(&mut store, read);
     assert_eq!(spec.get("guestID"), None, "dropped with the annotation");
+}
+
+#[test]
+fn who_removes_the_last_finalizer_in_an_older_version_shows_watchers_the_object_as_it_was() {
+    let mut store = store();
+    let key = Key::new(machines(), "default", "a");
+    let class = json!({"apiVersion": "v1", "kind": "VirtualMachineClass", "name": "small"});
+    let machine = json!({
+        "apiVersion": version(6), "kind": "VirtualMachine",
+        "metadata": {"name": "a", "finalizers": ["example.com/held"]},
+        "spec": {"class": class},
+    });
+    run(&mut store, Command::create(machines(), "default", machine));
+    run(&mut store, Command::delete(key.clone()));
+    let patch = json!({"metadata": {"finalizers": null}});
+    let patch = Command::patch(key.clone(), PatchKind::Merge, patch).in_version("v1alpha2");
+    let told = run(&mut store, patch);
+    assert!(store.get(&key).is_none());
+    assert_eq!(told["spec"]["class"], class, "which a way there and back would lose");
 }

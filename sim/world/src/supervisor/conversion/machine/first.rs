@@ -6,7 +6,8 @@ use super::{PAUSED, PAUSED_FIRST, forget_classic_volumes, image_of_name, name_im
 use super::{bootstrap, conditions, network};
 use crate::supervisor::conversion::document::{Document, found, is_empty, list, text};
 
-/// Says that a machine of v1alpha1 takes its bootstrap data from a ConfigMap. Later versions know secrets only.
+/// Says that a machine of v1alpha1 takes its bootstrap data from a ConfigMap. Later versions know
+/// secrets only.
 pub(super) const CONFIG_MAP: &str = "vmoperator.vmware.com/v1a1-configmap-md-transport";
 
 /// Words of v1alpha1 and of later versions.
