@@ -25,7 +25,7 @@ pub struct MountPaths {
     pub credentials: PathBuf,
     /// `--supervisor-owner-ref`.
     pub owner: PathBuf,
-    /// `--supervisor-server`; without it the host is [`HOST`] and the port comes from the environment.
+    /// `--supervisor-server`; without it the host is `supervisor.default.svc` and the port comes from the environment.
     pub server: Option<String>,
 }
 
