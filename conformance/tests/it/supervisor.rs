@@ -61,6 +61,12 @@ fn a_fleet_joins_with_one_list_and_one_watch() {
 fn nothing_is_asked_while_nothing_happens() {
     let scenario = scenario(20, s(900)).at(s(310), Act::Phase("steady".into()));
     let run = play(&scenario, InstancesMode::Auto);
+    assert!(
+        run.end
+            .kubelets
+            .keys()
+            .all(|name| { node(&run, name).is_some_and(|node| !facts(node).uninitialized) })
+    );
     let steady = calls(&run, "steady");
     let reads = steady.iter().filter(|(name, _)| !name.starts_with("watch"));
     assert_eq!(reads.count(), 0, "{steady:?}");

@@ -92,15 +92,14 @@ pub(super) struct Serve {
     #[arg(long, value_name = "DIR", help_heading = "Supervisor")]
     pub(super) supervisor: Option<PathBuf>,
     /// What the provider may do there: the role that Tanzu provisions, the same with watch on
-    /// VirtualMachines, or everything that providers ask for
+    /// VirtualMachines, or everything that providers ask for, as it is if left out
     #[arg(
         long,
         value_name = "tanzu|watch|full",
-        default_value = "full",
         hide_possible_values = true,
         help_heading = "Supervisor"
     )]
-    pub(super) supervisor_profile: SupervisorProfile,
+    pub(super) supervisor_profile: Option<SupervisorProfile>,
 
     /// Writes what is printed to FILE, for `. FILE`. Written last: when it is there, everything listens
     #[arg(long, value_name = "FILE", help_heading = "Files")]

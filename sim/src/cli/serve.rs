@@ -122,8 +122,11 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         if *rbac {
             sim.access().require_rbac();
         }
-        if let Some(supervisor) = sim.supervisor() {
-            supervisor.grant((*supervisor_profile).into());
+        match (sim.supervisor(), supervisor_profile) {
+            (Some(supervisor), Some(profile)) => supervisor.grant((*profile).into()),
+            (None, Some(_)) => return Err(no_supervisor("--supervisor-profile")),
+            (None, None) if supervisor.is_some() => return Err(no_supervisor("--supervisor")),
+            _ => {}
         }
         for rule in rules {
             sim.fault(rule).map_err(|error| {
@@ -157,6 +160,15 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         }
         served
     })
+}
+
+/// An option about a Supervisor, and a world without one.
+fn no_supervisor(option: &str) -> CliError {
+    let what = format!("{option}: this world has no Supervisor");
+    CliError::input(
+        what,
+        "add --supervisor DIR; a world that is kept with --state stays as it began, so choose another DIR there",
+    )
 }
 
 /// What the world begins with: the file, then the options.

@@ -160,3 +160,29 @@ fn equip(store: &mut objects::Store) {
         store.convert_with(GroupResource::of(vmoperator::GROUP, resource), conversion::convert);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_is_served_in_all_its_versions() {
+        let with = SupervisorTopology::default();
+        let founded = Supervisor::founded(Ids::new(0), Timestamp::UNIX_EPOCH, "vc0", &with);
+        assert!(PARSED.len() > 20, "{} definitions", PARSED.len());
+        for definition in PARSED.iter() {
+            let text = |pointer: &str| {
+                definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            let id = GroupResource {
+                group: text("/spec/group").into(),
+                resource: text("/spec/names/plural").into(),
+            };
+            let def = founded.objects.resource(&id);
+            for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+                let name = version["name"].as_str().unwrap_or_default();
+                assert!(def.is_some_and(|def| def.serves(name)), "{id} {name}");
+            }
+        }
+    }
+}
