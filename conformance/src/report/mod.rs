@@ -25,8 +25,8 @@ struct Results<'a> {
     failed: usize,
     inconclusive: usize,
     checks: Vec<Summary>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<&'a Table>,
+    #[serde(skip_serializing_if = "<[Table]>::is_empty")]
+    cost: &'a [Table],
 }
 
 /// How many passed, failed and were inconclusive.
@@ -56,7 +56,7 @@ pub fn write(
     dir: &Path,
     stage: &Stage,
     conclusions: &[Conclusion],
-    cost: Option<&Table>,
+    cost: &[Table],
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let save = |name: &str, text: String| {
@@ -129,7 +129,7 @@ fn junit_case(conclusion: &Conclusion) -> TestCase {
     case
 }
 
-fn markdown(stage: &Stage, conclusions: &[Conclusion], cost: Option<&Table>) -> String {
+fn markdown(stage: &Stage, conclusions: &[Conclusion], cost: &[Table]) -> String {
     let (passed, failed, inconclusive) = tally(conclusions);
     let mut out = format!(
         "# Conformance\n\n{passed} passed, {failed} failed, {inconclusive} inconclusive; seed {}, in process, virtual time.\n\n",
@@ -148,8 +148,11 @@ fn markdown(stage: &Stage, conclusions: &[Conclusion], cost: Option<&Table>) -> 
             entry.title
         );
     }
-    if let Some(cost) = cost {
-        let _ = write!(out, "\n## Calls per node and sync\n\n{}", cost.markdown());
+    if !cost.is_empty() {
+        out.push_str("\n## Calls per node and sync\n");
+    }
+    for table in cost {
+        let _ = write!(out, "\n{}", table.markdown());
     }
     let bad: Vec<&Conclusion> =
         conclusions.iter().filter(|it| it.verdict.reason().is_some()).collect();
