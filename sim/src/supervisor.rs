@@ -1,11 +1,21 @@
 //! The Supervisor of a sim: its API server, and what a cloud provider is given to reach it.
 
+mod credentials;
+mod mounts;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sim_world::objects::{Command, GroupResource, Key};
 
 use crate::control::Control;
 use crate::kubeapi::{Access, Identity, Tokens};
 use crate::server::Server;
+pub(crate) use credentials::Given;
+pub use credentials::SupervisorError;
+pub(crate) use mounts::{credentials, owner_ref};
 
 /// The Supervisor's name in the ledger and in rules.
 pub const SUPERVISOR: &str = "supervisor";
@@ -17,7 +27,8 @@ pub const SUPERVISOR_HOST: &str = "supervisor.default.svc";
 const PROVIDER: &str = "cloud-provider";
 
 /// What a provider may do in the namespace of its cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// The role that Tanzu provisions: VirtualMachines can be read and not watched, services of
     /// machines not listed, and nothing is granted of VPC.
@@ -60,8 +71,8 @@ impl Profile {
     }
 }
 
-/// The Supervisor's API server.
-#[derive(Debug)]
+/// The Supervisor's API server. Clones are the same one.
+#[derive(Clone)]
 pub struct Supervisor {
     pub(crate) server: Server,
     pub(crate) tokens: Tokens,
@@ -71,6 +82,14 @@ pub struct Supervisor {
     pub(crate) namespace: String,
     pub(crate) cluster: String,
     pub(crate) control: Control,
+    pub(crate) given: Arc<Mutex<Given>>,
+}
+
+/// Without the tokens.
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervisor").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
 }
 
 impl Supervisor {
