@@ -17,6 +17,7 @@ use super::{
 use crate::{
     instances::{Instances, ZoneWanted},
     model::{Lookup, Metadata, NodeIdentity, Unknown},
+    mutant::{Active, mutant},
     supervisor::InstancesMode,
     tasks::Tasks,
     telemetry::{ListReason, SupervisorReading, Telemetry},
@@ -35,19 +36,20 @@ impl SupervisorInstances {
     /// A backend over a client that knows the way and the token. Nothing is called before its tasks are started.
     ///
     /// Must be called inside a tokio runtime with time.
-    pub fn new(
+    pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
         tuning: Tuning,
         telemetry: &Telemetry,
+        active: Active,
     ) -> Self {
         let mode = match tuning.mode {
             InstancesMode::Auto | InstancesMode::Watch => Mode::Watch,
             InstancesMode::Poll | InstancesMode::V1 => Mode::Poll,
         };
-        let api = Api::new(client, namespace, tuning.version);
+        let api = Api::new(client, namespace, tuning.version, active);
         let metrics = telemetry.supervisor();
-        Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics)) }
+        Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics, active)) }
     }
 
     /// Starts the tasks.
@@ -113,7 +115,15 @@ impl SupervisorInstances {
             };
             match answer {
                 Answer::Found(()) => return Lookup::Found(()),
+                Answer::Unknown(Unknown::NotOurs(_))
+                    if mutant!(self.shared.active, ForeignIdIsGone) =>
+                {
+                    return Lookup::Gone { proved_at: Instant::now(), matched: true };
+                }
                 Answer::Unknown(why) => return Lookup::Unknown(why),
+                Answer::NeedsProof if mutant!(self.shared.active, ProofFromView) => {
+                    return Lookup::Gone { proved_at: Instant::now(), matched: true };
+                }
                 Answer::NeedsProof => return self.prove(node, proof_after).await,
                 Answer::NeedsSync => {
                     // Over when the list is in or the time is; the next round tells which.

@@ -17,7 +17,7 @@ use super::{
     shared::{Shared, failure},
     view::Changes,
 };
-use crate::{cluster::Heard, supervisor::InstancesMode, telemetry::ListReason};
+use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
 /// The better way is tried again this often.
 const PROBE: Duration = Duration::from_secs(600);
@@ -151,12 +151,13 @@ impl Follower<'_> {
         };
         self.shared.fold(Happened::WatchOpened);
         let opened_at = Instant::now();
+        let idle = if mutant!(self.shared.active, WatchStallUnnoticed) { RELIST } else { IDLE };
         let mut has_told = false;
         loop {
             let heard = tokio::select! {
                 // Events first: they cost nothing, a list does.
                 biased;
-                heard = events.next(IDLE) => heard,
+                heard = events.next(idle) => heard,
                 () = sleep_until(self.relist_at) => return Next::List(ListReason::Periodic),
             };
             match heard {
@@ -189,6 +190,11 @@ impl Follower<'_> {
 
     /// A new list, at once; but a server to which every version is too old is not asked as fast as it answers.
     async fn expired(&mut self) -> Next {
+        if mutant!(self.shared.active, StaleViewAfterGone) {
+            self.shared.fold(Happened::Heard);
+            sleep(self.backoff.fail()).await;
+            return Next::Watch(String::new());
+        }
         if std::mem::replace(&mut self.has_expired, true) {
             let pause = self.backoff.fail();
             tracing::warn!(pause = ?pause, "the version of the list just made is too old for a watch");
@@ -211,7 +217,10 @@ impl Follower<'_> {
             }
             _ => {}
         }
-        self.shared.fold(Happened::Failed(Chain(err).to_string()));
+        let is_absence = mutant!(self.shared.active, CollectionNotFoundIsGone);
+        if !is_absence || err.meaning() != Meaning::NotServed {
+            self.shared.fold(Happened::Failed(Chain(err).to_string()));
+        }
         self.pause("machines not watched", err).await;
         if err.meaning() == Meaning::NotServed {
             Next::List(ListReason::Failed)
@@ -327,7 +336,13 @@ pub(super) async fn run_chores(shared: &Shared) {
                 {
                     reads.push(read);
                 }
-                (reads, std::mem::take(&mut state.wanted_lists))
+                let one_each = mutant!(shared.active, ListPerNode);
+                let lists = if one_each {
+                    state.wanted_lists.pop_first().into_iter().collect()
+                } else {
+                    std::mem::take(&mut state.wanted_lists)
+                };
+                (reads, lists)
             };
             if reads.is_empty() && lists.is_empty() {
                 break;

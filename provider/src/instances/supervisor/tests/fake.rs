@@ -209,7 +209,8 @@ impl Fake {
             if let Some(code) = state.refusals.watch {
                 return refused(code, "refused", None);
             }
-            let from = parameter("resourceVersion").unwrap().parse().unwrap();
+            // Without a version a watch begins with what is there now.
+            let from = parameter("resourceVersion").unwrap().parse().unwrap_or(state.version);
             let seconds = parameter("timeoutSeconds").unwrap().parse().unwrap();
             let until = Instant::now() + Duration::from_secs(seconds);
             return self.watch(from, until, state.generation);

@@ -1,6 +1,8 @@
 //! The loops against a small Supervisor, in virtual time.
 
 mod fake;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod v1;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -14,6 +16,7 @@ use super::{SupervisorInstances, Tuning, ViewState};
 use crate::{
     instances::{Instances, ZoneWanted},
     model::{Lookup, Metadata, NodeIdentity, Unknown},
+    mutant::Active,
     supervisor::InstancesMode,
     tasks::Tasks,
     telemetry::Telemetry,
@@ -60,9 +63,13 @@ async fn moment() {
 impl Lab {
     /// Nothing has happened yet.
     fn new(fake: Fake, mode: InstancesMode) -> Self {
+        Self::with(fake, mode, Active::default())
+    }
+
+    fn with(fake: Fake, mode: InstancesMode, active: Active) -> Self {
         let telemetry = Telemetry::default();
         let tuning = Tuning { mode, seed: 7, ..Tuning::default() };
-        let instances = SupervisorInstances::new(fake.client(), "dev", tuning, &telemetry);
+        let instances = SupervisorInstances::new(fake.client(), "dev", tuning, &telemetry, active);
         let stop = CancellationToken::new();
         instances.spawn(&Tasks::new(&stop, &CancellationToken::new()));
         Self { fake, instances, telemetry, stop }
