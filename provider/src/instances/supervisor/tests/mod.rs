@@ -1,5 +1,7 @@
 //! The loops against a small Supervisor, in virtual time.
 
+#[path = "../../../../tests/it/supervisor.rs"]
+#[allow(dead_code, reason = "the tests of the whole provider use the rest")]
 mod fake;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -11,7 +13,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::fake::{Fake, Refusals, object};
+use self::fake::{Refusals, Supervisor as Fake, object};
 use super::{SupervisorInstances, Tuning, ViewState};
 use crate::{
     instances::{Instances, ZoneWanted},
