@@ -16,6 +16,7 @@ use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
 pub use datacenters::Datacenters;
+pub(crate) use supervisor::NEVER_MATCHED;
 pub use supervisor::{
     AddressPolicy, HostnameEntry, NoneWanted, SupervisorInstances, SupervisorV1,
     Tuning as SupervisorTuning, ViewState,

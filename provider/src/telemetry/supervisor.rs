@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::instances::ViewState;
+use crate::instances::{NEVER_MATCHED, ViewState};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabel {
@@ -70,6 +70,8 @@ pub(crate) struct SupervisorReading {
     pub(crate) n_machines: usize,
     pub(crate) n_duplicates: usize,
     pub(crate) last_contact_age: Option<Duration>,
+    /// Machines are missed, and no node ever had one: this is the wrong place.
+    pub(crate) is_lost: bool,
 }
 
 impl SupervisorReading {
@@ -77,6 +79,7 @@ impl SupervisorReading {
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
         match (&self.trouble, self.state) {
+            _ if self.is_lost => Err(format!("view is {state}: {NEVER_MATCHED}")),
             (Some(why), _) => Err(format!("view is {state}: {why}")),
             (None, ViewState::Fresh | ViewState::Poll | ViewState::Get) => Ok(()),
             (None, ViewState::Syncing | ViewState::Stale) => Err(format!("view is {state}")),

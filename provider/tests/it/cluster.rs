@@ -138,7 +138,7 @@ impl Cluster {
         lease["metadata"]["resourceVersion"] = state.version.to_string().into();
     }
 
-    fn put(&self, mut node: Value) -> Value {
+    pub(crate) fn put(&self, mut node: Value) -> Value {
         let state = &mut *self.state.lock().unwrap();
         state.version += 1;
         node["metadata"]["resourceVersion"] = state.version.to_string().into();

@@ -11,10 +11,12 @@ mod datacenters;
 mod idle;
 mod leader;
 mod metrics;
+mod obligations;
 mod paravirtual;
 mod process;
 mod references;
 mod scenarios;
+#[allow(dead_code, reason = "the unit tests of the backend use the rest")]
 mod supervisor;
 mod tls;
 mod vcenter;

@@ -98,7 +98,7 @@ async fn a_node_lives_and_goes_with_its_machine() {
 }
 
 /// What is mounted about the Supervisor.
-fn mount(directory: &Path, ca: &str, token: &str) {
+pub(crate) fn mount(directory: &Path, ca: &str, token: &str) {
     for (name, content) in [
         ("token", token),
         ("ca.crt", ca),
@@ -110,7 +110,7 @@ fn mount(directory: &Path, ca: &str, token: &str) {
     }
 }
 
-fn arguments(directory: &Path, supervisor_port: u16) -> Vec<String> {
+pub(crate) fn arguments(directory: &Path, supervisor_port: u16) -> Vec<String> {
     let path = |name: &str| directory.join(name).display().to_string();
     vec![
         "--cloud-provider=vsphere-paravirtual".to_owned(),

@@ -11,7 +11,7 @@ use super::{
     api::Api,
     follow,
     freshness::{Mode, ViewState, WINDOW},
-    proof::{self, Verdict},
+    proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
 };
 use crate::{
@@ -85,6 +85,18 @@ impl SupervisorInstances {
             n_machines: state.view.len(),
             n_duplicates: state.view.n_duplicates(),
             last_contact_age: state.freshness.age(now),
+            is_lost: state.is_lost && !state.any_matched,
+        }
+    }
+
+    /// Notes that absence was to be proved before any node was matched; told once.
+    fn note_lost(&self) {
+        let is_news = {
+            let mut state = self.shared.lock();
+            !state.any_matched && !std::mem::replace(&mut state.is_lost, true)
+        };
+        if is_news {
+            tracing::error!("{NEVER_MATCHED}; no node is deleted");
         }
     }
 
@@ -172,6 +184,7 @@ impl SupervisorInstances {
                 }
                 Verdict::Unknown(why) => {
                     self.shared.metrics.proved("unknown");
+                    self.note_lost();
                     return Lookup::Unknown(why);
                 }
             }

@@ -34,6 +34,7 @@ use crate::supervisor::{InstancesMode, VmOperatorVersion};
 pub use addresses::{AddressPolicy, HostnameEntry, NoneWanted};
 pub use backend::SupervisorInstances;
 pub use freshness::ViewState;
+pub(crate) use proof::NEVER_MATCHED;
 pub use v1::SupervisorV1;
 
 /// How the backend behaves.

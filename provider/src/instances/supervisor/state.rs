@@ -40,6 +40,8 @@ pub(super) struct State {
     nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
     /// Whether any node was matched since the start.
     pub any_matched: bool,
+    /// Somebody asked for a proof before any node was matched.
+    pub is_lost: bool,
     /// The last complete list.
     pub evidence: Option<Arc<Listing>>,
     /// The last list that failed, and why.
@@ -70,6 +72,7 @@ impl State {
             nodes: BTreeMap::new(),
             nodes_by_uuid: BTreeMap::new(),
             any_matched: false,
+            is_lost: false,
             evidence: None,
             list_failure: None,
             n_old_lists: 0,

@@ -17,6 +17,9 @@ use crate::{
     mutant::{Active, mutant},
 };
 
+/// Said when no node has its machine.
+pub(crate) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
+
 /// The claim that a node's machine is gone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
@@ -56,8 +59,7 @@ impl Claim<'_> {
             return Ok(identity);
         }
         // The provider runs on a node of this cluster. When none of them is anywhere, we look in the wrong place.
-        let why = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
-        Err(Unknown::Unavailable(why.to_owned()))
+        Err(Unknown::Unavailable(NEVER_MATCHED.to_owned()))
     }
 
     /// The earliest beginning of evidence that counts.
