@@ -91,7 +91,10 @@ pub fn command() -> Command {
             arg = arg.short('v');
         }
         if flag.has_effect {
-            command = command.arg(arg.action(ArgAction::Set).default_value(flag.default));
+            // Go's list flag adds up, the others keep what came last.
+            let action =
+                if flag.name == "controllers" { ArgAction::Append } else { ArgAction::Set };
+            command = command.arg(arg.action(action).default_value(flag.default));
         } else {
             command = command.arg(arg.action(ArgAction::Append).hide(true));
         }
@@ -166,7 +169,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
 }
 
 fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, ArgumentsError> {
-    let controllers = controllers::select(&flags.text("controllers"))
+    let controllers = controllers::select(&flags.all("controllers").join(","))
         .map_err(|what| fail("controllers", what))?;
     let period = |name: &'static str| {
         parse_duration(&flags.text(name)).map_err(|err| fail(name, err.to_string()))
@@ -257,6 +260,11 @@ impl Flags<'_> {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
     }
 
+    /// Every text of a flag that adds up.
+    fn all(self, name: &str) -> Vec<String> {
+        self.0.get_many::<String>(name).into_iter().flatten().cloned().collect()
+    }
+
     /// The last text of a flag that is kept as often as it is given; empty without.
     fn last(self, name: &str) -> String {
         let texts = self.0.get_many::<String>(name);
@@ -341,6 +349,26 @@ mod tests {
     }
 
     #[test]
+    fn controllers_named_one_by_one_add_up_as_with_go() {
+        for (line, want) in [
+            ("", (true, true)),
+            ("--controllers=cloud-node", (true, false)),
+            ("--controllers=cloud-node --controllers=cloud-node-lifecycle", (true, true)),
+            ("--controllers=cloud-node --controllers cloud-node-lifecycle", (true, true)),
+            ("--controllers=* --controllers=-cloud-node", (false, true)),
+            ("--controllers=-cloud-node,* --controllers=cloud-node", (false, true)),
+            ("--controllers=cloud-node --controllers=-cloud-node", (true, false)),
+            ("--controllers=", (false, false)),
+        ] {
+            let options = parse_line(&format!("--cloud-config=c {line}")).unwrap().options;
+            assert_eq!((options.cloud_node, options.cloud_node_lifecycle), want, "{line}");
+        }
+        let err = parse_line("--cloud-config=c --controllers=service --controllers=cloud-node");
+        let err = err.unwrap_err().to_string();
+        assert!(err.starts_with("--controllers: service-lb-controller"), "{err}");
+    }
+
+    #[test]
     fn wrong_command_lines_say_what_is_wrong() {
         let mut seen = String::new();
         for line in [
@@ -397,7 +425,7 @@ mod tests {
              --cluster_ip_family=IPv6IPv4 --enable-vpc-mode --pod-ip-pool-type=Private \
              --supervisor-credentials-dir=/c --supervisor-owner-ref=/o --supervisor-server=https://h:1 \
              --supervisor-empty-hostname=false --supervisor-replace-unwanted-addresses \
-             --vm-cache-sync-timeout=5s --is-legacy-paravirtual=false --node-labels=a=b"
+             --supervisor-late-zone-labels --vm-cache-sync-timeout=5s --is-legacy-paravirtual=false --node-labels=a=b"
         );
         let arguments = parse_line(&line).unwrap();
         let supervisor = arguments.supervisor.unwrap();
@@ -410,6 +438,7 @@ mod tests {
         assert_eq!(tuning.addresses.family, crate::ClusterFamily::V6V4);
         assert_eq!(tuning.addresses.hostname, crate::HostnameEntry::Omitted);
         assert_eq!(tuning.addresses.none_wanted, crate::NoneWanted::HostnameEntry);
+        assert_eq!(tuning.late_zone, crate::LateZone::Added);
         assert_eq!(tuning.sync_timeout, Duration::from_secs(5));
         assert!(arguments.options.node_labels.is_empty());
         assert_eq!(

@@ -21,6 +21,12 @@ struct ResultLabel {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReadLabels {
+    reason: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StateLabel {
     state: &'static str,
 }
@@ -95,7 +101,7 @@ pub(crate) struct SupervisorMetrics {
     duplicates: Gauge<i64, AtomicI64>,
     last_contact: Gauge<i64, AtomicI64>,
     lists: Family<ReasonLabel, Counter>,
-    reads: Family<ResultLabel, Counter>,
+    reads: Family<ReadLabels, Counter>,
     proofs: Family<ResultLabel, Counter>,
     mismatches: Counter,
     unreadable: Counter,
@@ -131,7 +137,7 @@ impl SupervisorMetrics {
         );
         registry.register(
             "vsphere_supervisor_reads",
-            "Reads of one VirtualMachine, by result",
+            "Reads of one VirtualMachine, by reason and result",
             self.reads.clone(),
         );
         registry.register(
@@ -155,8 +161,15 @@ impl SupervisorMetrics {
         self.lists.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
-    pub(crate) fn read(&self, result: &'static str) {
-        self.reads.get_or_create(&ResultLabel { result }).inc();
+    /// A machine was read by itself while the view was in this state.
+    pub(crate) fn read(&self, state: ViewState, result: &'static str) {
+        let reason = match state {
+            ViewState::Fresh | ViewState::Poll => "missing",
+            ViewState::Stale => "stale",
+            ViewState::Syncing => "syncing",
+            ViewState::Get => "forbidden",
+        };
+        self.reads.get_or_create(&ReadLabels { reason, result }).inc();
     }
 
     pub(crate) fn proved(&self, result: &'static str) {

@@ -35,9 +35,10 @@ const LIVED: Duration = Duration::from_secs(1);
 /// Serves the view for ever.
 pub(super) async fn run(shared: &Shared) {
     let jitter = |purpose: &str| Jitter::new(shared.tuning.seed, &format!("supervisor/{purpose}"));
+    let (first, max) = (Duration::from_secs(1), Duration::from_secs(30));
     let mut follower = Follower {
         shared,
-        backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30), jitter("backoff")),
+        backoff: Backoff::new(first, max, jitter("backoff")).with_full_jitter(),
         jitter: jitter("watch"),
         relist_at: Instant::now(),
         probe_at: Instant::now(),

@@ -215,12 +215,14 @@ impl Shared {
     /// Reads one machine for a node, and remembers what came of it.
     pub(super) async fn read(&self, node: &str, machine: &str) {
         let began_at = Instant::now();
+        let why = self.lock().freshness.state(began_at);
         let answer = self.api.get(machine).await;
-        self.metrics.read(match &answer {
+        let result = match &answer {
             Ok(Some(_)) => "found",
             Ok(None) => "not_found",
             Err(_) => "failed",
-        });
+        };
+        self.metrics.read(why, result);
         let read = match answer {
             Ok(Some(object)) => {
                 self.change(|state, _| state.view.inject(&Arc::new(object), began_at));

@@ -109,7 +109,7 @@ impl Lab {
             cluster.join(&name(i), "");
         }
         let lab = Self::start(supervisor, cluster, tuning(mode));
-        lab.until(MINUTE, |lab| (0..n).all(|i| lab.is_initialized(&name(i)))).await;
+        lab.until(5 * MINUTE, |lab| (0..n).all(|i| lab.is_initialized(&name(i)))).await;
         sleep(10 * SECOND).await;
         lab.supervisor.take_calls();
         lab.cluster.take_writes();

@@ -1,6 +1,6 @@
 //! What nodes are told, how soon, and at which price.
 
-use provider::{AddressPolicy, ClusterFamily, VmOperatorVersion};
+use provider::{AddressPolicy, ClusterFamily, LateZone, VmOperatorVersion};
 
 use super::*;
 
@@ -99,4 +99,86 @@ async fn between_v1_and_v2_nodes_stay_as_they_are_byte_for_byte() {
         assert_eq!(lab.cluster.node("many").as_ref(), nodes.last(), "{mode:?}");
         (supervisor, cluster) = lab.stopped().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn v1_judges_every_node_in_turn_however_many_are_not_ready() {
+    let lab = Lab::joined(120, InstancesMode::V1).await;
+    for i in 0..120 {
+        lab.supervisor.set(&name(i), "/status/powerState", json!("PoweredOff"));
+        lab.not_ready(&name(i));
+    }
+    // Two lists per node at five per second; the pass over addresses takes its share.
+    let is_tainted = |lab: &Lab, i| has_taint(&lab.cluster.node(&name(i)).unwrap(), "shutdown");
+    lab.until(3 * MINUTE, |lab| (0..120).all(|i| is_tainted(lab, i))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_of_nodes_that_ends_at_once_is_opened_ever_more_seldom() {
+    let lab = Lab::joined(2, InstancesMode::Auto).await;
+    lab.cluster.end_watches(true);
+    // The one that is open goes on until a node changes, or nothing has for a while.
+    sleep(2 * MINUTE).await;
+    let before = lab.cluster.n_watches();
+    sleep(5 * MINUTE).await;
+    let n_watches = lab.cluster.n_watches() - before;
+    assert!((5..=20).contains(&n_watches), "{n_watches} watches in five minutes");
+    lab.cluster.end_watches(false);
+    sleep(MINUTE).await;
+    lab.supervisor.put(object("late", "abc", "10.1.0.1"));
+    lab.cluster.join("late", "");
+    lab.until(2 * SECOND, |lab| lab.is_initialized("late")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zone_that_comes_late_is_left_out_or_added_as_the_flag_says() {
+    for late_zone in [LateZone::LeftOut, LateZone::Added] {
+        let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+        let mut zoneless = object("node", "abc", "10.1.0.1");
+        zoneless["metadata"]["labels"] = json!({});
+        supervisor.put(zoneless);
+        cluster.join("node", "");
+        let tuning = SupervisorTuning { late_zone, ..tuning(InstancesMode::Auto) };
+        let lab = Lab::start(supervisor, cluster, tuning);
+        lab.until(10 * SECOND, |lab| lab.is_initialized("node")).await;
+        let zone = |lab: &Lab| {
+            lab.cluster.node("node").unwrap()["metadata"]["labels"]["topology.kubernetes.io/zone"]
+                .clone()
+        };
+        assert_eq!(zone(&lab), json!(null));
+        lab.supervisor.set(
+            "node",
+            "/metadata/labels",
+            json!({"topology.kubernetes.io/zone": "zone-b"}),
+        );
+        sleep(2 * SECOND).await;
+        let want = if late_zone == LateZone::Added { json!("zone-b") } else { json!(null) };
+        assert_eq!(zone(&lab), want);
+        // A zone that changes is not followed.
+        lab.supervisor.set(
+            "node",
+            "/metadata/labels",
+            json!({"topology.kubernetes.io/zone": "zone-c"}),
+        );
+        sleep(11 * MINUTE).await;
+        assert_eq!(zone(&lab), want);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_list_is_waited_for_as_long_as_the_flag_says_and_a_late_one_still_counts() {
+    let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+    supervisor.refuse(Refusals { get: None, list: Some(503), watch: None });
+    cluster.join(&name(0), "");
+    let tuning = SupervisorTuning { sync_timeout: 5 * SECOND, ..tuning(InstancesMode::Auto) };
+    let lab = Lab::start(supervisor, cluster, tuning);
+    sleep(4 * SECOND).await;
+    assert!(lab.is_state("syncing"));
+    let said = lab.telemetry.supervisor_check().unwrap().unwrap_err();
+    assert!(said.starts_with("view is syncing: "), "{said}");
+    sleep(MINUTE).await;
+    assert!(!lab.is_initialized(&name(0)), "an outage is no reason to ask one by one");
+    assert_eq!(lab.count()[0], 0);
+    lab.supervisor.refuse(Refusals::default());
+    lab.until(MINUTE, |lab| lab.is_initialized(&name(0))).await;
 }
