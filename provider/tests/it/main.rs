@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
+mod cases;
 mod cluster;
 mod credentials;
 mod datacenters;

@@ -5,6 +5,7 @@ mod guard;
 mod identity;
 mod inputs;
 mod memory;
+mod metrics;
 mod nodes;
 mod view;
 

@@ -1,6 +1,8 @@
 //! What nodes are told, how soon, and at which price.
 
-use provider::{AddressPolicy, ClusterFamily, LateZone, VmOperatorVersion};
+use provider::{
+    AddressPolicy, ClusterFamily, HostnameEntry, LateZone, NoneWanted, VmOperatorVersion,
+};
 
 use super::*;
 
@@ -181,4 +183,48 @@ async fn the_first_list_is_waited_for_as_long_as_the_flag_says_and_a_late_one_st
     assert_eq!(lab.count()[0], 0);
     lab.supervisor.refuse(Refusals::default());
     lab.until(MINUTE, |lab| lab.is_initialized(&name(0))).await;
+}
+
+/// What a node of kubelet's has for addresses after a provider with this policy has looked at it.
+async fn addresses_after(policy: AddressPolicy, address: &str) -> Value {
+    let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+    let mut machine = object("node", "abc", "");
+    machine["status"]["network"] = json!({"primaryIP6": "2001:db8::1", "primaryIP4": address});
+    supervisor.put(machine);
+    let mut node = old_node("node", "vsphere://abc");
+    node["status"]["addresses"] = json!([
+        {"type": "InternalIP", "address": "10.9.9.9"},
+        {"type": "Hostname", "address": "of-kubelet"},
+    ]);
+    cluster.put(node);
+    let tuning = SupervisorTuning { addresses: policy, ..tuning(InstancesMode::Auto) };
+    let lab = Lab::start(supervisor, cluster, tuning);
+    sleep(MINUTE).await;
+    lab.cluster.node("node").unwrap()["status"]["addresses"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_host_name_of_kubelet_is_replaced_or_kept_as_the_flag_says() {
+    for (hostname, want) in [(HostnameEntry::Empty, ""), (HostnameEntry::Omitted, "of-kubelet")] {
+        let policy = AddressPolicy { hostname, ..AddressPolicy::default() };
+        let want = json!([
+            {"type": "InternalIP", "address": "10.1.0.1"},
+            {"type": "Hostname", "address": want},
+        ]);
+        assert_eq!(addresses_after(policy, "10.1.0.1").await, want, "{hostname:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_of_unwanted_families_leave_a_node_as_it_is_or_replace_them_as_the_flag_says() {
+    let kept = json!([
+        {"type": "InternalIP", "address": "10.9.9.9"},
+        {"type": "Hostname", "address": "of-kubelet"},
+    ]);
+    let replaced = json!([{"type": "Hostname", "address": ""}]);
+    for (none_wanted, want) in [(NoneWanted::Nothing, kept), (NoneWanted::HostnameEntry, replaced)]
+    {
+        let policy = AddressPolicy { none_wanted, ..AddressPolicy::default() };
+        assert_eq!(addresses_after(policy, "").await, want, "{none_wanted:?}");
+    }
 }

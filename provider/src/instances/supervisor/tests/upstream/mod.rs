@@ -1,6 +1,7 @@
 //! The cases that upstream tests in this mode, each by name and in each way of asking (`cpi-supervisor` 10.1, Instances and
 //! Zones; adapters and addresses stand beside what they test). The list is `docs/supervisor-cases.md`.
 
+mod adapters;
 mod instances;
 mod zones;
 
