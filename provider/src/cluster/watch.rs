@@ -25,8 +25,8 @@ const IDLE: Duration = Duration::from_secs(75);
 /// Failed watches in a row before everything is listed again.
 const MAX_FAILURES: u32 = 4;
 const PAGE: u32 = 500;
-/// A watch that ends sooner than this without a word counts as a failure: who opened it again at once would do nothing
-/// else.
+/// A watch that ends sooner than this counts as a failure (if it told something, as the first one): who opened it again at
+/// once would do nothing else.
 const LIVED: Duration = Duration::from_secs(1);
 
 /// What happened to a node.
@@ -43,8 +43,8 @@ enum End {
     Closed,
     /// The version is too old.
     Expired,
-    /// Closed before it told anything.
-    AtOnce,
+    /// Closed right after it was opened, with or without a word.
+    AtOnce { has_told: bool },
 }
 
 /// Lists and watches nodes for ever; every change goes into `store` and then to `on_change`.
@@ -77,8 +77,11 @@ pub(crate) async fn watch_nodes(
                         continue;
                     }
                     Ok(End::Expired) => Ok(()),
-                    Ok(End::AtOnce) => {
+                    Ok(End::AtOnce { has_told }) => {
                         version = Some(from);
+                        if has_told {
+                            backoff.reset();
+                        }
                         sleep_after("the watch of nodes ended at once", &mut backoff).await;
                         continue;
                     }
@@ -183,7 +186,7 @@ async fn watch(
     loop {
         let event = match events.next(IDLE).await? {
             Heard::Event(event) => event,
-            Heard::End if !has_told && opened_at.elapsed() < LIVED => return Ok(End::AtOnce),
+            Heard::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
             Heard::End => return Ok(End::Closed),
             Heard::Nothing => {
                 tracing::debug!("the node watch is silent and will be opened again");

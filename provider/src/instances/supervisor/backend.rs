@@ -173,7 +173,10 @@ impl SupervisorInstances {
                         return Lookup::Unknown(why);
                     }
                 }
-                Verdict::NeedsGet { .. } => self.shared.read(&node.name, &node.name).await,
+                Verdict::NeedsGet { .. } => {
+                    let machine = self.shared.lock().machine_of(node);
+                    self.shared.read(&node.name, &machine).await;
+                }
                 Verdict::Present => {
                     self.shared.metrics.proved("present");
                     return Lookup::Found(());

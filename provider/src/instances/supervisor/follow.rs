@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(75);
 const WATCH: Duration = Duration::from_secs(300);
 /// A resource that is not served may be served after an upgrade.
 const NOT_SERVED: Duration = Duration::from_secs(30);
-/// A watch that ends sooner than this without a word counts as a failure.
+/// A watch that ends sooner than this counts as a failure; if it told something, as the first one.
 const LIVED: Duration = Duration::from_secs(1);
 
 /// Serves the view for ever.
@@ -153,7 +153,6 @@ impl Follower<'_> {
         self.shared.fold(Happened::WatchOpened);
         let opened_at = Instant::now();
         let idle = if mutant!(self.shared.active, WatchStallUnnoticed) { RELIST } else { IDLE };
-        let mut has_told = false;
         loop {
             let heard = tokio::select! {
                 // Events first: they cost nothing, a list does.
@@ -164,7 +163,6 @@ impl Follower<'_> {
             match heard {
                 Ok(Heard::Event(event)) => match self.take(&event, &mut version) {
                     Taken::Told => {
-                        has_told = true;
                         self.has_expired = false;
                         self.backoff.reset();
                     }
@@ -177,7 +175,7 @@ impl Follower<'_> {
                         return Next::Watch(version);
                     }
                 },
-                Ok(Heard::End) if !has_told && opened_at.elapsed() < LIVED => {
+                Ok(Heard::End) if opened_at.elapsed() < LIVED => {
                     let pause = self.backoff.fail();
                     tracing::warn!(pause = ?pause, "the watch of machines ended at once");
                     sleep(pause).await;

@@ -20,6 +20,9 @@ use crate::{
     mutant::{Active, mutant},
 };
 
+/// So many machines do not go at once without a second look.
+const MANY: usize = 3;
+
 /// One node that is cared for.
 #[derive(Clone, Debug)]
 pub(super) struct Tracked {
@@ -140,6 +143,13 @@ impl State {
         }
     }
 
+    /// Under which name a node's machine was last seen; its own, if never.
+    pub(super) fn machine_of(&self, node: &NodeIdentity) -> String {
+        let it = identity(node).ok();
+        let entry = it.and_then(|it| find_strict(&self.view, &it, node));
+        entry.map_or(&node.name, |entry| &entry.machine.name).clone()
+    }
+
     /// A question about a node.
     pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Asked<'a> {
         Asked {
@@ -175,7 +185,8 @@ impl State {
         }
     }
 
-    /// Nodes that had their machines and do not have them at present, as far as is known.
+    /// Nodes that had their machines and do not have them at present, as far as is known. A list without any machine counts
+    /// for all nodes, however few of them had theirs.
     pub(super) fn n_missing(&self, now: Instant) -> usize {
         let is_young = |at: Instant| now.saturating_duration_since(at) <= EVIDENCE_AGE;
         let evidence = self.evidence.as_deref().filter(|it| is_young(it.began_at));
@@ -199,6 +210,7 @@ impl State {
                 entry.seen_at < listing.began_at && listing.by_name(&entry.machine.name).is_none()
             })
         };
-        self.nodes.values().filter(is_missing).count()
+        let n_missing = self.nodes.values().filter(is_missing).count();
+        if is_empty && n_missing >= MANY { self.nodes.len() } else { n_missing }
     }
 }

@@ -86,3 +86,22 @@ async fn a_wrong_namespace_deletes_nothing_and_says_so() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_is_held_back_however_few_nodes_had_their_machines() {
+    let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
+    for i in 0..3 {
+        cluster.join(&name(i), "");
+    }
+    // A tenth of the nodes, so that the ordinary limit would let them go.
+    for i in 0..30 {
+        cluster.put(old_node(&format!("foreign-{i}"), "k3s://foreign"));
+    }
+    let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Poll));
+    lab.until(MINUTE, |lab| (0..3).all(|i| lab.is_initialized(&name(i)))).await;
+    lab.not_ready(&name(0));
+    sleep(20 * SECOND).await;
+    lab.supervisor.empty_lists(2);
+    sleep(5 * MINUTE).await;
+    assert_eq!(nodes_left(&lab), 33);
+}

@@ -46,6 +46,26 @@ async fn a_403_on_the_list_leads_to_reads_and_nodes_live_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_machine_under_another_name_is_read_by_its_own_where_lists_are_forbidden() {
+    let (supervisor, cluster) = (Supervisor::with(3), Cluster::new());
+    supervisor.put(object("other", "abc", "10.1.0.1"));
+    cluster.put(old_node("node", "vsphere://abc"));
+    let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));
+    sleep(10 * SECOND).await;
+    lab.supervisor.refuse(forbidden(true, true));
+    lab.supervisor.compact();
+    lab.until(MINUTE, |lab| lab.is_state("get")).await;
+    lab.not_ready("node");
+    sleep(5 * MINUTE).await;
+    assert!(lab.is_there("node"));
+    lab.supervisor.take_calls();
+    lab.supervisor.delete("other");
+    lab.until(20 * SECOND, |lab| !lab.is_there("node")).await;
+    let calls = lab.supervisor.take_calls();
+    assert!(calls.iter().all(|call| call == "GET other"), "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_403_on_the_list_of_who_could_watch_is_no_absence() {
     let lab = Lab::joined(3, InstancesMode::Watch).await;
     lab.supervisor.refuse(forbidden(true, true));
