@@ -1,7 +1,7 @@
 //! `conformance`: judges a vSphere cloud provider, and says why.
 
 use std::io::{self, ErrorKind, Write};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use conformance::catalogue;
 use conformance::cost::{self, Table};
 use conformance::lab::{Mutants, Stage};
 use conformance::suite::{Conclusion, Filter};
-use conformance::{kubernetes, report, sweep};
+use conformance::{alike, kubernetes, report, sweep};
 
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
 ///
@@ -50,6 +50,18 @@ enum What {
         /// Only so many runs, spread evenly.
         #[arg(long)]
         sample: Option<NonZeroUsize>,
+        /// Where the provider looks for machines: vcenter, supervisor or all.
+        #[arg(long, default_value = "all", value_parser = modes)]
+        mode: Modes,
+        /// Where every draw comes from.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// Play generated histories with v1 and V2 of Supervisor mode, and compare what they say of Nodes.
+    Alike {
+        /// How many histories.
+        #[arg(long, default_value = "1000")]
+        runs: NonZeroU32,
         /// Where every draw comes from.
         #[arg(long, default_value_t = 0)]
         seed: u64,
@@ -111,8 +123,9 @@ fn modes(text: &str) -> Result<Modes, String> {
 }
 
 fn mutant(text: &str) -> Result<Mutants, String> {
-    Mutants::ALL.into_iter().find(|it| format!("{it:?}") == text).ok_or_else(|| {
-        let names: Vec<String> = Mutants::ALL.iter().map(|it| format!("{it:?}")).collect();
+    let all = || Mutants::ALL.into_iter().chain(Mutants::SUPERVISOR);
+    all().find(|it| format!("{it:?}") == text).ok_or_else(|| {
+        let names: Vec<String> = all().map(|it| format!("{it:?}")).collect();
         format!("there are {}", names.join(", "))
     })
 }
@@ -124,7 +137,8 @@ fn main() -> ExitCode {
         What::Run(arguments) => run(&mut out, &arguments),
         What::List { ids, surface, all } => list(&mut out, Filter { ids, surfaces: surface }, all),
         What::Explain { id } => explain(&mut out, &id),
-        What::Sweep { sample, seed } => run_sweep(&mut out, sample, seed),
+        What::Sweep { sample, mode, seed } => run_sweep(&mut out, sample, mode, seed),
+        What::Alike { runs, seed } => run_alike(&mut out, runs.get(), seed),
         What::Cost { write, operations } => run_cost(&mut out, write, operations),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
     };
@@ -330,40 +344,66 @@ fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
 fn run_sweep(
     out: &mut impl Write,
     sample: Option<NonZeroUsize>,
+    modes: Modes,
     seed: u64,
 ) -> anyhow::Result<ExitCode> {
-    let stage = Stage { seed, ..Stage::default() };
-    let mut clock = elapsed();
-    let mut trials = sweep::trials(&stage);
-    let all = trials.len();
-    if let Some(n) = sample {
-        trials = sweep::sample(&trials, n.get());
+    let (mut is_broken, mut is_idle) = (false, false);
+    for &backend in modes.0 {
+        let stage = Stage { seed, mode: backend.into(), ..Stage::default() };
+        let mut clock = elapsed();
+        let mut trials = sweep::trials(&stage);
+        let all = trials.len();
+        if let Some(n) = sample {
+            trials = sweep::sample(&trials, n.get());
+        }
+        let result = sweep::sweep(&stage, &trials, |_, _| {});
+        for finding in &result.findings {
+            writeln!(out, "{}", finding.trial)?;
+            for violation in finding.violations.iter().take(3) {
+                writeln!(out, "    {violation}")?;
+            }
+        }
+        for idle in &result.idle {
+            writeln!(out, "never fired: {idle}")?;
+        }
+        writeln!(
+            out,
+            "{}: {} of {all} single faults on {} calls: {} runs, {} whose fault fired, {} with violations, {}",
+            backend.title(),
+            trials.len(),
+            result.points,
+            result.runs,
+            result.fired,
+            result.findings.len(),
+            report::seconds(clock())
+        )?;
+        is_broken |= !result.findings.is_empty();
+        is_idle |= !result.idle.is_empty();
     }
-    let result = sweep::sweep(&stage, &trials, |_, _| {});
-    for finding in &result.findings {
-        writeln!(out, "{}", finding.trial)?;
-        for violation in finding.violations.iter().take(3) {
-            writeln!(out, "    {violation}")?;
+    Ok(match (is_broken, is_idle) {
+        (true, _) => ExitCode::from(1),
+        (false, true) => ExitCode::from(7),
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+fn run_alike(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Result<ExitCode> {
+    let mut clock = elapsed();
+    match alike::compare(runs, seed) {
+        Err(difference) => {
+            writeln!(out, "{difference}")?;
+            Ok(ExitCode::from(1))
+        }
+        Ok(alike::Compared { histories, nodes, values, calls: (v1, v2) }) => {
+            writeln!(
+                out,
+                "{histories} histories alike, seed {seed}: {nodes} nodes at their ends, {values} values written; \
+                 calls to the Supervisor: v1 {v1}, V2 {v2}; {}",
+                report::seconds(clock())
+            )?;
+            Ok(ExitCode::SUCCESS)
         }
     }
-    for idle in &result.idle {
-        writeln!(out, "never fired: {idle}")?;
-    }
-    writeln!(
-        out,
-        "{} of {all} single faults on {} calls: {} runs, {} whose fault fired, {} with violations, {}",
-        trials.len(),
-        result.points,
-        result.runs,
-        result.fired,
-        result.findings.len(),
-        report::seconds(clock())
-    )?;
-    Ok(match (result.findings.is_empty(), result.idle.is_empty()) {
-        (false, _) => ExitCode::from(1),
-        (true, false) => ExitCode::from(7),
-        (true, true) => ExitCode::SUCCESS,
-    })
 }
 
 fn run_cost(out: &mut impl Write, write: bool, operations: bool) -> anyhow::Result<ExitCode> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
 use sim::world::objects::{self, GroupResource, Key};
-use sim::world::{Command, Grant, Named, PROVIDER_USER};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Completion, Grant, Named, PROVIDER_USER, Step};
 
 use super::build::{
     NAMESPACE, SETTLED, about_machines, fault_kinds, forget_reference, machine, s, world,
@@ -26,7 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
         Check::new("NODE-DEL-001", errors(backend)),
         Check::new("NODE-DEL-002", partial(backend)),
-        Check::new("NODE-DEL-003", [heartbeats(), heartbeats_and_a_miss(backend)]),
+        Check::new("NODE-DEL-003", silent(backend)),
         Check::new("NODE-DEL-004", states()),
         Check::new("NODE-DEL-005", [young()]),
         Check::new("NODE-DEL-006", [vmotion(), host_failure()]),
@@ -124,14 +125,14 @@ fn partial_reads() -> Vec<Case> {
             true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
             false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
         };
-        let mut later = on("faults", fail(), LIST);
+        let mut later = about_machines(Backend::Supervisor, "faults", [fail()]);
         later.when.between = Some(Between(s(102), HEALED));
         let lists = scenario
             .at(s(100), on("missing", Action::Hide(super::observe::name(1)), LIST).first(1))
             .at(s(100), later)
             .at(HEALED, Act::Heal);
         let name = if cold { "cold cache" } else { "warm cache" };
-        let name = format!("missing in one list, the next ones fail, {name}");
+        let name = format!("missing in one list, what follows fails, {name}");
         let case = Case::new(lists, |run| survives(run, 3)).named(name);
         cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
     }
@@ -186,6 +187,57 @@ fn partial_searches() -> Vec<Case> {
         !matches!(case.name.as_str(), "read answers, search fails" | "search is empty, read fails")
     });
     cases
+}
+
+fn silent(backend: Backend) -> Vec<Case> {
+    let mut cases = vec![heartbeats(), heartbeats_and_a_miss(backend)];
+    if backend == Backend::Supervisor {
+        cases.extend([
+            odd_identity("aws:///eu-west-1a/i-0123456789abcdef0", "somebody else's provider ID"),
+            odd_identity("vsphere://", "a provider ID without a UUID"),
+            not_told_yet(),
+        ]);
+    }
+    cases
+}
+
+/// The Node came with a provider ID that names no machine of a Supervisor. Its machine runs.
+fn odd_identity(provider_id: &str, case: &str) -> Case {
+    let odd = serde_json::json!({"spec": {"providerID": provider_id, "taints": null}});
+    let scenario = world(4, s(400))
+        .at(s(0), super::build::patch(&name(1), odd))
+        .at(SETTLED, Command::StopKubelet(machine(1)));
+    Case::new(scenario, |run| survives(run, 3)).canary(Canary::Gone(4), s(200)).named(case)
+}
+
+/// The machine was made anew, and its object does not tell yet which one it is: perhaps the same.
+fn not_told_yet() -> Case {
+    let told = HEALED;
+    let late = Command::SetTiming {
+        step: Step::VmIdentified,
+        completion: Completion::After(told - s(110)),
+    };
+    let spec = MachineSpec { name: Some(name(1)), ..MachineSpec::default() };
+    let again = Command::CreateMachine {
+        vcenter: None,
+        spec,
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    let scenario = world(20, s(500))
+        .at(SETTLED, Command::DeleteMachine(machine(1)))
+        .at(s(99), late)
+        .at(s(100), again);
+    let case = Case::new(scenario, move |run| {
+        let deleted = run.deleted(&name(1));
+        run.was_not_ready(&name(1)).and(|| {
+            Verdict::of(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
+                format!("the node was deleted at {deleted:?}; which machine has its name was told at {told:?}")
+            })
+        })
+    });
+    case.canary(Canary::Gone(20), s(200)).named("its machine is not identified yet")
 }
 
 fn heartbeats() -> Case {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim::Class;
+use sim::faults::{Action, Rule};
+use sim::world::Command;
+use sim::{Class, Face};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, s, world};
+use super::build::{SETTLED, T_INIT, T_STATUS, machine, s, world, world_with};
 use super::canary::Canary;
 use super::observe::names;
 use super::{Case, Check};
@@ -20,7 +22,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-002", [intercept(backend)]),
         Check::new("EFF-003", [10, 100].map(|n| bytes(backend, n))),
         Check::new("EFF-004", [no_writes()]),
-        Check::new("EFF-005", [no_polling()]),
+        Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
     ]
 }
@@ -104,6 +106,61 @@ fn no_writes() -> Case {
             .collect();
         Verdict::of(writes.is_empty(), || format!("{} writes: {}", writes.len(), writes.join("; ")))
     })
+}
+
+fn polling(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => vec![no_polling()],
+        Backend::Supervisor => vec![no_polling(), shared_lists(), other_machines()],
+    }
+}
+
+/// Where machines may not be watched one list answers all who ask within five seconds.
+fn shared_lists() -> Case {
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let forbidden =
+        Rule::new("forbidden", [status]).on(Face::Supervisor).op(["watch virtualmachines"]);
+    let (n, silent) = (30, 8);
+    let mut scenario = world(n, s(700)).fault(forbidden);
+    for n in 1..=silent {
+        scenario = scenario.at(SETTLED, Command::StopKubelet(machine(n)));
+    }
+    let (begin, end) = (s(300), s(600));
+    let scenario = scenario.at(begin, Act::Phase("asked".into())).at(end, Act::Phase("".into()));
+    let case = Case::new(scenario, move |run| {
+        let calls = run.calls_in("asked").filter(|call| Backend::Supervisor.takes(call)).count();
+        let allowed = (end - begin).as_secs() / 5 + 1;
+        run.was_not_ready(&super::observe::name(silent)).and(|| {
+            Verdict::of(calls as u64 <= allowed, || {
+                format!("{calls} calls in five minutes; a list per 5 s makes {allowed}")
+            })
+        })
+    });
+    case.canary(Canary::Gone(n), end).named("where watching is forbidden")
+}
+
+/// Two thousand machines of which a thousand are nodes of this cluster: ten address periods, 600 monitor ticks.
+fn other_machines() -> Case {
+    let n = 1000;
+    let begin = settled(n);
+    let end = begin + T_STATUS * 10;
+    let scenario = world_with(n, 2 * n, end)
+        .at(s(0), Command::SetHeartbeats { every: None })
+        .at(begin, Act::Phase("steady".into()))
+        .at(end, Act::Phase("after".into()));
+    let case = Case::new(scenario, move |run| {
+        let reads: Vec<_> = run
+            .calls_in("steady")
+            .filter(|call| run.backend().takes(call) && !run.backend().is_news(call))
+            .collect();
+        // Everything is listed again each half hour, in case an event was lost: once or twice, in pages of 500.
+        let relists = reads.iter().filter(|call| call.op == "list virtualmachines").count();
+        run.initializes(&names(n), s(0), begin).and(|| {
+            let allowed = reads.len() == relists && relists <= 2 * 4;
+            Verdict::of(allowed, || format!("{} reads, {relists} of them lists", reads.len()))
+        })
+    });
+    case.canary(Canary::Gone(n), end).named("1,000 nodes among 2,000 machines")
 }
 
 fn no_polling() -> Case {

@@ -27,7 +27,15 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn mass(backend: Backend) -> Vec<Case> {
     match backend {
         Backend::VCenter => vec![mass_vanish(), mass_hidden()],
-        Backend::Supervisor => vec![mass_vanish(), listed_empty_once(), half_restored()],
+        Backend::Supervisor => {
+            vec![
+                mass_vanish(),
+                listed_empty_once(12),
+                listed_empty_once(1),
+                half_restored(),
+                nothing_from_the_start(),
+            ]
+        }
     }
 }
 
@@ -79,20 +87,41 @@ fn mass_hidden() -> Case {
 }
 
 /// The view is too old, and the list that replaces it has nothing in it, once.
-fn listed_empty_once() -> Case {
+fn listed_empty_once(n_silent: u32) -> Case {
     let (list, watch) = ("list virtualmachines", "watch virtualmachines");
     let on = |id: &str, action, op| Rule::new(id, [action]).on(Face::Supervisor).op([op]).first(1);
     let n = 20;
     let mut scenario = world(n, s(600));
-    for silent in 1..=12 {
+    for silent in 1..=n_silent {
         scenario = scenario.at(SETTLED, Command::StopKubelet(machine(silent)));
     }
     let scenario = scenario
         .at(s(130), on("expired", Action::WatchGone, watch))
         .at(s(130), on("empty", Action::EmptyResult, list))
         .at(s(130), Backend::Supervisor.cut());
-    let case = Case::new(scenario, move |run| survives(run, n - 1)).named("listed empty once");
+    let case = Case::new(scenario, move |run| survives(run, n - 1))
+        .named(format!("listed empty once, {n_silent} not ready"));
     case.canary(Canary::Gone(n), s(200))
+}
+
+/// A provider that starts where it sees no machine at all, as in the namespace of somebody else: what it has never
+/// seen has not vanished.
+fn nothing_from_the_start() -> Case {
+    let n = 20;
+    let nothing = Rule::new("nothing", [Action::EmptyResult]).on(Face::Supervisor);
+    let mut scenario = world(n, s(700));
+    for silent in 1..=2 {
+        scenario = scenario.at(SETTLED, Command::StopKubelet(machine(silent)));
+    }
+    let scenario = scenario
+        .at(s(90), nothing)
+        .at(s(90), Act::Crash(0))
+        .at(s(91), Act::Start(0))
+        .at(s(400), Act::Heal)
+        .at(s(400), Act::Crash(0))
+        .at(s(401), Act::Start(0));
+    let case = Case::new(scenario, move |run| survives(run, n - 1)).named("nothing from the start");
+    case.canary(Canary::Gone(n), s(450))
 }
 
 /// Most machines are missing from what is listed, for less than the guard waits.

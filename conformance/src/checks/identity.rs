@@ -1,9 +1,11 @@
 //! NODE-ID: which machine a node is.
 
+use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step, Topology};
 
 use super::build::{KNOWN_UUID, SETTLED, T_INIT, away, known_uuid, machine, s, world, world_with};
+use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
@@ -12,7 +14,7 @@ use crate::verdict::Verdict;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
-        Check::new("NODE-ID-001", [stable_form(backend)]),
+        Check::new("NODE-ID-001", stable(backend)),
         Check::new("NODE-ID-002", [empty_uuid(backend)]),
         Check::new("NODE-ID-004", [same_name_new_uuid(backend)]),
     ];
@@ -23,6 +25,34 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ]);
     }
     checks
+}
+
+fn stable(backend: Backend) -> Vec<Case> {
+    let mut cases = vec![stable_form(backend)];
+    if backend == Backend::Supervisor {
+        cases.push(respelled());
+    }
+    cases
+}
+
+/// VM Operator spells UUIDs in capitals from now on: each is the same one.
+fn respelled() -> Case {
+    let capitals = OperatorChange { upper_case_uuids: Some(true), ..OperatorChange::default() };
+    let mut scenario = world(4, s(400)).at(SETTLED, Command::SetVmOperator(capitals));
+    for n in 1..=3 {
+        // It looks at a machine when something about it changes.
+        let address = format!("10.6.0.{n}");
+        scenario = scenario
+            .at(SETTLED + s(1), super::build::set_address(n, &[&address]))
+            .at(SETTLED + s(10), Command::StopKubelet(machine(n)));
+    }
+    let case = Case::new(scenario, |run| {
+        let left = run.nodes();
+        run.was_not_ready(&name(1))
+            .and(|| Verdict::of(left.len() == 3, || format!("nodes left: {left:?}")))
+            .and(|| run.keeps(&[1, 10]))
+    });
+    case.canary(Canary::Gone(4), s(200)).named("spelled in capitals")
 }
 
 fn stable_form(backend: Backend) -> Case {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::Command;
+use sim::world::{Command, ControlPlane};
 
 use super::build::{
     FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, away, fault_kinds, machine, newcomer, s,
@@ -139,8 +139,33 @@ fn watches(backend: Backend) -> Vec<Case> {
     let mut cases = broken_watches(Face::Cluster, "watch nodes");
     if backend == Backend::Supervisor {
         cases.extend(broken_watches(Face::Supervisor, "watch virtualmachines"));
+        cases.push(forgotten());
     }
     cases
+}
+
+/// What happened while nobody watched is forgotten: a list has to tell.
+fn forgotten() -> Case {
+    let plane = ControlPlane::Supervisor;
+    let scenario = away(world(4, s(1500)), Backend::Supervisor, SETTLED, s(100))
+        .at(s(70), set_address(1, &["10.6.0.1"]))
+        .at(s(70), Command::PowerOff(machine(2)))
+        .at(s(95), Command::CompactCluster { plane, keep: 0 });
+    let case = Case::new(scenario, |run| {
+        let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        let marked = run.when_after(&name(2), s(70), |node| node.shutdown);
+        // A minute after the end of the outage.
+        Verdict::of(shown.is_some_and(|at| at.since_start() < s(160)), || {
+            format!("the new address was shown at {shown:?}")
+        })
+        .and(|| {
+            Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
+                format!("the machine that is off was marked at {marked:?}")
+            })
+        })
+        .and(|| right(run))
+    });
+    case.named("watch virtualmachines, compacted during an outage")
 }
 
 fn broken_watches(face: Face, op: &str) -> Vec<Case> {
@@ -159,7 +184,8 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
             .fault(rule)
             // A node that joins and one that stops while the watch is broken.
             .at(s(20), newcomer("newcomer", None))
-            .at(s(60), Command::PowerOff(machine(1)));
+            .at(s(60), Command::PowerOff(machine(1)))
+            .at(s(60), set_address(2, &["10.6.0.2"]));
         cases.push(
             Case::new(scenario, move |run| {
                 run.initializes(&["newcomer".to_owned()], s(50), bound)
@@ -175,6 +201,15 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                                 )
                             },
                         )
+                    })
+                    .and(|| {
+                        let shown = run.when_after(&name(2), s(60), |node| {
+                            node.ips().any(|ip| ip == "10.6.0.2")
+                        });
+                        let by = s(60) + T_STATUS.max(bound);
+                        Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
+                            format!("the new address was shown at {shown:?}")
+                        })
                     })
                     .and(|| right(run))
             })

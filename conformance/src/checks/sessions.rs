@@ -8,7 +8,7 @@ use sim::ledger::Record;
 use sim::world::vcenter::{Family, LoginRules, Password};
 use sim::world::{Command, PROVIDER_USER};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, s, set_address, world};
+use super::build::{SETTLED, T_INIT, T_STATUS, away, s, set_address, world};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -20,7 +20,8 @@ use crate::verdict::Verdict;
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     // A Supervisor knows tokens, and no sessions.
     if !backend.is_vcenter() {
-        return Vec::new();
+        let cases = [token(Duration::ZERO), token(s(60)), token_while_down()];
+        return vec![Check::new("SESS-008", cases)];
     }
     vec![
         Check::new("SESS-001", [one_session()]),
@@ -32,6 +33,40 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("SESS-007", [wrong_password()]),
         Check::new("SESS-008", [rotation(true), rotation(false)]),
     ]
+}
+
+/// The token is another one, and whatever was begun with the old one ends.
+fn token(grace: Duration) -> Case {
+    let scenario = world(4, s(700))
+        .at(SETTLED, Act::Token { grace })
+        .at(s(130), Backend::Supervisor.cut())
+        .at(s(140), Act::Token { grace })
+        .at(s(150), Backend::Supervisor.cut())
+        .at(s(300), set_address(1, &["10.6.0.1"]));
+    let case = Case::new(scenario, |run| {
+        let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_INIT), || {
+            format!("the new address was shown at {shown:?}")
+        })
+        .and(|| one_start(run))
+        .and(|| run.keeps(&[1, 17, 25]))
+    });
+    let name = format!("the old one is good for {} s", grace.as_secs());
+    case.canary(Canary::Gone(4), s(200)).named(name)
+}
+
+/// Rotated while nothing answers: the first call that is answered needs the new one.
+fn token_while_down() -> Case {
+    let scenario = away(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
+        .at(s(100), Act::Token { grace: Duration::ZERO });
+    let case = Case::new(scenario, |run| one_start(run).and(|| run.keeps(&[1, 17, 25])));
+    case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
+}
+
+/// Nobody had to start it again.
+fn one_start(run: &Run) -> Verdict {
+    let n = run.exits.len();
+    Verdict::of(n <= 1, || format!("the provider was started {n} times"))
 }
 
 fn logins(run: &Run, op: &str) -> Vec<Duration> {

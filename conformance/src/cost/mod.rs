@@ -73,7 +73,7 @@ impl Subject {
         match self {
             Self::Vcenter => &[10, 100, 1000],
             Self::SupervisorWatch | Self::SupervisorPoll => &[10, 100, 1000, 5000],
-            Self::SupervisorV1 => &[10, 100],
+            Self::SupervisorV1 => &[10, 50],
         }
     }
 

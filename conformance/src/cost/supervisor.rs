@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sim::world::{Command, ControlPlane};
 
-use super::phases::{NOT_READY, Phase, changes, machine, s, settled, world};
+use super::phases::{NOT_READY, Phase, changes, machine, s, world};
 use crate::scenario::{Act, Scenario};
 
 /// Objects in a page of a list.
@@ -25,16 +25,23 @@ const TICK: u64 = 5;
 /// Silence after which a node is NotReady.
 const GRACE: u64 = 50;
 
-/// When the fleet has settled and an address pass has just ended.
-fn begin(n: u32) -> Duration {
-    s(settled(n).as_secs().div_ceil(PERIOD) * PERIOD + 10)
+/// Requests per second to the cluster. Many, so that 5,000 nodes have joined before machines are listed again to be sure.
+const QPS: u32 = 500;
+
+/// When a fleet of `n` has long been initialized: three writes per node.
+fn settled(n: u32) -> Duration {
+    s(120 + u64::from(n) * 3 / u64::from(QPS))
 }
+
+/// When the fleet has settled and an address pass has ended, also that of v1 at five requests a second.
+const BEGIN: Duration = s(PERIOD + 60);
 
 /// Every phase in turn. Each window lies between two ticks, and holds no address pass but where it says so.
 fn life(n: u32) -> Scenario {
-    let begin = begin(n);
+    let begin = BEGIN;
     let phase = |name: &str| Act::Phase(name.to_owned());
-    let mut scenario = world(n, begin + s(PERIOD * 4))
+    let mut scenario = world(n, begin + s(PERIOD * 3 + 100))
+        .with(|it| it.kube_qps = QPS)
         .at(s(0), phase("join"))
         .at(settled(n), phase(""))
         // One pass falls into it.
@@ -74,12 +81,12 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
     [
         Phase {
             name: "join",
-            what: "N nodes register at once, until all are initialized",
+            what: "N nodes register at once, until all are initialized; 500 requests a second to the cluster",
             scenario: life,
             formula: "N GET + 2·N LIST",
             upstream: Some(|n| 3 * n as u64),
             allowed: allowed.join,
-            allowed_polls: 3 * allowed.watches,
+            allowed_polls: allowed.watches,
         },
         Phase {
             name: "steady",

@@ -171,6 +171,8 @@ pub struct Lab {
     metrics: Vec<String>,
     scenario: Scenario,
     stage: Stage,
+    /// What stands in the file of the provider's token.
+    token: provider::TokenFile,
 }
 
 impl Lab {
@@ -182,6 +184,10 @@ impl Lab {
             topology = topology.supervisor();
         }
         let sim = Sim::builder().topology(topology).seed(stage.seed).retain(retain).start();
+        let token = provider::TokenFile::default();
+        if let Some(supervisor) = sim.supervisor() {
+            token.set(supervisor.current_token());
+        }
         Self {
             sim,
             replicas: Vec::new(),
@@ -189,6 +195,7 @@ impl Lab {
             metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
+            token,
         }
     }
 
@@ -250,6 +257,14 @@ impl Lab {
                     self.start(replica);
                 }
             }
+            Act::Token { grace } => {
+                let rotated = self.sim.supervisor().map(|it| it.rotate_token(*grace));
+                match rotated {
+                    Some(Ok(token)) => self.token.set(token),
+                    Some(Err(error)) => self.note(format!("refused: {error}")),
+                    None => self.note("refused: there is no Supervisor"),
+                }
+            }
             Act::Secret { name, password } => {
                 let secret = provider::secret(&self.sim, name, Some(password));
                 if let Err(fault) = self.world().apply(secret) {
@@ -265,7 +280,13 @@ impl Lab {
     pub fn start(&mut self, index: usize) {
         if self.replicas.iter().all(|replica| replica.index() != index) {
             self.note(format!("replica {index} starts"));
-            self.replicas.push(Replica::start(&self.sim, &self.scenario, &self.stage, index));
+            self.replicas.push(Replica::start(
+                &self.sim,
+                &self.scenario,
+                &self.stage,
+                &self.token,
+                index,
+            ));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Our provider as a replica in this process.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
     Config, Deps, LeaderElection, Options, SupervisorLink, SupervisorTuning, TokenSource,
@@ -58,7 +58,13 @@ pub struct Replica {
 
 impl Replica {
     /// Starts a replica in the current runtime.
-    pub(super) fn start(sim: &Sim, scenario: &Scenario, stage: &Stage, index: usize) -> Self {
+    pub(super) fn start(
+        sim: &Sim,
+        scenario: &Scenario,
+        stage: &Stage,
+        token: &TokenFile,
+        index: usize,
+    ) -> Self {
         let label = label(index);
         let stop = CancellationToken::new();
         let config = config(sim, scenario);
@@ -79,7 +85,7 @@ impl Replica {
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let deps = Deps {
             connect: Arc::new(connect),
-            supervisor: sim.supervisor().map(|it| link(it, &label)),
+            supervisor: sim.supervisor().map(|it| link(it, &label, token, stage)),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             identity: identity.clone(),
             epoch: now,
@@ -156,12 +162,32 @@ impl Drop for Replica {
     }
 }
 
+/// The file with the provider's token, which somebody rewrites.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenFile(Arc<Mutex<String>>);
+
+impl TokenFile {
+    /// Rewrites it.
+    pub(super) fn set(&self, token: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    fn read(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// The way to the Supervisor, with the token that a provider is given.
-fn link(supervisor: &sim::Supervisor, label: &str) -> SupervisorLink {
+fn link(
+    supervisor: &sim::Supervisor,
+    label: &str,
+    token: &TokenFile,
+    stage: &Stage,
+) -> SupervisorLink {
     let client = kube::Client::new(supervisor.server().service(label), supervisor.namespace());
-    let token = supervisor.provider_token().to_owned();
-    let read = move || Ok(token.clone().into_bytes());
-    let tokens = Arc::new(TokenSource::new(Arc::new(read)));
+    let token = token.clone();
+    let read = move || Ok(token.read().into_bytes());
+    let tokens = Arc::new(TokenSource::new(Arc::new(read)).with_mutant(stage.mutant));
     let agent = http::HeaderValue::from_static("provider");
     SupervisorLink {
         client: authenticated(client, tokens, agent),

@@ -66,6 +66,13 @@ pub enum Act {
     CrashLeader,
     /// Every replica that does not run starts.
     StartAll,
+    /// The provider's token for the Supervisor is another one: it stands in its file at once, and the one before
+    /// is refused after a while.
+    Token {
+        /// How long.
+        #[serde(with = "sim::world::duration")]
+        grace: Duration,
+    },
     /// The Secret with the provider's credentials gets another password.
     Secret {
         /// The Secret, in `kube-system`.

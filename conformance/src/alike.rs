@@ -1,0 +1,257 @@
+//! v1 and V2 of Supervisor mode on the same generated histories: what they write of Nodes is the same.
+//!
+//! Upstream asks at every period, and so does v1; V2 hears of each change. So a value that v1 writes of a provider ID,
+//! a label or the list of addresses is one that V2 has written too, byte for byte, and the Nodes are equal once all is
+//! calm. Values that came and went between two periods V2 alone writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use provider::InstancesMode;
+use serde_json::Value;
+use sim::world::objects::GroupResource;
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Named, Topology};
+
+use crate::backend::Backend;
+use crate::lab::{Mode, Run, Stage, run};
+use crate::scenario::{Act, Scenario};
+
+/// Machines in the world.
+const MACHINES: u32 = 6;
+/// Address periods, so that as much happens in fewer hours.
+const STATUS: Duration = Duration::from_secs(60);
+/// After the last happening: two address periods, a NotReady node judged and held, a kubelet up again.
+const CALM: Duration = Duration::from_secs(300);
+
+/// Something that happens to a machine through its object, or to its guest.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// Switched on or off.
+    Power(u32, bool),
+    /// Another address.
+    Address(u32, u8),
+    /// Tools report nothing, or again.
+    Tools(u32, bool),
+    /// The kubelet falls silent, or is back.
+    Kubelet(u32, bool),
+    /// Moved to another host.
+    Moved(u32, u32),
+    /// Deleted.
+    Deleted(u32),
+    /// A machine joins.
+    Joins(u8),
+    /// The provider dies and is started again.
+    Restart,
+}
+
+/// Happenings and the pauses before them, in seconds.
+pub type History = Vec<(u8, Happening)>;
+
+/// Any history.
+pub fn histories() -> impl Strategy<Value = History> {
+    use Happening as H;
+    let machine = || 1..=MACHINES;
+    let happening = prop_oneof![
+        3 => (machine(), any::<bool>()).prop_map(|(n, on)| H::Power(n, on)),
+        4 => (machine(), 1..250_u8).prop_map(|(n, last)| H::Address(n, last)),
+        2 => (machine(), any::<bool>()).prop_map(|(n, runs)| H::Tools(n, runs)),
+        2 => (machine(), any::<bool>()).prop_map(|(n, runs)| H::Kubelet(n, runs)),
+        1 => (machine(), 0..9_u32).prop_map(|(n, host)| H::Moved(n, host)),
+        1 => machine().prop_map(H::Deleted),
+        2 => (0..20_u8).prop_map(H::Joins),
+        1 => Just(H::Restart),
+    ];
+    prop::collection::vec((0..120_u8, happening), 1..16)
+}
+
+fn named(machine: u32) -> Named {
+    format!("node-{machine:04}").as_str().into()
+}
+
+fn acts(happening: &Happening) -> Vec<Act> {
+    let command = match *happening {
+        Happening::Power(n, true) => Command::PowerOn(named(n)),
+        Happening::Power(n, false) => Command::PowerOff(named(n)),
+        Happening::Address(n, last) => Command::SetAddresses {
+            machine: named(n),
+            addresses: vec![vec![std::net::Ipv4Addr::new(10, 77, 0, last).into()]],
+        },
+        Happening::Tools(n, true) => Command::StartTools(named(n)),
+        Happening::Tools(n, false) => Command::StopTools(named(n)),
+        Happening::Kubelet(n, true) => Command::StartKubelet(named(n)),
+        Happening::Kubelet(n, false) => Command::StopKubelet(named(n)),
+        Happening::Moved(n, host) => {
+            Command::VMotion { machine: named(n), host: format!("DC0_C{}_H{}", host / 3, host % 3) }
+        }
+        Happening::Deleted(n) => Command::DeleteMachine(named(n)),
+        Happening::Joins(n) => Command::CreateMachine {
+            vcenter: None,
+            spec: MachineSpec { name: Some(format!("joins-{n:02}")), ..MachineSpec::default() },
+            cluster: None,
+            power_on: true,
+            kubelet: true,
+        },
+        Happening::Restart => return vec![Act::Crash(0), Act::Start(0)],
+    };
+    vec![Act::World(command)]
+}
+
+/// The history as a scenario, with calm at its end.
+pub fn scenario(history: &History) -> Scenario {
+    let topology = Topology::zones(3).machines(MACHINES);
+    let mut scenario =
+        Scenario::new("alike", topology, Duration::ZERO).with(|it| it.status_period = STATUS);
+    let mut at = Duration::from_secs(30);
+    for (pause, happening) in history {
+        at += Duration::from_secs(u64::from(*pause));
+        for act in acts(happening) {
+            scenario = scenario.at(at, act);
+        }
+    }
+    // What is left off or silent stays so: both have to say the same of that, too.
+    scenario.horizon = at + CALM;
+    scenario
+}
+
+/// What a run says of Nodes.
+#[derive(Debug, PartialEq, Eq)]
+struct Said {
+    /// Every Node at the end: labels, provider ID, taints, addresses.
+    end: BTreeMap<String, Value>,
+    /// Every value that was written, by Node and field.
+    written: BTreeSet<(String, String, String)>,
+    /// Calls to the Supervisor.
+    calls: u64,
+}
+
+fn said(run: &Run) -> Said {
+    let mut end = BTreeMap::new();
+    for node in run.end.cluster.all(&GroupResource::core("nodes")) {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        // When a taint came is told by the time of a period.
+        let mut taints = node["spec"]["taints"].clone();
+        for taint in taints.as_array_mut().into_iter().flatten() {
+            if let Some(taint) = taint.as_object_mut() {
+                taint.remove("timeAdded");
+            }
+        }
+        let fields = serde_json::json!({
+            "labels": node["metadata"]["labels"],
+            "providerID": node["spec"]["providerID"],
+            "taints": taints,
+            "addresses": node["status"]["addresses"],
+        });
+        end.insert(name, fields);
+    }
+    let mut written = BTreeSet::new();
+    for name in end.keys() {
+        for (_, _, node) in run.node_events(name) {
+            let open = node["spec"]["taints"].as_array().into_iter().flatten();
+            let waits = open
+                .map(|it| it["key"].as_str())
+                .any(|key| key == Some("node.cloudprovider.kubernetes.io/uninitialized"));
+            // What the kubelet said before is not the provider's.
+            if waits {
+                continue;
+            }
+            for (field, value) in [
+                ("providerID", &node["spec"]["providerID"]),
+                ("labels", &node["metadata"]["labels"]),
+                ("addresses", &node["status"]["addresses"]),
+            ] {
+                written.insert((name.clone(), field.to_owned(), value.to_string()));
+            }
+        }
+    }
+    let calls = run.calls().filter(|call| Backend::Supervisor.takes(call)).count() as u64;
+    Said { end, written, calls }
+}
+
+/// A history on which they differ.
+#[derive(Debug)]
+pub struct Difference {
+    /// What differs.
+    pub what: String,
+    /// The shortest history that shows it.
+    pub scenario: Scenario,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let history = serde_saphyr::to_string(&self.scenario).unwrap_or_default();
+        write!(f, "{}\n{history}", self.what)
+    }
+}
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compared {
+    /// Histories.
+    pub histories: u32,
+    /// Nodes at their ends.
+    pub nodes: u64,
+    /// Values that v1 wrote.
+    pub values: u64,
+    /// Calls to the Supervisor: v1's and V2's.
+    pub calls: (u64, u64),
+}
+
+/// Plays so many histories twice each.
+///
+/// # Errors
+/// The first difference, with the shortest history that shows it.
+pub fn compare(runs: u32, seed: u64) -> Result<Compared, Box<Difference>> {
+    let config = Config { cases: runs, failure_persistence: None, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let compared = std::cell::Cell::new(Compared::default());
+    let result = TestRunner::new_with_rng(config, rng).run(&histories(), |history| {
+        let scenario = scenario(&history);
+        let played = |mode| {
+            said(&run(&scenario, &Stage { mode: Mode::Supervisor(mode), seed, ..Stage::default() }))
+        };
+        let (v1, v2) = (played(InstancesMode::V1), played(InstancesMode::Auto));
+        differs(&v1, &v2).map_err(TestCaseError::fail)?;
+        let mut so_far = compared.get();
+        so_far.histories += 1;
+        so_far.nodes += v1.end.len() as u64;
+        so_far.values += v1.written.len() as u64;
+        so_far.calls = (so_far.calls.0 + v1.calls, so_far.calls.1 + v2.calls);
+        compared.set(so_far);
+        Ok(())
+    });
+    match result {
+        Ok(()) => Ok(compared.get()),
+        Err(TestError::Fail(why, history)) => Err(Box::new(Difference {
+            what: why.message().to_owned(),
+            scenario: scenario(&history),
+        })),
+        Err(TestError::Abort(why)) => Err(Box::new(Difference {
+            what: why.message().to_owned(),
+            scenario: scenario(&Vec::new()),
+        })),
+    }
+}
+
+fn differs(v1: &Said, v2: &Said) -> Result<(), String> {
+    let (first, second): (Vec<_>, Vec<_>) = (v1.end.keys().collect(), v2.end.keys().collect());
+    if first != second {
+        return Err(format!("at the end v1 has nodes {first:?}, V2 has {second:?}"));
+    }
+    for (name, node) in &v1.end {
+        if v2.end[name] != *node {
+            return Err(format!("node {name} at the end: v1 {node}\nV2 {}", v2.end[name]));
+        }
+    }
+    match v1.written.difference(&v2.written).next() {
+        None => Ok(()),
+        Some((name, field, value)) => {
+            Err(format!("v1 wrote {field} of node {name} as {value}, V2 never did"))
+        }
+    }
+}
