@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use sim::world::Time;
 
+use crate::backend::Backend;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
 use crate::judge::safety;
@@ -27,6 +28,8 @@ pub struct Filter {
 pub struct Conclusion {
     /// Its entry in the catalogue.
     pub entry: &'static Entry,
+    /// What stood behind the provider.
+    pub backend: Backend,
     /// The worst verdict of its cases.
     pub verdict: Verdict,
     /// How each case ended.
@@ -40,6 +43,8 @@ pub struct Conclusion {
 pub struct Summary {
     /// The ID.
     pub id: String,
+    /// What stood behind the provider.
+    pub mode: Backend,
     /// What it promises.
     pub title: String,
     /// How binding it is.
@@ -51,6 +56,8 @@ pub struct Summary {
     pub cases: usize,
     /// Calls to vCenters in all cases.
     pub vcenter_calls: usize,
+    /// Calls to Supervisors in all cases.
+    pub supervisor_calls: usize,
     /// Calls to the cluster in all cases.
     pub cluster_calls: usize,
 }
@@ -64,9 +71,9 @@ impl Filter {
             && (self.surfaces.is_empty() || self.surfaces.iter().any(|wanted| wanted == surface))
     }
 
-    /// The checks that are wanted.
-    pub fn checks(&self) -> Vec<Check> {
-        checks::all().into_iter().filter(|check| self.wants(check.id)).collect()
+    /// The checks of a mode that are wanted.
+    pub fn checks(&self, backend: Backend) -> Vec<Check> {
+        checks::all(backend).into_iter().filter(|check| self.wants(check.id)).collect()
     }
 
     /// Aliases that are asked for, each with the check that holds it.
@@ -154,7 +161,8 @@ impl Conclusion {
             })
             .fold(Verdict::Pass, Verdict::worse);
         let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
-        Self { entry, verdict, outcomes, took: clock().saturating_sub(begin) }
+        let backend = stage.mode.backend();
+        Self { entry, backend, verdict, outcomes, took: clock().saturating_sub(begin) }
     }
 
     /// What stands in `results.json`.
@@ -164,11 +172,13 @@ impl Conclusion {
         };
         Summary {
             id: self.entry.id.clone(),
+            mode: self.backend,
             title: self.entry.title.clone(),
             requirement: self.entry.requirement,
             verdict: self.verdict.clone(),
             cases: self.outcomes.len(),
             vcenter_calls: calls(sim::ledger::Record::is_vcenter_call),
+            supervisor_calls: calls(|call| Backend::Supervisor.takes(call)),
             cluster_calls: calls(sim::ledger::Record::is_cluster_call),
         }
     }
@@ -200,8 +210,8 @@ impl Conclusion {
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let _ = writeln!(
             out,
-            "  again: cargo run --release -p conformance -- run {} --seed {}{mutant}",
-            self.entry.id, stage.seed
+            "  again: cargo run --release -p conformance -- run {} --mode {} --seed {}{mutant}",
+            self.entry.id, self.backend, stage.seed
         );
         Some(out)
     }
@@ -247,7 +257,8 @@ mod tests {
         let filter = Filter { ids: vec!["NODE-SHUT-001".to_owned()], surfaces: Vec::new() };
         let (alias, target) = filter.aliases().next().unwrap();
         assert_eq!(alias, "NODE-SHUT-001");
-        let checks: Vec<&str> = filter.checks().iter().map(|check| check.id).collect();
+        let checks: Vec<&str> =
+            filter.checks(Backend::VCenter).iter().map(|check| check.id).collect();
         assert_eq!(checks, [target]);
     }
 }

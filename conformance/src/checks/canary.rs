@@ -11,6 +11,7 @@ use sim::world::{Command, Event};
 use super::Case;
 use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, machine, s, set_address};
 use super::observe::name;
+use crate::backend::Backend;
 use crate::judge::facts;
 use crate::lab::Run;
 use crate::verdict::Verdict;
@@ -93,10 +94,17 @@ impl Case {
     }
 }
 
-/// What every pass needs, whatever the check: a login that a vCenter accepted, and a node that was initialized.
+/// What every pass needs, whatever the check: machines that could be asked for, and a node that was initialized.
 pub(super) fn worked(run: &Run) -> Verdict {
-    if !run.calls().any(|call| call.op == "Login" && call.succeeded()) {
-        return Verdict::Inconclusive("the provider never logged in to a vCenter".to_owned());
+    let (asked, what) = match run.backend() {
+        Backend::VCenter => ("Login", "logged in to a vCenter"),
+        Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),
+    };
+    let has_asked = run.calls().any(|call| call.op == asked && call.succeeded());
+    // One that may not list reads machine by machine.
+    let has_read = || run.calls().any(|call| call.op == "get virtualmachines" && call.succeeded());
+    if !has_asked && !has_read() {
+        return Verdict::Inconclusive(format!("the provider never {what}"));
     }
     let opened = run.log.entries().any(|(_, event)| match event {
         Event::Cluster(event) if event.key.resource.resource == "nodes" => {

@@ -13,6 +13,7 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
+use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 pub(crate) use provider::LEASE;
 pub use provider::{Exit, Mutants, Replica};
@@ -28,6 +29,25 @@ pub enum Mode {
     VCenter,
     /// In a Supervisor.
     Supervisor(::provider::InstancesMode),
+}
+
+impl Mode {
+    /// What stands behind the provider.
+    pub const fn backend(self) -> Backend {
+        match self {
+            Self::VCenter => Backend::VCenter,
+            Self::Supervisor(_) => Backend::Supervisor,
+        }
+    }
+}
+
+impl From<Backend> for Mode {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::VCenter => Self::VCenter,
+            Backend::Supervisor => Self::Supervisor(::provider::InstancesMode::Auto),
+        }
+    }
 }
 
 /// How a scenario is run.
@@ -88,6 +108,11 @@ impl Run {
             nodes
         });
         nodes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// What stands behind the provider.
+    pub fn backend(&self) -> Backend {
+        self.stage.mode.backend()
     }
 
     /// How often the rule fired.

@@ -49,6 +49,11 @@ pub enum Event {
     OperatorSet(Operator),
     /// A quota was set, or lifted if it has no limits.
     QuotaSet(objects::Quota),
+    /// Every watch of an API server came to its end.
+    WatchesEnded {
+        /// Whose.
+        plane: ControlPlane,
+    },
     /// A Supervisor was founded.
     SupervisorFounded(Box<Supervisor>),
     /// A vCenter was added.
@@ -266,6 +271,7 @@ impl State {
             Event::QuotaSet(quota) => self.supervisor.set_quota(quota),
             Event::SupervisorFounded(supervisor) => self.supervisor = (**supervisor).clone(),
             Event::ClusterCompacted { plane, keep } => self.objects_mut(*plane).compact(*keep),
+            Event::WatchesEnded { plane } => self.objects_mut(*plane).end_watches(),
             Event::VCenterAdded { vcenter, with } => {
                 self.vcenters.insert(vcenter.clone(), (**with).clone());
             }
