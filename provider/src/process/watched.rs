@@ -61,7 +61,6 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 mod tests {
     use super::*;
 
