@@ -45,6 +45,25 @@ def wait_until(what, holds, seconds=60.0, pause=0.05):
         time.sleep(pause)
 
 
+def audited(path):
+    """The writes in an audit log: (user agent, verb, resource, status)."""
+    for line in pathlib.Path(path).read_text().splitlines():
+        it = json.loads(line)
+        thing = it["objectRef"]
+        resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
+        yield it.get("userAgent", ""), it["verb"], resource, it["responseStatus"]["code"]
+
+
+def recorded(admin, face="k8s.guest"):
+    """The writes in the ledger of a sim, in the same form."""
+    with urllib.request.urlopen(admin + "/ledger?op=@write", timeout=20) as answer:
+        for line in answer.read().decode().splitlines():
+            it = json.loads(line)
+            verb, _, resource = it["op"].partition(" ")
+            if it["face"] == face and verb in WRITES and "ended" in it:
+                yield it["client"].get("user_agent", ""), verb, resource, it["ended"].get("status")
+
+
 class Server:
     """An API server that somebody started: where it is, how to ask it, and the kubeconfig of its administrator."""
 
@@ -114,23 +133,24 @@ class Real(Server):
 
     def writes(self):
         """Every write that was answered: (user agent, verb, resource, status)."""
-        for line in self.audit.read_text().splitlines():
-            it = json.loads(line)
-            thing = it["objectRef"]
-            resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
-            yield it.get("userAgent", ""), it["verb"], resource, it["responseStatus"]["code"]
+        return audited(self.audit)
 
 
 class Sim(Server):
-    """`sim serve` without machines, with RBAC."""
+    """The cluster of `sim serve`, without machines and with RBAC."""
+    faces = ("vcenter", "cluster", "admin")
+    variables = ("SIM_CLUSTER", "KUBECONFIG")
+
+    def options(self):
+        return ["--vms=0", "--rbac"]
 
     def __init__(self, binary, name="sim"):
         super().__init__(name)
         env = self.dir / "env"
         log = open(self.dir / "log", "w")
-        any_port = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "admin")]
+        any_port = [f"--{face}-listen=127.0.0.1:0" for face in self.faces]
         self.process = subprocess.Popen(
-            [binary, "serve", "--vms=0", "--rbac", f"--env={env}", f"--ledger={self.dir}/ledger.jsonl", *any_port],
+            [binary, "serve", f"--env={env}", f"--ledger={self.dir}/ledger.jsonl", *self.options(), *any_port],
             stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         wait_until(lambda: "sim serve:\n" + (self.dir / "log").read_text(),
                    lambda: env.exists() or self.process.poll() is not None, 20)
@@ -138,17 +158,22 @@ class Sim(Server):
             raise Failed("sim serve ended:\n" + (self.dir / "log").read_text())
         words = (line.removeprefix("export ").split("=", 1) for line in env.read_text().splitlines())
         known = {key: value.strip("'") for key, value in words}
-        self.url, self.admin = known["SIM_CLUSTER"], known["SIM_ADMIN"]
-        shutil.copy(known["KUBECONFIG"], self.kubeconfig)
+        url, kubeconfig = self.variables
+        self.url, self.admin = known[url], known["SIM_ADMIN"]
+        shutil.copy(known[kubeconfig], self.kubeconfig)
         lines = self.kubeconfig.read_text().splitlines()
         self.token = next(line.split()[-1] for line in lines if line.strip().startswith("token:"))
         self.tls = ssl.create_default_context(cafile=known["SIM_CA"])
 
     def writes(self):
         """Every write that was answered: (user agent, verb, resource, status)."""
-        with urllib.request.urlopen(self.admin + "/ledger?op=@write", timeout=20) as answer:
-            for line in answer.read().decode().splitlines():
-                it = json.loads(line)
-                verb, _, resource = it["op"].partition(" ")
-                if verb in WRITES and "ended" in it:
-                    yield it["client"]["user_agent"], verb, resource, it["ended"].get("status")
+        return recorded(self.admin)
+
+
+class Supervisor(Sim):
+    """The Supervisor of `sim serve`."""
+    faces = (*Sim.faces, "supervisor")
+    variables = ("SIM_SUPERVISOR", "SIM_SUPERVISOR_KUBECONFIG")
+
+    def options(self):
+        return [f"--world={HERE}/kubectl-supervisor/world.yaml", f"--supervisor={self.dir}/mounts"]
