@@ -38,8 +38,9 @@ def main():
     what, *left_out = sys.argv[1:]
     counts = collections.Counter()
     for agent, op, status in {"writes": writes, "supervisor": supervisor}[what](os.environ["SIM_ADMIN"]):
+        op += "" if status < 300 else f": {status}"
         if not agent.startswith(HELPERS) and not op.startswith(tuple(left_out)):
-            counts[op + ("" if status < 300 else f": {status}")] += 1
+            counts[op] += 1
     print(json.dumps(dict(sorted(counts.items()))))
 
 

@@ -64,15 +64,17 @@ def recorded(admin, face="k8s.guest"):
                 yield it["client"].get("user_agent", ""), verb, resource, it["ended"].get("status")
 
 
-class Server:
-    """An API server that somebody started: where it is, how to ask it, and the kubeconfig of its administrator."""
+def token_in(kubeconfig):
+    lines = pathlib.Path(kubeconfig).read_text().splitlines()
+    return next(line.split()[-1] for line in lines if line.strip().startswith("token:"))
 
-    def __init__(self, name):
-        self.name = name
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"real-clients-{name}-"))
-        self.keep = False  # whether its folder is evidence
-        self.kubeconfig = self.dir / "kubeconfig"
-        self.tls = ssl._create_unverified_context()  # pylint: disable=protected-access
+
+class Api:
+    """A Kubernetes API: where it is, and how to ask it."""
+
+    def __init__(self, name, url="", token="", tls=None):
+        self.name, self.url, self.token = name, url, token
+        self.tls = tls or ssl._create_unverified_context()  # pylint: disable=protected-access
 
     def ask(self, method, path, body=None, content_type="application/json"):
         """The answer as (status, document). A Status of failure is an answer."""
@@ -95,6 +97,16 @@ class Server:
         if status >= 300:
             raise Failed(f"{self.name}: {method} {path}: {status} {answer.get('message', answer)}")
         return answer
+
+
+class Server(Api):
+    """An API server that somebody started, with the kubeconfig of its administrator."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"real-clients-{name}-"))
+        self.keep = False  # whether its folder is evidence
+        self.kubeconfig = self.dir / "kubeconfig"
 
     def __enter__(self):
         return self
@@ -157,13 +169,12 @@ class Sim(Server):
         if self.process.poll() is not None:
             raise Failed("sim serve ended:\n" + (self.dir / "log").read_text())
         words = (line.removeprefix("export ").split("=", 1) for line in env.read_text().splitlines())
-        known = {key: value.strip("'") for key, value in words}
+        self.known = {key: value.strip("'") for key, value in words}
         url, kubeconfig = self.variables
-        self.url, self.admin = known[url], known["SIM_ADMIN"]
-        shutil.copy(known[kubeconfig], self.kubeconfig)
-        lines = self.kubeconfig.read_text().splitlines()
-        self.token = next(line.split()[-1] for line in lines if line.strip().startswith("token:"))
-        self.tls = ssl.create_default_context(cafile=known["SIM_CA"])
+        self.url, self.admin = self.known[url], self.known["SIM_ADMIN"]
+        shutil.copy(self.known[kubeconfig], self.kubeconfig)
+        self.token = token_in(self.kubeconfig)
+        self.tls = ssl.create_default_context(cafile=self.known["SIM_CA"])
 
     def writes(self):
         """Every write that was answered: (user agent, verb, resource, status)."""
@@ -177,3 +188,32 @@ class Supervisor(Sim):
 
     def options(self):
         return [f"--world={HERE}/kubectl-supervisor/world.yaml", f"--supervisor={self.dir}/mounts"]
+
+
+class World(Sim):
+    """The cluster of `sim serve` whose machines a Supervisor has, which is `supervisor`; everybody may do everything."""
+    faces = Supervisor.faces
+
+    def __init__(self, binary, name, machines):
+        self.machines = machines
+        super().__init__(binary, name)
+        known = self.known
+        self.supervisor = Api(f"{name}'s Supervisor", known["SIM_SUPERVISOR"], token_in(known["SIM_SUPERVISOR_KUBECONFIG"]), self.tls)
+        self.namespace = known["SIM_SUPERVISOR_NAMESPACE"]
+
+    def options(self):
+        return [f"--vms={self.machines}", "--zones=3", f"--supervisor={self.dir}/mounts"]
+
+    def happen(self, command):
+        """Something happens in the world."""
+        body = json.dumps(command).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.admin + "/world/events", body, method="POST"), timeout=20):
+            pass
+
+    def calls(self):
+        """Every call: (face, user agent, operation, status); a watch that goes on has none."""
+        with urllib.request.urlopen(self.admin + "/ledger", timeout=20) as answer:
+            for line in answer.read().decode().splitlines():
+                it = json.loads(line)
+                if it.get("kind") == "call":
+                    yield it["face"], it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status")
