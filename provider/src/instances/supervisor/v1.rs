@@ -106,8 +106,7 @@ impl Shared {
     async fn run(&self) {
         loop {
             self.wanted.notified().await;
-            loop {
-                let Some((name, (node, wanted))) = self.next_question() else { break };
+            while let Some((name, (node, wanted))) = self.next_question() {
                 let answer = match self.metadata(&node, wanted).await {
                     Ok(metadata) => Lookup::Found(metadata),
                     Err(why) => Lookup::Unknown(why),
