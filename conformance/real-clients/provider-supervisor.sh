@@ -49,7 +49,10 @@ ok 'address: on the node within two seconds of the virtual machine showing it' \
 
 ok 'ledger: the Supervisor was asked for one list and one watch' called '{"list virtualmachines": 1, "watch virtualmachines": 1}' supervisor
 
-# ---- one is switched off, one deleted
+# ---- the token is replaced, and the old one worth nothing from that moment; one is switched off, one deleted
+token=$dir/mounts/etc/cloud/ccm-provider/token
+first=$(cat "$token")
+ok 'token: it is replaced' eval '"$SIM" world event "{\"supervisor.token.rotate\": {}}" >"$dir/why" 2>&1 && [ "$(cat "$token")" != "$first" ]'
 ok 'power off: kubectl says it to the virtual machine' kubectl patch vm node-0002 --type=merge -p '{"spec":{"powerState":"PoweredOff"}}'
 ok 'delete: kubectl deletes a virtual machine, and waits until it is gone' kubectl delete vm node-0003 --timeout=60s
 ok 'delete: its machine is gone with it' judge "'node-0003' not in [m['name'] for m in d[0]['machines']]" "$world"
@@ -65,8 +68,10 @@ kubelet node-0002 True
 until_so 'power on: the taint goes when the node is back' 150 judge "SHUTDOWN not in taints(d[0])" "$nodes/node-0002"
 
 # ---- what it cost, the end, and a second life
+ok 'token: one call was refused with the old one, and the next had the new one' \
+  [ "$(calls supervisor | grep -o ': 401": [0-9]*')" = ': 401": 1' ]
 # Before a node is deleted another list has to say that there is no such machine; till then one read for each look at its addresses.
-ok 'ledger: one more list for the node that went, and the same watch' called '{"list virtualmachines": 2, "watch virtualmachines": 1}' supervisor get
+ok 'ledger: one more list for the node that went, and the same watch' called '{"list virtualmachines": 2, "watch virtualmachines": 1}' supervisor get 'list virtualmachines: 401'
 # Each node: its addresses, then the rest at once. Then one more address, a taint that comes and goes, a node that goes.
 ok 'ledger: two writes for each node that joined, and one for each thing that happened' \
   called "{\"delete nodes\": 1, \"patch nodes\": $((NODES + 2)), \"patch nodes/status\": $((NODES + 1))}" writes
@@ -77,6 +82,6 @@ until_so 'restart: it is ready' 30 eval '[ "$(curl -ks "https://127.0.0.1:$port/
 sleep 8
 ok 'restart: nothing is written to nodes' called "$before" writes
 ok 'restart: SIGTERM ends it cleanly' stop
-ok 'the log names no token' [ "$(grep -cF -- "$(cat "$dir/mounts/etc/cloud/ccm-provider/token")" "$dir/provider.log")" -eq 0 ]
+ok 'the log names no token' [ "$(grep -cF -e "$first" -e "$(cat "$token")" "$dir/provider.log")" -eq 0 ]
 
 verdict
