@@ -14,8 +14,8 @@ import servers
 class Options:
     """The options of a script for one client: those that all have, and what it adds to `parser`."""
 
-    def __init__(self, doc, client):
-        self.client = client
+    def __init__(self, doc, client, sim_always=False):
+        self.client, self.sim_always = client, sim_always
         self.parser = argparse.ArgumentParser(description=doc.splitlines()[0], allow_abbrev=False)
         self.parser.add_argument(f"--{client}", metavar="FILE", help="the client; built if left out")
         self.parser.add_argument("--sim", metavar="FILE", help="the sim; target/release/sim if left out")
@@ -29,7 +29,7 @@ class Options:
     def parse(self):
         """The options as given, the programs as paths: `client` and, unless two real servers are compared, `sim`."""
         args = self.parser.parse_args()
-        if args.against == "real":
+        if args.against == "real" and not self.sim_always:
             if args.sim:
                 self.wrong(f"--sim {args.sim}: --against real starts no sim; leave out one of the two")
         else:

@@ -45,15 +45,36 @@ def wait_until(what, holds, seconds=60.0, pause=0.05):
         time.sleep(pause)
 
 
-class Server:
-    """An API server that somebody started: where it is, how to ask it, and the kubeconfig of its administrator."""
+def audited(path):
+    """The writes in an audit log: (user agent, verb, resource, status)."""
+    for line in pathlib.Path(path).read_text().splitlines():
+        it = json.loads(line)
+        thing = it["objectRef"]
+        resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
+        yield it.get("userAgent", ""), it["verb"], resource, it["responseStatus"]["code"]
 
-    def __init__(self, name):
-        self.name = name
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"real-clients-{name}-"))
-        self.keep = False  # whether its folder is evidence
-        self.kubeconfig = self.dir / "kubeconfig"
-        self.tls = ssl._create_unverified_context()  # pylint: disable=protected-access
+
+def recorded(admin, face="k8s.guest"):
+    """The writes in the ledger of a sim, in the same form."""
+    with urllib.request.urlopen(admin + "/ledger?op=@write", timeout=20) as answer:
+        for line in answer.read().decode().splitlines():
+            it = json.loads(line)
+            verb, _, resource = it["op"].partition(" ")
+            if it["face"] == face and verb in WRITES and "ended" in it:
+                yield it["client"].get("user_agent", ""), verb, resource, it["ended"].get("status")
+
+
+def token_in(kubeconfig):
+    lines = pathlib.Path(kubeconfig).read_text().splitlines()
+    return next(line.split()[-1] for line in lines if line.strip().startswith("token:"))
+
+
+class Api:
+    """A Kubernetes API: where it is, and how to ask it."""
+
+    def __init__(self, name, url="", token="", tls=None):
+        self.name, self.url, self.token = name, url, token
+        self.tls = tls or ssl._create_unverified_context()  # pylint: disable=protected-access
 
     def ask(self, method, path, body=None, content_type="application/json"):
         """The answer as (status, document). A Status of failure is an answer."""
@@ -76,6 +97,16 @@ class Server:
         if status >= 300:
             raise Failed(f"{self.name}: {method} {path}: {status} {answer.get('message', answer)}")
         return answer
+
+
+class Server(Api):
+    """An API server that somebody started, with the kubeconfig of its administrator."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"real-clients-{name}-"))
+        self.keep = False  # whether its folder is evidence
+        self.kubeconfig = self.dir / "kubeconfig"
 
     def __enter__(self):
         return self
@@ -114,41 +145,75 @@ class Real(Server):
 
     def writes(self):
         """Every write that was answered: (user agent, verb, resource, status)."""
-        for line in self.audit.read_text().splitlines():
-            it = json.loads(line)
-            thing = it["objectRef"]
-            resource = "/".join(filter(None, (thing["resource"], thing.get("subresource"))))
-            yield it.get("userAgent", ""), it["verb"], resource, it["responseStatus"]["code"]
+        return audited(self.audit)
 
 
 class Sim(Server):
-    """`sim serve` without machines, with RBAC."""
+    """The cluster of `sim serve`, without machines and with RBAC."""
+    faces = ("vcenter", "cluster", "admin")
+    variables = ("SIM_CLUSTER", "KUBECONFIG")
+
+    def options(self):
+        return ["--vms=0", "--rbac"]
 
     def __init__(self, binary, name="sim"):
         super().__init__(name)
         env = self.dir / "env"
         log = open(self.dir / "log", "w")
-        any_port = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "admin")]
+        any_port = [f"--{face}-listen=127.0.0.1:0" for face in self.faces]
         self.process = subprocess.Popen(
-            [binary, "serve", "--vms=0", "--rbac", f"--env={env}", f"--ledger={self.dir}/ledger.jsonl", *any_port],
+            [binary, "serve", f"--env={env}", f"--ledger={self.dir}/ledger.jsonl", *self.options(), *any_port],
             stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         wait_until(lambda: "sim serve:\n" + (self.dir / "log").read_text(),
                    lambda: env.exists() or self.process.poll() is not None, 20)
         if self.process.poll() is not None:
             raise Failed("sim serve ended:\n" + (self.dir / "log").read_text())
         words = (line.removeprefix("export ").split("=", 1) for line in env.read_text().splitlines())
-        known = {key: value.strip("'") for key, value in words}
-        self.url, self.admin = known["SIM_CLUSTER"], known["SIM_ADMIN"]
-        shutil.copy(known["KUBECONFIG"], self.kubeconfig)
-        lines = self.kubeconfig.read_text().splitlines()
-        self.token = next(line.split()[-1] for line in lines if line.strip().startswith("token:"))
-        self.tls = ssl.create_default_context(cafile=known["SIM_CA"])
+        self.known = {key: value.strip("'") for key, value in words}
+        url, kubeconfig = self.variables
+        self.url, self.admin = self.known[url], self.known["SIM_ADMIN"]
+        shutil.copy(self.known[kubeconfig], self.kubeconfig)
+        self.token = token_in(self.kubeconfig)
+        self.tls = ssl.create_default_context(cafile=self.known["SIM_CA"])
 
     def writes(self):
         """Every write that was answered: (user agent, verb, resource, status)."""
-        with urllib.request.urlopen(self.admin + "/ledger?op=@write", timeout=20) as answer:
+        return recorded(self.admin)
+
+
+class Supervisor(Sim):
+    """The Supervisor of `sim serve`."""
+    faces = (*Sim.faces, "supervisor")
+    variables = ("SIM_SUPERVISOR", "SIM_SUPERVISOR_KUBECONFIG")
+
+    def options(self):
+        return [f"--world={HERE}/kubectl-supervisor/world.yaml", f"--supervisor={self.dir}/mounts"]
+
+
+class World(Sim):
+    """The cluster of `sim serve` whose machines a Supervisor has, which is `supervisor`; everybody may do everything."""
+    faces = Supervisor.faces
+
+    def __init__(self, binary, name, machines):
+        self.machines = machines
+        super().__init__(binary, name)
+        known = self.known
+        self.supervisor = Api(f"{name}'s Supervisor", known["SIM_SUPERVISOR"], token_in(known["SIM_SUPERVISOR_KUBECONFIG"]), self.tls)
+        self.namespace = known["SIM_SUPERVISOR_NAMESPACE"]
+
+    def options(self):
+        return [f"--vms={self.machines}", "--zones=3", f"--supervisor={self.dir}/mounts"]
+
+    def happen(self, command):
+        """Something happens in the world."""
+        body = json.dumps(command).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.admin + "/world/events", body, method="POST"), timeout=20):
+            pass
+
+    def calls(self):
+        """Every call: (face, user agent, operation, status); a watch that goes on has none."""
+        with urllib.request.urlopen(self.admin + "/ledger", timeout=20) as answer:
             for line in answer.read().decode().splitlines():
                 it = json.loads(line)
-                verb, _, resource = it["op"].partition(" ")
-                if verb in WRITES and "ended" in it:
-                    yield it["client"]["user_agent"], verb, resource, it["ended"].get("status")
+                if it.get("kind") == "call":
+                    yield it["face"], it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status")

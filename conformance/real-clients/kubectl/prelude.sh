@@ -16,7 +16,7 @@ told() { grep -q "\"Response\" verb=\"$2\" url=\"[^\"]*/namespaces/lab/" "$1"; }
 watching() {
   local first=$1 last=$2 command=$3 change pid
   shift 3
-  : >watch.out
+  : >watch.out >watch.err # of the line before
   # Without a line to wait for, its first answer has to do.
   [ "$first" -gt 0 ] || command="$command -v=6"
   bash -c "exec $command" >watch.out 2>watch.err &
@@ -36,6 +36,7 @@ watching() {
 meanwhile() {
   local pid code verb=GET
   [[ $1 != kubectl\ delete* ]] || verb=DELETE
+  : >watch.err # of the line before
   bash -c "exec $1" >watch.out 2>watch.err &
   pid=$!
   eventually told watch.err "$verb"
@@ -47,4 +48,7 @@ meanwhile() {
   return $code
 }
 
+by_name() { # of a document of discovery: its resources, which come in any order
+  python3 -c 'import json, sys; [print(json.dumps(it, sort_keys=True)) for it in sorted(json.load(sys.stdin)["resources"], key=lambda it: it["name"])]'
+}
 in_order() { python3 -m json.tool --sort-keys; } # the order of fields in JSON is nobody's business

@@ -53,6 +53,8 @@ struct Shared {
 struct State {
     jitter: Jitter,
     questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
+    /// The question under way: who repeats it gets its answer.
+    asking: Option<(NodeIdentity, ZoneWanted)>,
     answers: BTreeMap<String, (Instant, ZoneWanted, Lookup<Metadata>)>,
     off: BTreeMap<String, (Instant, Lookup<bool>)>,
 }
@@ -65,6 +67,7 @@ impl SupervisorV1 {
         let state = State {
             jitter: Jitter::new(tuning.seed, "supervisor/v1"),
             questions: BTreeMap::new(),
+            asking: None,
             answers: BTreeMap::new(),
             off: BTreeMap::new(),
         };
@@ -103,16 +106,26 @@ impl Shared {
     async fn run(&self) {
         loop {
             self.wanted.notified().await;
-            loop {
-                let Some((name, (node, wanted))) = self.lock().questions.pop_first() else { break };
+            while let Some((name, (node, wanted))) = self.next_question() {
                 let answer = match self.metadata(&node, wanted).await {
                     Ok(metadata) => Lookup::Found(metadata),
                     Err(why) => Lookup::Unknown(why),
                 };
-                self.lock().answers.insert(name.clone(), (Instant::now(), wanted, answer));
+                {
+                    let mut state = self.lock();
+                    state.asking = None;
+                    state.answers.insert(name.clone(), (Instant::now(), wanted, answer));
+                }
                 self.news.announce(BTreeSet::from([name]));
             }
         }
+    }
+
+    fn next_question(&self) -> Option<(String, (NodeIdentity, ZoneWanted))> {
+        let mut state = self.lock();
+        let next = state.questions.pop_first();
+        state.asking = next.as_ref().map(|(_, question)| question.clone());
+        next
     }
 
     /// Waits before another attempt; false when there is none left.
@@ -247,6 +260,7 @@ impl Instances for SupervisorV1 {
     fn forget(&self, name: &str) {
         let mut state = self.shared.lock();
         state.questions.remove(name);
+        state.asking.take_if(|(node, _)| node.name == name);
         state.answers.remove(name);
         state.off.remove(name);
     }
@@ -258,6 +272,9 @@ impl Instances for SupervisorV1 {
                 return answer.clone();
             }
             state.answers.remove(&node.name);
+        }
+        if state.asking.as_ref().is_some_and(|(asked, wanted)| asked == node && *wanted == zone) {
+            return Lookup::Unknown(Unknown::Pending);
         }
         state.questions.insert(node.name.clone(), (node.clone(), zone));
         self.shared.wanted.notify_one();

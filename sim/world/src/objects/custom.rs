@@ -234,9 +234,10 @@ impl CustomVersion {
         self.schema.settle(object);
     }
 
-    /// Removes what this schema does not know.
+    /// Removes what this schema does not know, as from the answer of a conversion.
     pub(super) fn prune(&self, object: &mut Value) {
         self.schema.prune_root(object, &mut Vec::new());
+        self.schema.remove_nulls(object);
     }
 }
 

@@ -96,6 +96,24 @@ async fn metadata_cost_what_they_cost_upstream() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_question_that_is_repeated_while_it_is_asked_costs_no_more() {
+    let old = Old::new();
+    let node = node("n0000", None);
+    let pending = Lookup::Unknown(Unknown::Pending);
+    // A refused look-up pauses before it is tried again.
+    old.fake.refuse(Refusals { get: Some(403), ..Refusals::default() });
+    assert_eq!(old.instances.metadata(&node, ZoneWanted::Yes), pending);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(old.fake.take_calls(), ["GET n0000"], "it is under way");
+    assert_eq!(old.instances.metadata(&node, ZoneWanted::Yes), pending);
+    old.fake.refuse(Refusals::default());
+    assert_eq!(old.instances.changed().await, BTreeSet::from([node.name.clone()]));
+    assert!(matches!(old.instances.metadata(&node, ZoneWanted::Yes), Lookup::Found(_)));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(old.fake.take_calls(), ["GET n0000", "LIST", "LIST"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tick_costs_what_it_costs_upstream() {
     for (what, node, want, calls) in [
         ("there", nth(0), Some(false), &["LIST", "LIST"][..]),

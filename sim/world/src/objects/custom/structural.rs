@@ -175,6 +175,31 @@ impl Structural {
         }
     }
 
+    /// Removes nulls that nothing allows, and for which no default would be filled in.
+    pub(super) fn remove_nulls(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => map.retain(|name, value| {
+                let Some(known) = self.field(name) else { return true };
+                known.remove_nulls(value);
+                !value.is_null() || known.is_nullable || known.default.is_some()
+            }),
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    list.iter_mut().for_each(|value| items.remove_nulls(value));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is known of a field of this name.
+    fn field(&self, name: &str) -> Option<&Self> {
+        match (self.properties.get(name), &self.others) {
+            (None, Some(Others::Like(like))) => Some(like),
+            (known, _) => known,
+        }
+    }
+
     /// Removes nulls that nothing allows and fills in defaults.
     pub(in crate::objects) fn settle(&self, value: &mut Value) {
         match value {

@@ -257,10 +257,25 @@ fn values_of_the_wrong_type_are_refused_and_nothing_panics() {
     }
 }
 
+/// The same schema, for objects with other fields besides.
+fn keeping(mut schema: Value) -> Value {
+    schema["x-kubernetes-preserve-unknown-fields"] = true.into();
+    schema
+}
+
 /// A store that serves machines in two versions and keeps the newer.
 fn store() -> Store {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({"type": "object", "properties": {"spec": any, "status": any}});
+    let lifetime = json!({"type": "object", "properties": {"lifetime": {"type": "string"}}});
+    let mut status = json!({"items": keeping(lifetime), "type": "array"});
+    for field in ["addresses", "ip"] {
+        status = keeping(json!({"type": "object", "properties": {field: status}}));
+    }
+    status = json!({"items": status, "type": "array"});
+    for field in ["interfaces", "network"] {
+        status = keeping(json!({"type": "object", "properties": {field: status}}));
+    }
+    let schema = json!({"type": "object", "properties": {"spec": any, "status": status}});
     let schema = json!({"openAPIV3Schema": schema});
     let served = |name: &str, is_stored: bool| json!({"name": name, "served": true, "storage": is_stored, "schema": schema});
     let definition = json!({
@@ -358,4 +373,24 @@ fn who_removes_the_last_finalizer_in_an_older_version_shows_watchers_the_object_
     let told = run(&mut store, patch);
     assert!(store.get(&key).is_none());
     assert_eq!(told["spec"]["class"], class, "which a way there and back would lose");
+}
+
+#[test]
+fn nulls_that_a_conversion_writes_fall_out_where_the_schema_does_not_allow_them() {
+    let mut store = store();
+    let key = Key::new(machines(), "default", "a");
+    let addresses = json!([{"address": "192.0.2.7/24", "origin": "dhcp"}]);
+    let status =
+        json!({"network": {"interfaces": [{"name": "eth0", "ip": {"addresses": addresses}}]}});
+    let machine = json!({
+        "apiVersion": version(6), "kind": "VirtualMachine", "metadata": {"name": "a"}, "status": status,
+    });
+    run(&mut store, Command::create(machines(), "default", machine.clone()));
+    let converted = convert(&machine, &version(2)).unwrap();
+    let address = "/status/network/interfaces/0/ip/addresses/0";
+    assert!(converted.pointer(address).unwrap()["lifetime"].is_null(), "a zero time of Go");
+    assert!(converted.pointer(&format!("{address}/lifetime")).is_some());
+    let def = store.resource(&machines()).unwrap();
+    let shown = store.shown(def, "v1alpha2", store.get(&key).unwrap()).unwrap();
+    assert_eq!(shown.pointer(address), addresses.get(0));
 }

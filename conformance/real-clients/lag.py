@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""How long after a VirtualMachine shows an address its Node does: lag.py WHY VM NODE ADDRESS SECONDS
+
+VM and NODE are addresses of objects. It fails if that takes longer than SECONDS, or the address never comes; what was measured is
+written to WHY, and printed if it was in time. See judge.py for the servers.
+"""
+import sys
+import time
+
+import asking
+
+PATIENCE = 60.0
+
+
+def shows(document, address):
+    status = document.get("status", {})
+    if document["kind"] == "VirtualMachine":
+        return status.get("network", {}).get("primaryIP4") == address
+    return address in (it["address"] for it in status.get("addresses", []))
+
+
+def main():
+    why, vm, node, address, seconds = sys.argv[1:]
+    seen, end = {}, time.monotonic() + PATIENCE
+    try:
+        while len(seen) < 2 and time.monotonic() < end:
+            for url in (vm, node):
+                if url not in seen and shows(asking.ask("GET", url), address):
+                    seen[url] = time.monotonic()
+            time.sleep(0.02)
+    except OSError as error:
+        seen[repr(error)] = None
+    lag = seen[node] - seen[vm] if {vm, node} <= set(seen) else None
+    measured = f"{lag:.2f} s" if lag is not None else f"seen by {sorted(seen) or 'nobody'} within {PATIENCE:.0f} s"
+    with open(why, "w") as out:
+        out.write(f"{measured}, and not within {seconds} s\n")
+    if lag is None or lag > float(seconds):
+        sys.exit(1)
+    print(f"     {measured}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Our provider as a process in Supervisor mode, over TLS and on the real clock: nodes join, one gets another address, the token is
+# replaced, a machine is switched off and another deleted by way of their VirtualMachines, with kubectl.
+#
+#   conformance/real-clients/provider-supervisor.sh [--cluster built-in|real] [PROVIDER [SIM]]
+#
+# See story.sh. KUBECTL names a kubectl; left out, it is built. Takes about two minutes: a kubelet that falls silent is noticed after
+# the usual grace period.
+set -uo pipefail
+
+NODES=${NODES:-50}
+ZONES=3
+. "$(dirname "${BASH_SOURCE[0]}")/story.sh"
+KUBECTL=${KUBECTL:-$("$root/conformance/peers/build.sh" kubectl)} || exit
+
+serve --vms "$NODES" --zones $ZONES --supervisor "$dir/mounts" --supervisor-profile watch --supervisor-listen 127.0.0.1:0
+SUPERVISOR_TOKEN=$(token_in "$SIM_SUPERVISOR_KUBECONFIG")
+export SUPERVISOR_TOKEN
+vms=$SIM_SUPERVISOR/apis/vmoperator.vmware.com/v1alpha6/namespaces/$SIM_SUPERVISOR_NAMESPACE/virtualmachines
+kubectl() { "$KUBECTL" --kubeconfig "$SIM_SUPERVISOR_KUBECONFIG" -n "$SIM_SUPERVISOR_NAMESPACE" "$@" >"$dir/why" 2>&1; }
+until_so "sim: $NODES nodes register, all waiting for a cloud provider" 60 \
+  judge "len(d[0]['items']) == $NODES and all(UNINITIALIZED in taints(n) for n in d[0]['items'])" "$nodes"
+
+# ---- the provider
+touch "$dir/vsphere.conf"
+read -ra provider_flags <<<"--cloud-provider=vsphere-paravirtual --cloud-config=$dir/vsphere.conf $SIM_SUPERVISOR_FLAGS"
+start
+
+# ---- join
+until_so 'join: no node waits any more' 60 judge "not any(UNINITIALIZED in taints(n) for n in d[0]['items'])" "$nodes"
+vm="named(d[1])[n['metadata']['name']]"
+ok 'join: every node has the provider ID of its virtual machine' \
+  judge "all(n['spec']['providerID'] == 'vsphere://' + $vm['status']['biosUUID'] for n in d[0]['items'])" "$nodes" "$vms"
+ok 'join: every node shows the address of its virtual machine, and no other' \
+  judge "all(addresses(n) == [$vm['status']['network']['primaryIP4']] for n in d[0]['items'])" "$nodes" "$vms"
+ok 'join: every node is in the zone of its virtual machine' \
+  judge "all(labels(n)['topology.kubernetes.io/zone'] == $vm['status']['zone'] for n in d[0]['items'])" "$nodes" "$vms"
+ok "join: there are nodes in $ZONES zones" \
+  judge "len({labels(n)['topology.kubernetes.io/zone'] for n in d[0]['items']}) == $ZONES" "$nodes"
+served
+
+# ---- one address changes, with one token and with the next
+address() { # MACHINE ADDRESS
+  "$SIM" world event "{\"guest.ip.set\": {\"machine\": \"$1\", \"addresses\": [[\"$2\"]]}}" >/dev/null
+}
+address node-0001 10.77.0.1
+ok 'address: on the node within two seconds of the virtual machine showing it' \
+  "$here/lag.py" "$dir/why" "$vms/node-0001" "$nodes/node-0001" 10.77.0.1 2
+
+ok 'ledger: the Supervisor was asked for one list and one watch' called '{"list virtualmachines": 1, "watch virtualmachines": 1}' supervisor
+
+# ---- the token is replaced, and the old one worth nothing from that moment; one is switched off, one deleted
+token=$dir/mounts/etc/cloud/ccm-provider/token
+first=$(cat "$token")
+ok 'token: it is replaced' eval '"$SIM" world event "{\"supervisor.token.rotate\": {}}" >"$dir/why" 2>&1 && [ "$(cat "$token")" != "$first" ]'
+ok 'power off: kubectl says it to the virtual machine' kubectl patch vm node-0002 --type=merge -p '{"spec":{"powerState":"PoweredOff"}}'
+ok 'delete: kubectl deletes a virtual machine, and waits until it is gone' kubectl delete vm node-0003 --timeout=60s
+ok 'delete: its machine is gone with it' judge "'node-0003' not in [m['name'] for m in d[0]['machines']]" "$world"
+kubelet node-0002 Unknown
+kubelet node-0003 Unknown
+until_so 'power off: the node of a virtual machine that is off is tainted' 120 judge "SHUTDOWN in taints(d[0])" "$nodes/node-0002"
+until_so 'delete: the node of a deleted virtual machine goes' 120 judge "'node-0003' not in named(d[0])" "$nodes"
+ok 'delete: no other node went, and no other is tainted' \
+  judge "len(d[0]['items']) == $NODES - 1 and [n['metadata']['name'] for n in d[0]['items'] if SHUTDOWN in taints(n)] == ['node-0002']" "$nodes"
+ok 'power on: kubectl says it to the virtual machine' kubectl patch vm node-0002 --type=merge -p '{"spec":{"powerState":"PoweredOn"}}'
+ok 'power on: kubectl waits until it is' kubectl wait vm node-0002 --for=jsonpath='{.status.powerState}'=PoweredOn --timeout=60s
+kubelet node-0002 True
+until_so 'power on: the taint goes when the node is back' 150 judge "SHUTDOWN not in taints(d[0])" "$nodes/node-0002"
+
+# ---- what it cost, the end, and a second life
+ok 'token: one call was refused with the old one, and the next had the new one' \
+  [ "$(calls supervisor | grep -o ': 401": [0-9]*')" = ': 401": 1' ]
+# Before a node is deleted another list has to say that there is no such machine; till then one read for each look at its addresses.
+ok 'ledger: one more list for the node that went, and the same watch' called '{"list virtualmachines": 2, "watch virtualmachines": 1}' supervisor get 'list virtualmachines: 401'
+# Each node: its addresses, then the rest at once. Then one more address, a taint that comes and goes, a node that goes.
+ok 'ledger: two writes for each node that joined, and one for each thing that happened' \
+  called "{\"delete nodes\": 1, \"patch nodes\": $((NODES + 2)), \"patch nodes/status\": $((NODES + 1))}" writes
+ok 'SIGTERM ends it cleanly' stop
+before=$(calls writes)
+start
+until_so 'restart: it is ready' 30 eval '[ "$(curl -ks "https://127.0.0.1:$port/readyz" | head -c 2)" = ok ]'
+sleep 8
+ok 'restart: nothing is written to nodes' called "$before" writes
+ok 'restart: SIGTERM ends it cleanly' stop
+ok 'the log names no token' [ "$(grep -cF -e "$first" -e "$(cat "$token")" "$dir/provider.log")" -eq 0 ]
+
+verdict

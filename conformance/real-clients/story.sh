@@ -1,0 +1,153 @@
+# What the stories of our provider share: how a check is made, the sim, the workload cluster, and the provider as a process. To be sourced,
+# with what the script was called with:
+#
+#   [--cluster built-in|real] [PROVIDER [SIM]]
+#
+# The workload cluster is the sim's own, whose kubelets are simulated, or a real etcd and kube-apiserver; there the story says what
+# kubelets do. PROVIDER defaults to target/release/provider, SIM to target/release/sim. For those who source it: `provider_flags`
+# is an array that is filled before `start`.
+
+me=$(basename "$0")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}/release
+cluster=built-in
+if [ "${1:-}" = --cluster ]; then
+  cluster=${2:-}
+  shift 2 || true
+  [[ $cluster =~ ^(built-in|real)$ ]] || { echo "$me: --cluster '$cluster': there are built-in and real" >&2; exit 2; }
+fi
+PROVIDER=${1:-${PROVIDER_BIN:-$target/provider}}
+SIM=${2:-${SIM_BIN:-$target/sim}}
+[ -x "$PROVIDER" ] || { echo "$me: no provider at $PROVIDER; build it: cargo build --release --locked -p provider" >&2; exit 1; }
+[ -x "$SIM" ] || { echo "$me: no sim at $SIM; build it: cargo build --release --locked -p sim" >&2; exit 1; }
+for tool in curl python3; do
+  command -v $tool >/dev/null || { echo "$me: $tool is needed; apt-get install $tool" >&2; exit 1; }
+done
+
+dir=$(mktemp -d)
+sim= provider= real=
+cleanup() {
+  [ -z "$provider" ] || kill -KILL "$provider" 2>/dev/null
+  [ -z "$sim" ] || { kill -TERM "$sim" && wait "$sim"; } 2>/dev/null
+  [ -z "$real" ] || { kill -TERM "$real" && wait "$real"; } 2>/dev/null
+  rm -rf "$dir"
+}
+trap cleanup EXIT
+
+# ---- what a check is
+passed=0 failed=0
+pass() { passed=$((passed + 1)); printf 'ok   %s\n' "$1"; }
+fail() {
+  failed=$((failed + 1))
+  printf 'FAIL %s\n' "$1"
+  [ ! -s "$dir/why" ] || sed 's/^/     | /' "$dir/why"
+  tail -n 12 "$dir/provider.log" 2>/dev/null | cut -c1-240 | sed 's/^/     log | /'
+}
+ok() { # NAME COMMAND…
+  local name=$1
+  shift
+  if "$@"; then pass "$name"; else fail "$name"; fi
+}
+until_so() { # NAME SECONDS COMMAND…: again and again until it holds
+  local name=$1 end=$((SECONDS + $2))
+  shift 2
+  until "$@"; do
+    if [ "$SECONDS" -ge "$end" ] || ! alive "$sim"; then
+      fail "$name"
+      return 1
+    fi
+    sleep 0.3
+  done
+  pass "$name"
+}
+alive() { kill -0 "$1" 2>/dev/null; }
+ended() { ! alive "$1"; }
+judge() { "$here/judge.py" "$dir/why" "$@"; } # EXPRESSION URL…: says in $dir/why what it saw
+verdict() { # the last line, and how the script ends
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ]
+}
+
+# ---- the sim, and the workload cluster
+serve() { # OPTION…: the sim, its Nodes where they belong. Sets what it exports, CLUSTER and CLUSTER_TOKEN
+  [ "$cluster" = built-in ] || set -- "$@" --nodes 0
+  "$SIM" serve "$@" --env "$dir/env" --vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 \
+    >"$dir/sim.out" 2>"$dir/sim.err" &
+  sim=$!
+  local end=$((SECONDS + 15))
+  until [ -s "$dir/env" ] && (. "$dir/env" && curl -fsS "$SIM_ADMIN/admin/v1/healthz") >/dev/null 2>&1; do
+    if [ "$SECONDS" -ge "$end" ] || ended "$sim"; then
+      echo 'FAIL sim serve does not answer:'
+      cat "$dir/sim.out" "$dir/sim.err"
+      exit 1
+    fi
+    sleep 0.05
+  done
+  . "$dir/env"
+  CLUSTER=$SIM_CLUSTER CLUSTER_TOKEN=$(token_in "$KUBECONFIG") CLUSTER_AUDIT=
+  [ "$cluster" = built-in ] || real_cluster
+  export CLUSTER CLUSTER_TOKEN CLUSTER_AUDIT
+  nodes=$CLUSTER/api/v1/nodes
+  world=$SIM_ADMIN/world
+}
+token_in() { sed -nE 's/^ +token: +//p' "$1" | head -n 1; } # KUBECONFIG
+real_cluster() {
+  CLUSTER_AUDIT=$dir/audit.jsonl
+  mkfifo "$dir/real.in"
+  CLUSTER_AUDIT=$CLUSTER_AUDIT "$root/conformance/peers/cluster.sh" <"$dir/real.in" >"$dir/real.out" &
+  real=$!
+  exec 9>"$dir/real.in" # it runs until this is closed
+  until [ -s "$dir/real.out" ]; do
+    ! ended "$real" || { echo 'FAIL no API server came up; the lines above say why'; exit 1; }
+    sleep 0.1
+  done
+  read -r CLUSTER CLUSTER_TOKEN _ <"$dir/real.out"
+  export CLUSTER CLUSTER_TOKEN CLUSTER_AUDIT KUBECONFIG=$dir/real.kubeconfig
+  cat >"$KUBECONFIG" <<CONFIG
+apiVersion: v1
+kind: Config
+current-context: it
+clusters: [{name: it, cluster: {server: $CLUSTER, insecure-skip-tls-verify: true}}]
+users: [{name: it, user: {token: $CLUSTER_TOKEN}}]
+contexts: [{name: it, context: {cluster: it, user: it}}]
+CONFIG
+  "$here/kubelets.py" register || { echo 'FAIL no Nodes could be registered'; exit 1; }
+}
+# A real cluster has no kubelets, nor anybody who notices when one falls silent.
+kubelet() { # NODE True|Unknown
+  [ "$cluster" = built-in ] || "$here/kubelets.py" report "$1" "$2"
+}
+calls() { "$here/calls.py" "$@"; }
+called() { # JSON WHAT…: whether the provider called exactly that; see calls.py
+  local wanted=$1 found
+  shift
+  found=$(calls "$@")
+  [ "$found" = "$wanted" ] || { printf 'wanted %s\nfound  %s\n' "$wanted" "$found" >"$dir/why"; return 1; }
+}
+
+# ---- the provider
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+start() {
+  "$PROVIDER" "${provider_flags[@]}" --kubeconfig="$KUBECONFIG" --authentication-skip-lookup --leader-elect=false \
+    --bind-address=127.0.0.1 --secure-port="$port" --v=2 --node-monitor-period=1s --node-status-update-frequency=5s \
+    >>"$dir/provider.log" 2>&1 &
+  provider=$!
+}
+stop() { # within ten seconds, and with exit code 0
+  kill -TERM "$provider"
+  local end=$((SECONDS + 10))
+  while alive "$provider"; do
+    [ "$SECONDS" -lt "$end" ] || { echo 'still running after ten seconds' >"$dir/why"; return 1; }
+    sleep 0.1
+  done
+  wait "$provider"
+  local code=$?
+  provider=
+  echo "exit code $code" >"$dir/why"
+  [ $code -eq 0 ]
+}
+served() { # a provider that is up says so, and what it has done
+  ok 'health: ready' [ "$(curl -ksS "https://127.0.0.1:$port/readyz" | head -c 2)" = ok ]
+  ok 'metrics: nodes are counted' [ "$(curl -ksS "https://127.0.0.1:$port/metrics" | grep -c '^[a-z_]*nodes_initialized[a-z_]* [1-9]')" -ge 1 ]
+}

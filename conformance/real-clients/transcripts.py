@@ -1,0 +1,158 @@
+"""Commands of kubectl that are run on two servers, and what they print compared: what kubectl.py and kubectl_supervisor.py share.
+
+A suite is a folder: `commands`, a line of bash each, its manifests, and `differences`, what differs and is to stay, with the
+reason. Exit code, standard output and standard error have to be the same, but for what names an object or a moment of one
+server (see NORMAL). One that differs and is not listed fails, and so does a listed one that is gone.
+"""
+import concurrent.futures
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import comparison
+import servers
+
+PRELUDE = servers.HERE / "kubectl/prelude.sh"
+TROUBLE = "exit code 99"  # see prelude.sh
+UNKNOWN = "not looked into yet"
+# In order. Ages and times go by the clock; uids, versions, addresses and ports are drawn by the server.
+NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
+    (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uid>"),
+    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+    (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "<time>"),
+    (r"\b\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
+    (r"^([EWI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ([\w.]+):\d+\]", r"\1<log> \2]"),
+    (r"https://127\.0\.0\.1:\d+", "<server>"),
+    (r'(serverAddress"?: ?"?)[\w.:]+', r"\1<server>"),
+    (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
+    (r"/tmp/(LIVE|MERGED|kubectl-edit)-?\d+\S*?(?=[/ \n]|$)", r"/tmp/\1"),
+    (r'(resourceVersion"?: ?"?)\d+', r"\1<version>"),
+    (r"(Resource Version: +)\d+", r"\1<version>"),
+    (r'("continue": ?")[^"]+', r"\1<token>"),
+    (r"\b10\.(9[6-9]|10\d|11[01])\.\d+\.\d+\b", "<cluster-ip>"),
+    (r"\b3[0-2]\d{3}\b", "<node-port>"),
+    (r"(?<![^ (\n])(\d+[dhm])?(\d+[shd]|\d{1,2}m)\b", "<age>"),  # 100m is a tenth of a processor
+    (r"(?<=\S) {2,}", "  "),  # columns are as wide as their widest cell, which may be an age
+    (r"[ \t]+$", ""),
+)]
+
+
+class Suite:
+    """A folder of commands. `each` names what VERSION stands for in the lines below the last heading."""
+
+    def __init__(self, folder, each=(), also_normal=()):
+        self.folder, self.each = folder, each
+        self.normal = [(re.compile(pattern, re.M), text) for pattern, text in also_normal] + NORMAL
+        self.lines = self.commands()
+
+    def commands(self):
+        """Headings as "## …" and commands, in order."""
+        lines = [line for line in (self.folder / "commands").read_text().splitlines() if line.strip()]
+        lines = [line for line in lines if line.startswith("## ") or not line.startswith("#")]
+        # What is run for each comes last, and once for each.
+        of_each = next((n for n, line in enumerate(lines) if line == "## VERSION"), len(lines))
+        lines = lines[:of_each] + [line.replace("VERSION", one) for one in self.each for line in lines[of_each:]]
+        twice = {line for line in lines if lines.count(line) > 1}
+        if twice:
+            sys.exit(f"{self.name('commands')}: stands twice, tell them apart by a comment: {twice.pop()}")
+        return lines
+
+    def name(self, file):
+        return f"{self.folder.name}/{file}"
+
+    def differences(self):
+        """The reason of each command that may differ: an unindented line, and indented ones below it."""
+        known, command = {}, None
+        path = self.folder / "differences"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            if line.startswith(" "):
+                known[command] = f"{known[command]} {line.strip()}".strip()
+            elif line.strip() and not line.startswith("# "):
+                command = line
+                known[command] = ""
+        return known
+
+    def write(self, listed):
+        """Writes `differences` anew, below the comment at its head."""
+        path = self.folder / "differences"
+        head = [it for it in path.read_text().splitlines() if it.startswith("# ")] if path.exists() else []
+        body = [f"{line}\n    {reason}" for line, reason in listed.items()]
+        path.write_text("\n".join(head + body) + "\n")
+
+    def normalised(self, text):
+        for pattern, replacement in self.normal:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+class Shell:
+    """Where the commands for one server run."""
+
+    def __init__(self, suite, server, kubectl):
+        self.suite, self.name, self.dir = suite, server.name, server.dir / "work"
+        shutil.copytree(suite.folder, self.dir)
+        shutil.copy(PRELUDE, self.dir)
+        home = server.dir / "home"
+        (home / "bin").mkdir(parents=True)
+        (home / "bin/kubectl").symlink_to(kubectl)
+        self.env = {"PATH": f"{home}/bin:{os.environ['PATH']}", "HOME": str(home), "KUBECONFIG": str(server.kubeconfig),
+                    "LC_ALL": "C", "TZ": "UTC"}
+
+    def run(self, line):
+        """What came of it, as text: exit code, standard output, standard error."""
+        try:
+            done = subprocess.run(["bash", "-c", f". ./prelude.sh; {line}"], cwd=self.dir, env=self.env, timeout=60,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        except subprocess.TimeoutExpired:
+            return "still running after 60 s\n"
+        parts = ((">", done.stdout), ("!", done.stderr))
+        streams = "".join(f"{mark} {text}\n" for mark, out in parts for text in self.suite.normalised(out).splitlines())
+        return f"exit code {done.returncode}\n{streams}"
+
+
+def compare(suite, left, right, args, entered=lambda heading: None):
+    """Runs all on both; `entered` is told of each heading before. How many commands are not as listed."""
+    only, known, passed, failed, listed = args.only, suite.differences(), 0, 0, {}
+    gone = [line for line in known if line not in suite.lines]
+    with concurrent.futures.ThreadPoolExecutor(2) as both:
+        for line in suite.lines:
+            if line.startswith("## "):
+                print(line[1:], flush=True)
+                entered(line[3:])
+                continue
+            a, b = both.map(lambda shell: shell.run(line), (left, right))  # pylint: disable=cell-var-from-loop
+            same = a == b
+            if not same:
+                listed[line] = known.get(line, UNKNOWN)
+            if same != (line in known) and not a.startswith(TROUBLE):
+                passed += 1
+                print(f"ok   {line}" if same else f"ok   {line}   (differs: {known[line]})")
+            else:
+                failed += 1
+                print(f"FAIL {line}" + ("   (it cannot do what it is for)" if a.startswith(TROUBLE) else
+                                         f"   (listed in {suite.name('differences')}, and the same)" if same else ""))
+            show = only is not None and only in line
+            if show or a.startswith(TROUBLE) or (not same and line not in known):
+                texts = a.splitlines(), b.splitlines()
+                diff = difflib.unified_diff(*texts, left.name, right.name, lineterm="", n=200 if show else 2)
+                print("\n".join("     | " + it for it in (list(diff) or texts[0])[:400 if show else 60]), flush=True)
+    if args.write:
+        suite.write(listed)
+    for line in gone:
+        print(f"FAIL {suite.name('differences')} lists what is not among the commands: {line}")
+    print(f"{passed} passed ({sum(it in known for it in listed)} of them differ as listed), {failed + len(gone)} failed")
+    return failed + len(gone)
+
+
+def options(suite, doc, sim_always=False):
+    """The options of a script that runs a suite."""
+    given = comparison.Options(doc, "kubectl", sim_always)
+    given.parser.add_argument("--only", metavar="TEXT", help="commands to show in full")
+    given.parser.add_argument("--write", action="store_true", help=f"bring {suite.name('differences')} up to date")
+    args = given.parse()
+    if args.only is not None and not any(args.only in line for line in suite.lines):
+        given.wrong(f"--only {args.only!r}: no command contains it; they stand in {suite.folder / 'commands'}")
+    return args
