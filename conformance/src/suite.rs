@@ -27,10 +27,16 @@ pub struct Filter {
 pub struct Conclusion {
     /// Its entry in the catalogue.
     pub entry: &'static Entry,
+    /// How binding it is for the provider that was judged.
+    pub requirement: Requirement,
     /// The worst verdict of its cases.
     pub verdict: Verdict,
     /// How each case ended.
     pub outcomes: Vec<Outcome>,
+    /// Cases that were not run, by name, and why.
+    pub not_run: Vec<(String, Verdict)>,
+    /// The command that runs it again, if it is not that of our provider in virtual time.
+    pub again: Option<String>,
     /// How long it took.
     pub took: Duration,
 }
@@ -49,10 +55,18 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Cases that were run.
     pub cases: usize,
+    /// Cases that were not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_run: usize,
     /// Calls to vCenters in all cases.
     pub vcenter_calls: usize,
     /// Calls to the cluster in all cases.
     pub cluster_calls: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 impl Filter {
@@ -142,19 +156,18 @@ impl Conclusion {
     pub fn reach(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
         let begin = clock();
         let outcomes: Vec<Outcome> = check.cases.iter().map(|case| case.run(stage)).collect();
+        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        Self::of(entry, outcomes, clock().saturating_sub(begin))
+    }
+
+    /// What the cases of a check amount to.
+    pub fn of(entry: &'static Entry, outcomes: Vec<Outcome>, took: Duration) -> Self {
         let verdict = outcomes
             .iter()
-            .map(|outcome| match (&outcome.verdict, outcome.case.as_str()) {
-                (verdict, "") => verdict.clone(),
-                (Verdict::Pass, _) => Verdict::Pass,
-                (Verdict::Fail(why), case) => Verdict::Fail(format!("[{case}] {why}")),
-                (Verdict::Inconclusive(why), case) => {
-                    Verdict::Inconclusive(format!("[{case}] {why}"))
-                }
-            })
+            .map(|outcome| outcome.verdict.clone().of_case(&outcome.case))
             .fold(Verdict::Pass, Verdict::worse);
-        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
-        Self { entry, verdict, outcomes, took: clock().saturating_sub(begin) }
+        let (requirement, not_run, again) = (entry.requirement, Vec::new(), None);
+        Self { entry, requirement, verdict, outcomes, not_run, took, again }
     }
 
     /// What stands in `results.json`.
@@ -165,9 +178,10 @@ impl Conclusion {
         Summary {
             id: self.entry.id.clone(),
             title: self.entry.title.clone(),
-            requirement: self.entry.requirement,
+            requirement: self.requirement,
             verdict: self.verdict.clone(),
             cases: self.outcomes.len(),
+            not_run: self.not_run.len(),
             vcenter_calls: calls(sim::ledger::Record::is_vcenter_call),
             cluster_calls: calls(sim::ledger::Record::is_cluster_call),
         }
@@ -198,11 +212,11 @@ impl Conclusion {
             let _ = writeln!(out, "    {line}");
         }
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "  again: cargo run --release -p conformance -- run {} --seed {}{mutant}",
-            self.entry.id, stage.seed
-        );
+        let ours = || {
+            let (id, seed) = (&self.entry.id, stage.seed);
+            format!("cargo run --release -p conformance -- run {id} --seed {seed}{mutant}")
+        };
+        let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));
         Some(out)
     }
 }

@@ -41,7 +41,7 @@ mod call;
 pub mod cli;
 mod clock;
 mod control;
-mod document;
+pub mod document;
 mod driver;
 pub mod faults;
 #[cfg(fuzzing)]
@@ -75,4 +75,4 @@ pub use server::{Server, Service};
 pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;
-pub use supervisor::{Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor};
+pub use supervisor::{CREDENTIALS, OWNER, Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor};

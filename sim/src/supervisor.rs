@@ -13,6 +13,12 @@ pub const SUPERVISOR: &str = "supervisor";
 /// The name under which providers know it; its certificate carries it.
 pub const SUPERVISOR_HOST: &str = "supervisor.default.svc";
 
+/// Where providers look for token, authority and namespace, below the root.
+pub const CREDENTIALS: &str = "etc/cloud/ccm-provider";
+
+/// Where they look for the object that owns what they create.
+pub const OWNER: &str = "etc/kubernetes/guestclusters/cluster";
+
 /// The role, the binding and the account of a provider.
 const PROVIDER: &str = "cloud-provider";
 
@@ -112,6 +118,27 @@ impl Supervisor {
     /// Who the provider is.
     pub fn provider(&self) -> Identity {
         provider(&self.namespace)
+    }
+
+    /// What a provider mounts to reach it: paths below a directory, and what the files say. Token, authority,
+    /// namespace and owner lie where the upstream provider has them. `authority` is the certificate to trust.
+    pub fn mounts(&self, authority: &str) -> [(String, String); 4] {
+        let uid = self.control.world.read(|world| world.ids().uuid("cluster", "owner"));
+        let owner = json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "kind": "Cluster",
+            "name": self.cluster,
+            "uid": uid.to_string(),
+        });
+        let file = |directory: &str, name: &str, text: &str| {
+            (format!("{directory}/{name}"), text.to_owned())
+        };
+        [
+            file(CREDENTIALS, "token", &self.provider_token),
+            file(CREDENTIALS, "ca.crt", authority),
+            file(CREDENTIALS, "namespace", &self.namespace),
+            file(OWNER, "ownerref.json", &owner.to_string()),
+        ]
     }
 
     /// Grants the provider `profile`, and nothing else.
