@@ -10,13 +10,14 @@ use clap::{Parser, Subcommand};
 use conformance::catalogue;
 use conformance::cost::{self, Table};
 use conformance::lab::{Mutants, Stage};
-use conformance::suite::{Conclusion, Filter};
 use conformance::report::{self, About, Tally};
+use conformance::suite::{Conclusion, Filter};
 use conformance::{foreign, kubernetes, sweep};
 
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
 ///
-/// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 5 nothing failed twice; 6 a
+/// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 5 what failed held when it was
+/// tried again; 6 a
 /// budget was exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
 #[derive(Parser)]
 #[command(name = "conformance", version)]

@@ -6,13 +6,15 @@
 
 use std::time::Duration;
 
+use sim::Face;
+use sim::ledger::Record;
 use sim::world::{Command, Event};
 
 use super::Case;
 use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, machine, s, set_address};
 use super::observe::name;
 use crate::judge::facts;
-use crate::lab::Run;
+use crate::lab::{Mode, Run};
 use crate::verdict::Verdict;
 
 /// What a working provider acts on.
@@ -93,9 +95,19 @@ impl Case {
     }
 }
 
-/// What every pass needs, whatever the check: a login that a vCenter accepted, and a node that was initialized.
+/// What every pass needs, whatever the check: a login that a vCenter accepted, or an answer of the Supervisor, and a node
+/// that was initialized.
 pub(super) fn worked(run: &Run) -> Verdict {
-    if !run.calls().any(|call| call.op == "Login" && call.succeeded()) {
+    let supervised = run.stage.mode != Mode::VCenter;
+    let reached = |call: &Record| match supervised {
+        true => call.face == Some(Face::Supervisor),
+        false => call.op == "Login",
+    };
+    if !run.calls().any(|call| reached(call) && call.succeeded()) {
+        if supervised {
+            let why = "the provider never reached the Supervisor".to_owned();
+            return Verdict::Inconclusive(why);
+        }
         return Verdict::Inconclusive("the provider never logged in to a vCenter".to_owned());
     }
     let opened = run.log.entries().any(|(_, event)| match event {

@@ -9,6 +9,7 @@ use super::canary::Canary;
 use super::deletion::{SAFE, survives};
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::foreign::Pace;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
@@ -54,6 +55,7 @@ fn mass_vanish() -> Case {
                 Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
             })
     })
+    .paced(Pace::Virtual("it reads a metric of our provider"))
     .named("machines really deleted")
 }
 
@@ -130,6 +132,7 @@ fn opted_out() -> Case {
     })
     // It is at work all the same.
     .canary(Canary::Off(3), s(100))
+    .paced(Pace::Virtual("it is compared with a run of the same provider in this process"))
 }
 
 fn event() -> Case {

@@ -9,7 +9,7 @@ const ALL: [(&str, &str); 5] = [
 ];
 
 /// Their names.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|(name, _)| *name)
 }
 

@@ -51,7 +51,10 @@ mod seconds {
     use serde::Serializer;
 
     #[expect(clippy::ref_option, reason = "serde's signature")]
-    pub(super) fn serialize<S: Serializer>(it: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        it: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         match it {
             Some(it) => to.serialize_f64((it.as_secs_f64() * 10.0).round() / 10.0),
             None => to.serialize_none(),
@@ -136,7 +139,8 @@ impl Calibration {
             Some(measured) if measured > bound => 3 * measured - bound,
             _ => Duration::ZERO,
         };
-        beyond(self.address, periods.status + periods.init()).max(beyond(self.deletion, periods.life()))
+        beyond(self.address, periods.status + periods.init())
+            .max(beyond(self.deletion, periods.life()))
     }
 
     /// One line for people.

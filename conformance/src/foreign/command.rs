@@ -87,39 +87,45 @@ pub fn run(
     request: &Request<'_>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
-    let Arguments { provider, jobs, compress, longest, retries, no_calibration, .. } =
-        request.arguments;
+    let Arguments { provider, jobs, compress, longest, retries, .. } = request.arguments;
     for (option, value) in [("--jobs", *jobs), ("--compress", *compress as usize)] {
         if value == 0 {
             return Err(Usage(format!("{option} 0: write 1 or more")).into());
         }
     }
     let name = provider.as_deref().unwrap_or_default();
-    let setup = setup(name, request.arguments, surroundings)?;
+    let setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
     let settings = Settings {
         seed: request.seed,
         jobs: *jobs,
         compress: *compress,
         longest: *longest,
         retries: *retries,
-        calibrate: !no_calibration,
         now: surroundings.now,
     };
     let scratch = setup.scratch.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(judged(out, request, setup, settings));
-    // It holds what a provider was given: a password of a world that is gone.
+    // What a provider was given: passwords of worlds that are gone.
     let _ = std::fs::remove_dir_all(&scratch);
     done
 }
 
-fn setup(name: &str, arguments: &Arguments, surroundings: &Surroundings) -> anyhow::Result<Setup> {
+/// What all runs of one provider share, from the name of its manifest.
+///
+/// # Errors
+/// [`Usage`]: what is wrong with the manifest, or missing around it.
+pub fn setup(
+    name: &str,
+    binary: Option<&Path>,
+    surroundings: &Surroundings,
+) -> anyhow::Result<Setup> {
     let today = surroundings.now.to_zoned(TimeZone::UTC).date();
     let manifest = Manifest::load(name, today).map_err(|error| Usage(error.to_string()))?;
     let wanted = manifest.placeholders();
     let ours = surroundings.beside.as_deref().map(|it| it.join("provider"));
-    let binary = match &arguments.binary {
-        Some(path) => Some(path.clone()),
+    let binary = match binary {
+        Some(path) => Some(path.to_owned()),
         None if name.starts_with("ours-") => ours,
         None => None,
     };
@@ -151,8 +157,7 @@ fn setup(name: &str, arguments: &Arguments, surroundings: &Surroundings) -> anyh
         let what = format!("{name}: spec.run.process: binds and hosts need a mount namespace");
         return Err(Usage(format!("{what}, and that needs root; run this as root")).into());
     }
-    let scratch =
-        surroundings.temporary.join(format!("conformance-{}", std::process::id()));
+    let scratch = surroundings.temporary.join(format!("conformance-{}", std::process::id()));
     Ok(Setup { manifest, binary, variables, tasks: TaskTracker::new(), scratch })
 }
 
@@ -195,7 +200,7 @@ async fn work(
     let manifest = &setup.manifest;
     let (name, k) = (&manifest.name, settings.compress);
     let mut calibration = None;
-    if settings.calibrate {
+    if !request.arguments.no_calibration {
         let measured = tokio::select! {
             biased;
             () = stop.cancelled() => anyhow::bail!("interrupted"),
@@ -249,7 +254,8 @@ async fn work(
 /// What a run says to the shell.
 fn code(conclusions: &[Conclusion]) -> u8 {
     let is = |word: &str| conclusions.iter().any(|it| it.verdict.word() == word);
-    let failed = |it: &Conclusion| it.verdict.word() == "FAIL" && it.requirement == Requirement::Must;
+    let failed =
+        |it: &Conclusion| it.verdict.word() == "FAIL" && it.requirement == Requirement::Must;
     if conclusions.iter().any(failed) {
         1
     } else if is("harness-error") {

@@ -48,6 +48,17 @@ pub(crate) struct Host {
     logs: Logs,
 }
 
+/// What came of a start.
+#[derive(Debug)]
+pub(crate) enum Started {
+    /// It has made its first call.
+    Called,
+    /// It runs, and has not made that call in time.
+    Silent(String),
+    /// It has ended before.
+    Ended,
+}
+
 impl Host {
     /// Opens the sim's listeners.
     pub(crate) async fn new(
@@ -79,21 +90,19 @@ impl Host {
     }
 
     /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile: how
-    /// long a program takes to load says nothing about what it promises. Without that call in time, or if it has
-    /// ended before, the answer says so.
+    /// long a program takes to load says nothing about what it promises.
     pub(crate) async fn start(
         &self,
         sim: &Sim,
         scenario: &Scenario,
         index: usize,
-    ) -> anyhow::Result<(Process, Option<String>)> {
+    ) -> anyhow::Result<(Process, Started)> {
         let values = self.values(sim, scenario, index)?;
         let command = self.command(scenario, &values)?;
         let from = sim.ledger().next_seq();
         sim.world().set_pace(0);
-        let process =
-            Process::spawn(index, command, sim.world(), &self.logs, &self.setup.tasks)
-                .with_context(|| format!("cannot start {}", self.setup.manifest.process().command[0]));
+        let process = Process::spawn(index, command, sim.world(), &self.logs, &self.setup.tasks)
+            .with_context(|| format!("cannot start {}", self.setup.manifest.process().command[0]));
         let process = match process {
             Ok(process) => process,
             Err(error) => {
@@ -108,10 +117,10 @@ impl Host {
         });
         let said = tokio::select! {
             biased;
-            () = called => None,
-            () = process.end() => Some("it ended before its first call".to_owned()),
+            () = called => Started::Called,
+            () = process.end() => Started::Ended,
             () = tokio::time::sleep(ready.timeout) => {
-                Some(format!("no {op} within {} s", ready.timeout.as_secs()))
+                Started::Silent(format!("no {op} within {} s", ready.timeout.as_secs()))
             }
         };
         sim.world().set_pace(self.pace);
@@ -281,10 +290,12 @@ fn is(record: &Record, op: &str) -> bool {
 }
 
 fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
-    template::expand(text, values).map_err(|name| match (name.as_str(), template::variable(&name)) {
-        ("binary", _) => anyhow!("$(binary): which program? add --binary PATH"),
-        (_, Some(variable)) => anyhow!("$({name}): {variable} is not set in the environment"),
-        _ => anyhow!("$({name}) has no value here"),
+    template::expand(text, values).map_err(|name| {
+        match (name.as_str(), template::variable(&name)) {
+            ("binary", _) => anyhow!("$(binary): which program? add --binary PATH"),
+            (_, Some(variable)) => anyhow!("$({name}): {variable} is not set in the environment"),
+            _ => anyhow!("$({name}) has no value here"),
+        }
     })
 }
 

@@ -312,7 +312,8 @@ impl Manifest {
         text: &str,
         today: Date,
     ) -> Result<Self, Wrong> {
-        let File { api_version, kind, metadata, spec } = document::typed(document::yaml(text.as_bytes())?)?;
+        let File { api_version, kind, metadata, spec } =
+            document::typed(document::yaml(text.as_bytes())?)?;
         for (key, value, want) in
             [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "Provider")]
         {
@@ -381,17 +382,33 @@ impl Manifest {
             ([other], _) => {
                 let problem = format!("not supported yet: {other}");
                 let key = format!("spec.run.{other}");
-                return Err(Wrong { key, value: String::new(), problem, remedy: "run it as a process".into() });
+                return Err(Wrong {
+                    key,
+                    value: String::new(),
+                    problem,
+                    remedy: "run it as a process".into(),
+                });
             }
             _ => {
-                let problem = "exactly one of process, container, cluster, grpc and inProcess is needed";
+                let problem =
+                    "exactly one of process, container, cluster, grpc and inProcess is needed";
                 let value = Value::from(given);
-                return Err(Wrong::at("spec.run", &value, problem, "write process: {command: […]}"));
+                return Err(Wrong::at(
+                    "spec.run",
+                    &value,
+                    problem,
+                    "write process: {command: […]}",
+                ));
             }
         };
         if process.command.is_empty() {
             let value = Value::from(process.command.clone());
-            return Err(Wrong::at(key, &value, "names no program", "write the program and its arguments"));
+            return Err(Wrong::at(
+                key,
+                &value,
+                "names no program",
+                "write the program and its arguments",
+            ));
         }
         for path in process.binds.keys().filter(|path| !path.is_absolute()) {
             let value = Value::from(path.display().to_string());
@@ -402,7 +419,12 @@ impl Manifest {
             if !text.contains("$(value)") && *knob != Knob::SkipDeletion {
                 let key = format!("spec.knobs.{}", knob.name());
                 let remedy = "write the argument with $(value) where the value goes";
-                return Err(Wrong::at(&key, &Value::from(text.as_str()), "has no $(value)", remedy));
+                return Err(Wrong::at(
+                    &key,
+                    &Value::from(text.as_str()),
+                    "has no $(value)",
+                    remedy,
+                ));
             }
         }
         Ok(())
@@ -455,7 +477,10 @@ impl Manifest {
                 if is_known {
                     return Ok(());
                 }
-                let remedy = format!("there are {}, and env.NAME", [own.join(", "), known.join(", ")].join(", ").trim_start_matches(", "));
+                let remedy = format!(
+                    "there are {}, and env.NAME",
+                    [own.join(", "), known.join(", ")].join(", ").trim_start_matches(", ")
+                );
                 let value = Value::from(format!("$({name})"));
                 Err(Wrong::at(&key, &value, "nothing is called so", remedy))
             })
@@ -471,7 +496,12 @@ impl Manifest {
             let key = format!("spec.run.process.command[{n}]");
             if argument != "$(knobs)" && template::names(argument).iter().any(|it| it == "knobs") {
                 let remedy = "write \"$(knobs)\" as an argument of its own";
-                return Err(Wrong::at(&key, &Value::from(argument.as_str()), "knobs are several arguments", remedy));
+                return Err(Wrong::at(
+                    &key,
+                    &Value::from(argument.as_str()),
+                    "knobs are several arguments",
+                    remedy,
+                ));
             }
             check(key, argument, &["knobs"])?;
         }

@@ -16,10 +16,9 @@ mod pulse;
 mod run;
 mod template;
 
-pub use builtin::names;
 pub use calibration::Calibration;
-pub(crate) use host::Host;
 pub use host::Setup;
+pub(crate) use host::{Host, Started};
 pub use manifest::{Implementation, Manifest, ManifestError, Mode};
 pub use plan::Pace;
 pub(crate) use process::Process;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sim::Face;
 use sim::world::Command;
 
 use super::manifest::{Knob, Manifest, Mode};
@@ -22,6 +23,9 @@ pub enum Pace {
     /// Only in virtual time, for this reason.
     Virtual(&'static str),
 }
+
+/// A world of more machines is too much work for a case that shares the machine with others.
+const MOST_MACHINES: u32 = 500;
 
 /// What becomes of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +52,8 @@ impl Plan {
             return Self::Not(Verdict::NotSupported(format!("{feature} is not supported")));
         }
         if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id) {
-            let issue = if it.issue.is_empty() { String::new() } else { format!(" ({})", it.issue) };
+            let issue =
+                if it.issue.is_empty() { String::new() } else { format!(" ({})", it.issue) };
             return skip(format!("{}{issue}, until {}", it.reason, it.expires));
         }
         let backend = match manifest.spec.mode {
@@ -58,8 +63,15 @@ impl Plan {
         if !entry.backends.iter().any(|it| it == backend) {
             return skip(format!("it is about another backend than {backend}"));
         }
+        if backend == "supervisor" && is_about_vcenter(&case.scenario) {
+            return skip("what happens in it happens in vCenter".to_owned());
+        }
         if let Pace::Virtual(why) = case.pace {
             return skip(format!("needs virtual time: {why}"));
+        }
+        let machines = case.scenario.topology.machines;
+        if machines > MOST_MACHINES {
+            return skip(format!("needs virtual time: a world of {machines} machines"));
         }
         if let Some(why) = cannot_set_up(&case.scenario, manifest) {
             return skip(why);
@@ -71,7 +83,9 @@ impl Plan {
         let takes = case.scenario.horizon / pace;
         if takes > limits.longest {
             let (takes, longest) = (takes.as_secs(), limits.longest.as_secs());
-            return skip(format!("needs virtual time: {takes} s long, and --longest is {longest} s"));
+            return skip(format!(
+                "needs virtual time: {takes} s long, and --longest is {longest} s"
+            ));
         }
         Self::Play(pace)
     }
@@ -97,6 +111,30 @@ fn something_fails(scenario: &Scenario) -> bool {
         ),
         _ => false,
     })
+}
+
+/// Whether something happens that a provider which asks a Supervisor never meets.
+fn is_about_vcenter(scenario: &Scenario) -> bool {
+    let ProviderSetup { zones, nodes, families, secret, .. } = &scenario.provider;
+    let configured = !zones || !nodes.is_empty() || !families.is_empty() || secret.is_some();
+    configured
+        || scenario.timeline.iter().any(|step| match &step.act {
+            Act::Fault(rule) => matches!(rule.matcher.protocol, Some(Face::Soap | Face::Vapi)),
+            Act::Secret { .. } => true,
+            Act::World(command) => matches!(
+                command,
+                Command::StopVCenter { .. }
+                    | Command::StartVCenter { .. }
+                    | Command::ExpireSessions { .. }
+                    | Command::SetLoginRules { .. }
+                    | Command::RotatePassword { .. }
+                    | Command::RevokePrivilege(_)
+                    | Command::SetInstanceUuid { .. }
+                    | Command::AttachTag(_)
+                    | Command::DetachTag(_)
+            ),
+            _ => false,
+        })
 }
 
 /// What the scenario wants of a provider's set-up and the manifest has no way to say.

@@ -91,7 +91,8 @@ impl Process {
             ended: CancellationToken::new(),
             exit: Arc::default(),
         };
-        let (stop, kill, ended) = (process.stop.clone(), process.kill.clone(), process.ended.clone());
+        let (stop, kill, ended) =
+            (process.stop.clone(), process.kill.clone(), process.ended.clone());
         let (exit, logs) = (Arc::clone(&process.exit), logs.clone());
         tasks.spawn(async move {
             let how = keep(child, &stop, &kill).await;

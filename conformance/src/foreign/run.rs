@@ -35,8 +35,6 @@ pub struct Settings {
     pub longest: Duration,
     /// How often a failure is tried again, unless it is one of safety.
     pub retries: u32,
-    /// Whether the provider is measured before it is judged.
-    pub calibrate: bool,
     /// Wall time at the beginning.
     pub now: Timestamp,
 }
@@ -81,6 +79,20 @@ impl Subject {
         Ok(measured)
     }
 
+    /// Whether any case of a check is played.
+    pub fn plays(&self, check: &Check) -> bool {
+        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        let manifest = &self.setup.manifest;
+        check
+            .cases
+            .iter()
+            .any(|it| matches!(Plan::of(it, entry, manifest, self.limits()), Plan::Play(_)))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { compress: self.settings.compress, longest: self.settings.longest }
+    }
+
     /// Judges it by these checks; `done` is told of each in their order.
     ///
     /// # Errors
@@ -92,12 +104,13 @@ impl Subject {
         mut done: impl FnMut(&Conclusion) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<Conclusion>> {
         let manifest = &self.setup.manifest;
-        let limits = Limits { compress: self.settings.compress, longest: self.settings.longest };
+        let limits = self.limits();
         let room = Arc::new(Semaphore::new(self.settings.jobs));
         let mut set = JoinSet::new();
         let mut waiting = Vec::new();
         for (n, check) in checks.into_iter().enumerate() {
-            let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+            let entry =
+                catalogue::entry(check.id).expect("a test holds checks and catalogue together");
             let check = Arc::new(check);
             let mut not_run = Vec::new();
             let mut cases = BTreeMap::new();
@@ -125,7 +138,8 @@ impl Subject {
                 && cases.values().all(Option::is_some)
             {
                 let (entry, cases, not_run, took) = &mut waiting[conclusions.len()];
-                let outcomes: Vec<Outcome> = std::mem::take(cases).into_values().flatten().collect();
+                let outcomes: Vec<Outcome> =
+                    std::mem::take(cases).into_values().flatten().collect();
                 let conclusion = self.concluded(entry, outcomes, std::mem::take(not_run), *took);
                 done(&conclusion)?;
                 conclusions.push(conclusion);

@@ -18,17 +18,19 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
-use crate::foreign::Host;
+use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
-pub(crate) use provider::{LEASE, cloud_config};
-pub use provider::{Exit, Mutants};
 use provider::Replica;
+pub use provider::{Exit, Mutants};
+pub(crate) use provider::{LEASE, cloud_config};
 use running::Running;
 
 /// What passes before the supervisor of a replica that ended by itself starts it again.
 const RESTART: Duration = Duration::from_secs(1);
 /// The same for a process, in world time: starting one is work.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
+/// A process that so often in a row ends before its first call is not started again.
+const MOST_IN_VAIN: usize = 6;
 
 /// Where the provider looks for machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,6 +157,8 @@ pub struct Lab {
     /// Where processes live; ours run here without.
     host: Option<Host>,
     exits: Vec<Exit>,
+    /// Starts of processes in a row that ended before their first call.
+    in_vain: usize,
     metrics: Vec<String>,
     scenario: Scenario,
     stage: Stage,
@@ -179,6 +183,7 @@ impl Lab {
             replicas: Vec::new(),
             host: None,
             exits: Vec::new(),
+            in_vain: 0,
             metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
@@ -270,10 +275,23 @@ impl Lab {
             return self.replicas.push(Running::Here(replica));
         };
         match host.start(&self.sim, &self.scenario, index).await {
-            Ok((process, said)) => {
-                if let Some(said) = said {
-                    self.note(format!("replica {index}: {said}"));
-                }
+            Ok((process, Started::Called)) => {
+                self.in_vain = 0;
+                self.replicas.push(Running::Process(process));
+            }
+            Ok((process, Started::Silent(said))) => {
+                self.note(format!("replica {index}: {said}"));
+                self.replicas.push(Running::Process(process));
+            }
+            Ok((_, Started::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
+                let last = host.logs().tail(1).pop().unwrap_or_default();
+                self.note(format!(
+                    "refused: replica {index} ended before its first call {MOST_IN_VAIN} times in a row: {last}"
+                ));
+            }
+            Ok((process, Started::Ended)) => {
+                self.in_vain += 1;
+                self.note(format!("replica {index}: it ended before its first call"));
                 self.replicas.push(Running::Process(process));
             }
             // A judge has nothing to judge then: the case is inconclusive.
@@ -338,7 +356,11 @@ impl Lab {
                 () = one_ends => {}
                 () = world.reach(until) => break,
             }
-            let pause = if self.host.is_some() { RESTART_PROCESS } else { RESTART };
+            let pause = match &self.host {
+                None => RESTART,
+                // Twice as long after every start in vain, as a kubelet does it.
+                Some(_) => RESTART_PROCESS * (1 << self.in_vain),
+            };
             world.reach(until.min(world.now() + pause)).await;
             self.bury().await;
         }

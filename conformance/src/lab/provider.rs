@@ -48,7 +48,7 @@ impl fmt::Display for Exit {
 
 /// A running replica.
 #[derive(Debug)]
-pub struct Replica {
+pub(super) struct Replica {
     index: usize,
     identity: String,
     stop: CancellationToken,
@@ -108,7 +108,7 @@ impl Replica {
     }
 
     /// Which replica it is.
-    pub fn index(&self) -> usize {
+    pub(super) fn index(&self) -> usize {
         self.index
     }
 

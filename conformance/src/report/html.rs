@@ -49,14 +49,19 @@ pub(super) fn page(
     );
     if let Some(provider) = &about.provider {
         let text = serde_json::to_string_pretty(provider).unwrap_or_default();
-        let _ = writeln!(out, "<details data-verdict=\"\" open><summary>The provider</summary><pre>{}</pre></details>", escape(&text));
+        let _ = writeln!(
+            out,
+            "<details data-verdict=\"\" open><summary>The provider</summary><pre>{}</pre></details>",
+            escape(&text)
+        );
     }
     filters(&mut out, conclusions);
     for conclusion in conclusions {
         check(&mut out, stage, conclusion);
     }
     if let Some(cost) = cost {
-        let _ = writeln!(out, "<h2>Calls per node and sync</h2><pre>{}</pre>", escape(&cost.text()));
+        let _ =
+            writeln!(out, "<h2>Calls per node and sync</h2><pre>{}</pre>", escape(&cost.text()));
     }
     let _ = writeln!(out, "<script>{SCRIPT}</script></html>");
     out
@@ -77,7 +82,10 @@ fn filters(out: &mut String, conclusions: &[Conclusion]) {
     // What stands before the checks is always shown.
     out.push_str("<input type=checkbox checked hidden data-v=\"\">");
     for verdict in distinct(|it| it.verdict.word()) {
-        let _ = write!(out, "<label><input type=checkbox checked data-v=\"{verdict}\"> {verdict}</label>");
+        let _ = write!(
+            out,
+            "<label><input type=checkbox checked data-v=\"{verdict}\"> {verdict}</label>"
+        );
     }
     out.push_str("</nav>\n");
 }
@@ -110,7 +118,12 @@ fn check(out: &mut String, stage: &Stage, conclusion: &Conclusion) {
         let ran = outcomes.iter().map(|it| (it.case.as_str(), &it.verdict));
         let not = not_run.iter().map(|(case, verdict)| (case.as_str(), verdict));
         for (case, verdict) in ran.chain(not) {
-            let _ = write!(out, "<tr><td>{}</td><td>{}</td></tr>", escape(case), escape(&verdict.to_string()));
+            let _ = write!(
+                out,
+                "<tr><td>{}</td><td>{}</td></tr>",
+                escape(case),
+                escape(&verdict.to_string())
+            );
         }
         out.push_str("</table>");
     }
