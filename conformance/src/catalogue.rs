@@ -105,6 +105,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::backend::Backend;
 
     #[test]
     fn the_table_reads_and_its_ids_are_unique() {
@@ -140,13 +141,32 @@ mod tests {
     #[test]
     fn every_check_that_runs_stands_in_the_table_once_and_is_no_alias() {
         let mut seen = BTreeSet::new();
-        for check in crate::checks::all() {
-            let entry =
-                entry(check.id).unwrap_or_else(|| panic!("{} is not in the table", check.id));
-            assert!(entry.alias_of.is_none(), "{} is an alias", check.id);
-            assert!(seen.insert(check.id), "{} is there twice", check.id);
-            assert!(!check.cases.is_empty(), "{} has no cases", check.id);
+        for backend in Backend::ALL {
+            for check in crate::checks::all(backend) {
+                let id = check.id;
+                let entry = entry(id).unwrap_or_else(|| panic!("{id} is not in the table"));
+                assert!(entry.alias_of.is_none(), "{id} is an alias");
+                assert!(seen.insert((backend, id)), "{id} is there twice");
+                assert!(!check.cases.is_empty(), "{id} has no cases");
+                let declared = entry.backends.iter().any(|it| it == backend.as_str());
+                assert!(declared, "the table does not say that {id} speaks of {backend}");
+            }
         }
-        assert!(seen.len() >= 40, "only {} checks run", seen.len());
+        assert!(seen.len() >= 140, "only {} checks run", seen.len());
+    }
+
+    #[test]
+    fn what_is_run_in_one_mode_is_run_in_every_mode_that_the_table_names() {
+        let run: Vec<(Backend, &str)> = Backend::ALL
+            .into_iter()
+            .flat_map(|it| crate::checks::all(it).into_iter().map(move |check| (it, check.id)))
+            .collect();
+        for it in entries().iter().filter(|it| run.iter().any(|(_, id)| *id == it.id)) {
+            for backend in Backend::ALL {
+                let declared = it.backends.iter().any(|name| name == backend.as_str());
+                let is_run = run.contains(&(backend, it.id.as_str()));
+                assert_eq!(is_run, declared, "{} in {}", it.id, backend.title());
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! [`scenario`] that the [`lab`] plays in virtual time; [`judge`] looks at everything that happened.
 //! [`kubernetes`] holds the simulated Kubernetes API against a real one.
 
+pub mod backend;
 mod capture;
 pub mod catalogue;
 pub mod checks;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use conformance::backend::Backend;
 use conformance::catalogue;
 use conformance::cost::{self, Table};
 use conformance::lab::{Mutants, Stage};
@@ -78,6 +79,9 @@ struct RunArguments {
     /// Only this surface: node, zone, session, …
     #[arg(long)]
     surface: Vec<String>,
+    /// Where the provider looks for machines: vcenter, supervisor or all.
+    #[arg(long, default_value = "all", value_parser = modes)]
+    mode: Modes,
     /// Where every draw and identifier comes from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -95,6 +99,19 @@ struct RunArguments {
     operations: bool,
     #[command(flatten)]
     foreign: foreign::command::Arguments,
+}
+
+/// Some modes, in the order in which they are judged.
+#[derive(Clone, Copy)]
+struct Modes(&'static [Backend]);
+
+fn modes(text: &str) -> Result<Modes, String> {
+    let all = &Backend::ALL;
+    match all.iter().position(|it| it.as_str() == text) {
+        Some(at) => Ok(Modes(&all[at..=at])),
+        None if text == "all" => Ok(Modes(all)),
+        None => Err("there are vcenter, supervisor and all".to_owned()),
+    }
 }
 
 fn mutant(text: &str) -> Result<Mutants, String> {
@@ -184,8 +201,8 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     for (alias, target) in filter.aliases() {
         writeln!(out, "{alias} says the same as {target}, which is run")?;
     }
-    let checks = filter.checks();
-    if checks.is_empty() {
+    let modes = arguments.mode.0;
+    if modes.iter().all(|backend| filter.checks(*backend).is_empty()) {
         return usage(
             out,
             "no check that is run matches; `conformance list --all` names the planned",
@@ -202,11 +219,15 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
     let mut conclusions = Vec::new();
-    for check in &checks {
-        let conclusion = Conclusion::reach(check, &stage, &mut clock);
-        write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
-        out.flush()?;
-        conclusions.push(conclusion);
+    for &backend in modes {
+        let stage = Stage { mode: backend.into(), ..stage.clone() };
+        writeln!(out, "{}", backend.title())?;
+        for check in &filter.checks(backend) {
+            let conclusion = Conclusion::reach(check, &stage, &mut clock);
+            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+            out.flush()?;
+            conclusions.push(conclusion);
+        }
     }
     for conclusion in &conclusions {
         if let Some(evidence) = conclusion.evidence(&stage) {
@@ -286,20 +307,26 @@ fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitC
     if let Err(unknown) = filter.validate() {
         return usage(out, &unknown);
     }
-    let checks = conformance::checks::all();
+    let checks = Backend::ALL.map(conformance::checks::all);
     let (mut run, mut planned) = (0, 0);
     for entry in catalogue::entries().iter().filter(|entry| filter.wants(&entry.id)) {
-        let cases = checks.iter().find(|check| check.id == entry.id).map(|it| it.cases.len());
-        let state = match (cases, &entry.alias_of) {
-            (Some(cases), _) => format!("{cases} cases"),
-            (None, Some(target)) => format!("→ {target}"),
-            (None, None) => "planned".to_owned(),
+        // Cases per mode.
+        let cases: Vec<String> = std::iter::zip(Backend::ALL, &checks)
+            .filter_map(|(backend, checks)| {
+                let check = checks.iter().find(|check| check.id == entry.id)?;
+                Some(format!("{backend} {}", check.cases.len()))
+            })
+            .collect();
+        let state = match (cases.as_slice(), &entry.alias_of) {
+            ([], Some(target)) => format!("→ {target}"),
+            ([], None) => "planned".to_owned(),
+            (cases, _) => cases.join(", "),
         };
-        run += usize::from(cases.is_some());
-        planned += usize::from(cases.is_none() && entry.alias_of.is_none());
-        if cases.is_some() || all || filter.ids.contains(&entry.id) {
+        run += usize::from(!cases.is_empty());
+        planned += usize::from(cases.is_empty() && entry.alias_of.is_none());
+        if !cases.is_empty() || all || filter.ids.contains(&entry.id) {
             let requirement = format!("{:?}", entry.requirement).to_uppercase();
-            writeln!(out, "{:<14} {requirement:<6} {state:<16} {}", entry.id, entry.title)?;
+            writeln!(out, "{:<14} {requirement:<6} {state:<26} {}", entry.id, entry.title)?;
         }
     }
     writeln!(out, "{run} checks run, {planned} are planned")?;
@@ -327,15 +354,19 @@ fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
         entry.requirement, entry.level, entry.class, entry.surface
     )?;
     let holder = entry.alias_of.as_deref().unwrap_or(&entry.id);
-    match conformance::checks::all().into_iter().find(|check| check.id == holder) {
-        Some(check) => {
-            writeln!(out, "cases        {}", check.cases.len())?;
-            for case in check.cases.iter().filter(|case| !case.name.is_empty()) {
-                writeln!(out, "             - {}", case.name)?;
-            }
-            writeln!(out, "run          cargo run --release -p conformance -- run {holder}")?;
+    let mut n_modes = 0;
+    for backend in Backend::ALL {
+        let checks = conformance::checks::all(backend);
+        let Some(check) = checks.iter().find(|check| check.id == holder) else { continue };
+        n_modes += 1;
+        writeln!(out, "cases        {} in {}", check.cases.len(), backend.title())?;
+        for case in check.cases.iter().filter(|case| !case.name.is_empty()) {
+            writeln!(out, "             - {}", case.name)?;
         }
-        None => writeln!(out, "cases        none yet: planned")?,
+    }
+    match n_modes {
+        0 => writeln!(out, "cases        none yet: planned")?,
+        _ => writeln!(out, "run          cargo run --release -p conformance -- run {holder}")?,
     }
     Ok(ExitCode::SUCCESS)
 }

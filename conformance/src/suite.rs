@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use sim::world::Time;
 
+use crate::backend::Backend;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
 use crate::judge::safety;
@@ -27,6 +28,8 @@ pub struct Filter {
 pub struct Conclusion {
     /// Its entry in the catalogue.
     pub entry: &'static Entry,
+    /// What stood behind the provider.
+    pub backend: Backend,
     /// How binding it is for the provider that was judged.
     pub requirement: Requirement,
     /// The worst verdict of its cases.
@@ -46,6 +49,8 @@ pub struct Conclusion {
 pub struct Summary {
     /// The ID.
     pub id: String,
+    /// What stood behind the provider.
+    pub mode: Backend,
     /// What it promises.
     pub title: String,
     /// How binding it is.
@@ -60,6 +65,8 @@ pub struct Summary {
     pub not_run: usize,
     /// Calls to vCenters in all cases.
     pub vcenter_calls: usize,
+    /// Calls to Supervisors in all cases.
+    pub supervisor_calls: usize,
     /// Calls to the cluster in all cases.
     pub cluster_calls: usize,
 }
@@ -78,9 +85,9 @@ impl Filter {
             && (self.surfaces.is_empty() || self.surfaces.iter().any(|wanted| wanted == surface))
     }
 
-    /// The checks that are wanted.
-    pub fn checks(&self) -> Vec<Check> {
-        checks::all().into_iter().filter(|check| self.wants(check.id)).collect()
+    /// The checks of a mode that are wanted.
+    pub fn checks(&self, backend: Backend) -> Vec<Check> {
+        checks::all(backend).into_iter().filter(|check| self.wants(check.id)).collect()
     }
 
     /// Aliases that are asked for, each with the check that holds it.
@@ -157,17 +164,22 @@ impl Conclusion {
         let begin = clock();
         let outcomes: Vec<Outcome> = check.cases.iter().map(|case| case.run(stage)).collect();
         let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
-        Self::of(entry, outcomes, clock().saturating_sub(begin))
+        Self::of(entry, stage.mode.backend(), outcomes, clock().saturating_sub(begin))
     }
 
     /// What the cases of a check amount to.
-    pub fn of(entry: &'static Entry, outcomes: Vec<Outcome>, took: Duration) -> Self {
+    pub fn of(
+        entry: &'static Entry,
+        backend: Backend,
+        outcomes: Vec<Outcome>,
+        took: Duration,
+    ) -> Self {
         let verdict = outcomes
             .iter()
             .map(|outcome| outcome.verdict.clone().of_case(&outcome.case))
             .fold(Verdict::Pass, Verdict::worse);
         let (requirement, not_run, again) = (entry.requirement, Vec::new(), None);
-        Self { entry, requirement, verdict, outcomes, not_run, took, again }
+        Self { entry, backend, requirement, verdict, outcomes, not_run, took, again }
     }
 
     /// What stands in `results.json`.
@@ -177,12 +189,14 @@ impl Conclusion {
         };
         Summary {
             id: self.entry.id.clone(),
+            mode: self.backend,
             title: self.entry.title.clone(),
             requirement: self.requirement,
             verdict: self.verdict.clone(),
             cases: self.outcomes.len(),
             not_run: self.not_run.len(),
             vcenter_calls: calls(sim::ledger::Record::is_vcenter_call),
+            supervisor_calls: calls(|call| Backend::Supervisor.takes(call)),
             cluster_calls: calls(sim::ledger::Record::is_cluster_call),
         }
     }
@@ -213,8 +227,8 @@ impl Conclusion {
         }
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let ours = || {
-            let (id, seed) = (&self.entry.id, stage.seed);
-            format!("cargo run --release -p conformance -- run {id} --seed {seed}{mutant}")
+            let (id, mode, seed) = (&self.entry.id, self.backend, stage.seed);
+            format!("cargo run --release -p conformance -- run {id} --mode {mode} --seed {seed}{mutant}")
         };
         let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));
         Some(out)
@@ -261,7 +275,8 @@ mod tests {
         let filter = Filter { ids: vec!["NODE-SHUT-001".to_owned()], surfaces: Vec::new() };
         let (alias, target) = filter.aliases().next().unwrap();
         assert_eq!(alias, "NODE-SHUT-001");
-        let checks: Vec<&str> = filter.checks().iter().map(|check| check.id).collect();
+        let checks: Vec<&str> =
+            filter.checks(Backend::VCenter).iter().map(|check| check.id).collect();
         assert_eq!(checks, [target]);
     }
 }

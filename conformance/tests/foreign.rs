@@ -52,7 +52,7 @@ fn main() -> anyhow::Result<()> {
     let _inside = runtime.enter();
     let subject = Arc::new(Subject::new(Arc::clone(&setup), settings));
     let handle = runtime.handle().clone();
-    let trials = checks::all().into_iter().map(|check| {
+    let trials = checks::all(setup.manifest.spec.mode).into_iter().map(|check| {
         let (subject, handle) = (Arc::clone(&subject), handle.clone());
         let (id, plays) = (check.id, subject.plays(&check));
         let test = move || {

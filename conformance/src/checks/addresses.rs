@@ -4,34 +4,42 @@ use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::{Command, Topology};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, ips, machine, s, set_address, world};
+use super::build::{
+    SETTLED, T_INIT, T_STATUS, about_machines, ips, machine, s, set_address, world,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
-    vec![
-        Check::new("NODE-ADDR-001", empty_guests()),
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("NODE-ADDR-001", empty_guests(backend)),
         Check::new("NODE-ADDR-002", [foreign()]),
-        Check::new("NODE-ADDR-003", [reordered()]),
+        Check::new("NODE-ADDR-003", [reordered(backend)]),
         Check::new("NODE-ADDR-004", [changed(), changed_by_reboot()]),
-        Check::new("NODE-ADDR-005", [internal_interfaces()]),
-        Check::new("NODE-ADDR-007", [network_name()]),
-        Check::new("NODE-ADDR-008", [two_families(false), two_families(true)]),
-    ]
+    ];
+    if backend.is_vcenter() {
+        checks.extend([
+            Check::new("NODE-ADDR-005", [internal_interfaces()]),
+            Check::new("NODE-ADDR-007", [network_name()]),
+            Check::new("NODE-ADDR-008", [two_families(false), two_families(true)]),
+        ]);
+    }
+    checks
 }
 
 /// Addresses of the node never change after it was initialized.
 fn steady(run: &Run, node: &str) -> Verdict {
-    let Some(opened) = run.initialized(node) else {
+    if run.initialized(node).is_none() {
         return Verdict::Inconclusive(format!("node {node} was never initialized"));
-    };
+    }
     let shown: Vec<_> = run
         .versions(node)
         .into_iter()
-        .filter(|(at, _)| *at >= opened)
+        .skip_while(|(_, node)| node.as_ref().is_none_or(|node| node.uninitialized))
         .filter_map(|(_, node)| node.map(|node| node.addresses))
         .collect();
     let changed = shown.windows(2).find(|pair| pair[0] != pair[1]);
@@ -43,7 +51,7 @@ fn steady(run: &Run, node: &str) -> Verdict {
     }
 }
 
-fn empty_guests() -> Vec<Case> {
+fn empty_guests(backend: Backend) -> Vec<Case> {
     let long = T_STATUS * 2 + s(60);
     let judge = |run: &Run| steady(run, &name(1)).and(|| run.keeps(&[17, 19]));
     let mut cases = vec![
@@ -70,20 +78,14 @@ fn empty_guests() -> Vec<Case> {
         )
         .named("storage is lost"),
     ];
-    for (case, actions) in [
-        (
-            "guest cannot be read",
-            Action::MissingSet(MissingPaths {
-                paths: vec!["guest".into()],
-                fault: "SystemError".into(),
-            }),
-        ),
-        ("nothing can be read", Action::SoapFault { class: "SystemError".into(), message: None }),
-    ] {
+    for (case, actions) in unreadable(backend) {
         // The provider starts again meanwhile, so that it reads the machines anew.
-        let rule = Rule::new("unreadable", [actions])
-            .on(Face::Soap)
-            .op(["RetrieveProperties*", "WaitForUpdatesEx"]);
+        let rule = match backend {
+            Backend::VCenter => Rule::new("unreadable", [actions])
+                .on(Face::Soap)
+                .op(["RetrieveProperties*", "WaitForUpdatesEx"]),
+            Backend::Supervisor => about_machines(backend, "unreadable", [actions]),
+        };
         cases.push(
             Case::new(
                 world(3, SETTLED + long + s(300))
@@ -97,6 +99,24 @@ fn empty_guests() -> Vec<Case> {
         );
     }
     cases
+}
+
+/// Ways in which a machine's addresses cannot be read.
+fn unreadable(backend: Backend) -> Vec<(&'static str, Action)> {
+    match backend {
+        Backend::VCenter => {
+            let missing = MissingPaths { paths: vec!["guest".into()], fault: "SystemError".into() };
+            let fault = Action::SoapFault { class: "SystemError".into(), message: None };
+            vec![
+                ("guest cannot be read", Action::MissingSet(missing)),
+                ("nothing can be read", fault),
+            ]
+        }
+        Backend::Supervisor => {
+            let fault = Action::Status { code: 500, retry_after: None, message: None };
+            vec![("nothing can be read", fault)]
+        }
+    }
 }
 
 fn foreign() -> Case {
@@ -117,10 +137,14 @@ fn foreign() -> Case {
     })
 }
 
-fn reordered() -> Case {
-    let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
+fn reordered(backend: Backend) -> Case {
+    // A Supervisor's clusters have one family unless told otherwise.
+    let dual_stack = backend.is_vcenter();
+    let topology = Topology { dual_stack, ..Topology::zones(3).machines(3) };
     let mut scenario = Scenario::new("", topology, s(900)).with(|it| {
-        it.families = vec!["ipv4".into(), "ipv6".into()];
+        if dual_stack {
+            it.families = vec!["ipv4".into(), "ipv6".into()];
+        }
     });
     for minute in 1..12 {
         scenario = scenario.at(s(60 * minute), Command::ReorderAddresses(machine(1)));

@@ -4,15 +4,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, MissingPaths, Rule};
+use sim::faults::{Action, Between, MissingPaths, Rule};
 use sim::world::objects::{self, Key, PatchKind};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Nodes, Topology};
 use uuid::Uuid;
 
 use super::observe::name;
+use crate::backend::Backend;
 pub(super) use crate::periods::GRACE;
-use crate::scenario::Scenario;
+use crate::scenario::{Act, Scenario};
 
 /// Seconds.
 pub(super) const fn s(seconds: u64) -> Duration {
@@ -27,6 +28,8 @@ pub(super) const T_STATUS: Duration = s(300);
 pub(super) const T_MONITOR: Duration = s(5);
 /// Bound for judging a NotReady node: two monitor periods and five seconds.
 pub(super) const T_LIFE: Duration = s(15);
+/// The Supervisor's namespace of the cluster.
+pub(super) const NAMESPACE: &str = "workloads";
 /// When nodes of a fresh world have long been initialized.
 pub(super) const SETTLED: Duration = s(60);
 
@@ -113,11 +116,21 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             status("500", 500, None, true),
             one("empty result", Action::EmptyResult, false),
         ]),
-        Face::Cluster | Face::Supervisor => kinds.extend([
+        Face::Cluster => kinds.extend([
             status("429", 429, Some(2), false),
             status("500", 500, None, true),
             status("504", 504, None, true),
             status("409", 409, None, false),
+        ]),
+        Face::Supervisor => kinds.extend([
+            status("401", 401, None, false),
+            status("403", 403, None, false),
+            // Of the collection, as where the version is not served: no object is named.
+            status("404", 404, None, false),
+            status("410", 410, None, false),
+            status("429", 429, Some(2), false),
+            status("500", 500, None, false),
+            status("504", 504, None, false),
         ]),
     }
     kinds
@@ -127,10 +140,15 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
 pub(super) const KNOWN_UUID: Uuid = Uuid::from_u128(0x4242_5eed_0000_4000_8000_0000_0000_0001);
 
 /// Gives the `n`-th machine [`KNOWN_UUID`] before the provider starts, and lets its kubelet report it.
-pub(super) fn known_uuid(scenario: Scenario, n: u32) -> Scenario {
-    scenario
+pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenario {
+    let scenario = scenario
         .at(s(0), Command::SetUuid { machine: machine(n), uuid: Some(KNOWN_UUID) })
-        .at(s(0), Command::StartKubelet(machine(n)))
+        .at(s(0), Command::StartKubelet(machine(n)));
+    match backend {
+        Backend::VCenter => scenario,
+        // VM Operator tells of it a moment later.
+        Backend::Supervisor => scenario.with(|it| it.start = false).at(s(3), Act::StartAll),
+    }
 }
 
 /// Takes what our provider remembers of a machine off its Node, as if another provider had initialized
@@ -141,28 +159,63 @@ pub(super) fn forget_reference(n: u32) -> Command {
     Command::Cluster(objects::Command::patch(Key::node(name(n)), PatchKind::Merge, patch))
 }
 
-/// A rule for calls to vCenters that are about machines: searches and property reads.
-pub(super) fn about_machines(id: &str, actions: impl IntoIterator<Item = Action>) -> Rule {
-    Rule::new(id, actions).on(Face::Soap).op([
-        "Find*",
-        "RetrieveProperties*",
-        "ContinueRetrievePropertiesEx",
-        "WaitForUpdatesEx",
-        "CreateFilter",
-        "CreateListView",
-        "ModifyListView",
-        "CreateContainerView",
-    ])
+/// A rule for calls that are about machines.
+pub(super) fn about_machines(
+    backend: Backend,
+    id: &str,
+    actions: impl IntoIterator<Item = Action>,
+) -> Rule {
+    Rule::new(id, actions).on(backend.face()).op(backend.operations().iter().copied())
+}
+
+/// The `n`-th machine cannot be found.
+pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
+    Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())
+}
+
+/// What stands behind the provider is away for a while: vCenter stops, the Supervisor answers nothing.
+pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Duration) -> Scenario {
+    match backend {
+        Backend::VCenter => scenario
+            .at(from, Command::StopVCenter { vcenter: None })
+            .at(to, Command::StartVCenter { vcenter: None }),
+        Backend::Supervisor => {
+            let mut down = Rule::new("away", [Action::Reset]).on(Face::Supervisor);
+            down.when.between = Some(Between(from, to));
+            scenario.at(Duration::ZERO, down).at(from, backend.cut())
+        }
+    }
+}
+
+/// A Node called `early` that registers with the UUID of no machine, and waits for one of its name.
+pub(super) fn early(uuid: Uuid) -> Command {
+    let node = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "early"},
+        "spec": {"taints": [{
+            "key": "node.cloudprovider.kubernetes.io/uninitialized",
+            "value": "true",
+            "effect": "NoSchedule",
+        }]},
+        "status": {
+            "nodeInfo": {"systemUUID": uuid.to_string()},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    });
+    Command::Cluster(objects::Command::create(objects::GroupResource::core("nodes"), "", node))
+}
+
+/// The machine that [`early`] waits for; the kubelet is there already.
+pub(super) fn awaited(uuid: Uuid) -> Command {
+    let spec =
+        MachineSpec { name: Some("early".into()), uuid: Some(uuid), ..MachineSpec::default() };
+    Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: false }
 }
 
 /// A change by hand to a Node.
 pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
     Command::Cluster(objects::Command::patch(Key::node(node), PatchKind::StrategicMerge, patch))
-}
-
-/// Every session of every vCenter ends.
-pub(super) fn end_sessions() -> Command {
-    Command::ExpireSessions { vcenter: None, family: None }
 }
 
 /// A machine that runs from now on, whose kubelet registers once it is up.

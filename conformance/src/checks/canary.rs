@@ -6,15 +6,14 @@
 
 use std::time::Duration;
 
-use sim::Face;
-use sim::ledger::Record;
 use sim::world::{Command, Event};
 
 use super::Case;
 use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, machine, s, set_address};
 use super::observe::name;
+use crate::backend::Backend;
 use crate::judge::facts;
-use crate::lab::{Mode, Run};
+use crate::lab::Run;
 use crate::verdict::Verdict;
 
 /// What a working provider acts on.
@@ -95,20 +94,17 @@ impl Case {
     }
 }
 
-/// What every pass needs, whatever the check: a login that a vCenter accepted, or an answer of the Supervisor, and a node
-/// that was initialized.
+/// What every pass needs, whatever the check: machines that could be asked for, and a node that was initialized.
 pub(super) fn worked(run: &Run) -> Verdict {
-    let supervised = run.stage.mode != Mode::VCenter;
-    let reached = |call: &Record| match supervised {
-        true => call.face == Some(Face::Supervisor),
-        false => call.op == "Login",
+    let (asked, what) = match run.backend() {
+        Backend::VCenter => ("Login", "logged in to a vCenter"),
+        Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),
     };
-    if !run.calls().any(|call| reached(call) && call.succeeded()) {
-        if supervised {
-            let why = "the provider never reached the Supervisor".to_owned();
-            return Verdict::Inconclusive(why);
-        }
-        return Verdict::Inconclusive("the provider never logged in to a vCenter".to_owned());
+    let has_asked = run.calls().any(|call| call.op == asked && call.succeeded());
+    // One that may not list reads machine by machine.
+    let has_read = || run.calls().any(|call| call.op == "get virtualmachines" && call.succeeded());
+    if !has_asked && !has_read() {
+        return Verdict::Inconclusive(format!("the provider never {what}"));
     }
     let opened = run.log.entries().any(|(_, event)| match event {
         Event::Cluster(event) if event.key.resource.resource == "nodes" => {

@@ -5,20 +5,21 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 use sim::world::objects::{self, Key};
-use sim::world::vcenter::MachineSpec;
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, known_uuid, machine, patch, s, set_address,
-    world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, awaited, early, hidden, known_uuid, machine,
+    patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
+use crate::judge::NodeFacts;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new(
             "NODE-001",
@@ -28,7 +29,7 @@ pub(super) fn checks() -> Vec<Check> {
         ),
         Check::new("NODE-002", [Case::new(world(5, SETTLED), atomic)]),
         Check::new("NODE-004", [Case::new(world(5, SETTLED), provider_ids)]),
-        Check::new("NODE-005", [preset_provider_id()]),
+        Check::new("NODE-005", [preset_provider_id(backend)]),
         Check::new(
             "NODE-015",
             [Case::new(world(5, SETTLED), |run| {
@@ -77,7 +78,8 @@ pub(super) fn checks() -> Vec<Check> {
             [Case::new(
                 world(3, SETTLED + T_STATUS * 2)
                     .at(SETTLED, Command::SetHeartbeats { every: None })
-                    .at(SETTLED, hide_machine()),
+                    .at(SETTLED, hidden(backend, 1))
+                    .at(SETTLED, backend.cut()),
                 |run| {
                     let before = run.versions(&name(1));
                     let settled =
@@ -129,13 +131,9 @@ pub(super) fn checks() -> Vec<Check> {
             )
             .canary(Canary::Gone(4), s(200))],
         ),
-        Check::new("NODE-035", [deleted_meanwhile()]),
+        Check::new("NODE-035", [deleted_meanwhile(backend)]),
         Check::new("NODE-036", [crash_between()]),
     ]
-}
-
-fn hide_machine() -> Act {
-    Act::Fault(Rule::new("hidden", [Action::Hide(name(1))]).on(Face::Soap))
 }
 
 fn atomic(run: &Run) -> Verdict {
@@ -144,7 +142,7 @@ fn atomic(run: &Run) -> Verdict {
             run.versions(&name).into_iter().filter_map(|(_, it)| it).find(|it| !it.uninitialized);
         match first {
             None => return Verdict::Fail(format!("node {name} was never initialized")),
-            Some(node) if node.provider_id.is_none() || node.labels.contains(&None) => {
+            Some(node) if node.provider_id.is_none() || !has_labels(run, &node) => {
                 return Verdict::Fail(format!("the first open version of {name} is {node:?}"));
             }
             Some(_) => {}
@@ -153,13 +151,21 @@ fn atomic(run: &Run) -> Verdict {
     run.keeps(&[9, 26])
 }
 
+/// Whether every label is there that the cloud has a value for: a Supervisor knows zones alone.
+fn has_labels(run: &Run, node: &NodeFacts) -> bool {
+    match run.backend() {
+        Backend::VCenter => !node.labels.contains(&None),
+        Backend::Supervisor => node.labels[0].is_some(),
+    }
+}
+
 fn provider_ids(run: &Run) -> Verdict {
     run.initializes(&names(5), s(0), T_INIT).and(|| run.keeps(&[10, 11]))
 }
 
-fn preset_provider_id() -> Case {
+fn preset_provider_id(backend: Backend) -> Case {
     let preset = format!("vsphere://{KNOWN_UUID}");
-    let scenario = known_uuid(world(2, T_STATUS + SETTLED), 1)
+    let scenario = known_uuid(backend, world(2, T_STATUS + SETTLED), 1)
         .at(s(0), patch(&name(1), json!({"spec": {"providerID": preset.clone()}})));
     Case::new(scenario, move |run| {
         let ids: Vec<_> =
@@ -200,35 +206,7 @@ fn silent(dual_stack: bool) -> Case {
 fn absent_machine() -> Case {
     // The Node registers under a UUID that no machine has until later.
     let uuid = uuid::Uuid::from_u128(0x4242_1111_2222_4333_8444_0000_0000_0077);
-    let node = json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "early"},
-        "spec": {"taints": [{
-            "key": "node.cloudprovider.kubernetes.io/uninitialized",
-            "value": "true",
-            "effect": "NoSchedule",
-        }]},
-        "status": {
-            "nodeInfo": {"systemUUID": uuid.to_string()},
-            "conditions": [{"type": "Ready", "status": "True"}],
-        },
-    });
-    let create = objects::Command::create(objects::GroupResource::core("nodes"), "", node);
-    let scenario = world_with(1, 2, s(900)).at(s(10), Command::Cluster(create)).at(
-        s(200),
-        Command::CreateMachine {
-            vcenter: None,
-            spec: MachineSpec {
-                name: Some("early".into()),
-                uuid: Some(uuid),
-                ..MachineSpec::default()
-            },
-            cluster: None,
-            power_on: true,
-            kubelet: false,
-        },
-    );
+    let scenario = world_with(1, 2, s(900)).at(s(10), early(uuid)).at(s(200), awaited(uuid));
     Case::new(scenario, |run| {
         let before: Vec<_> = run
             .writes_on("early")
@@ -261,8 +239,8 @@ fn conflicts() -> Case {
     })
 }
 
-fn deleted_meanwhile() -> Case {
-    let slow = Rule::new("slow", [Action::Delay(s(8))]).on(Face::Soap).first(20);
+fn deleted_meanwhile(backend: Backend) -> Case {
+    let slow = Rule::new("slow", [Action::Delay(s(8))]).on(backend.face()).first(20);
     let delete = Command::Cluster(objects::Command::delete(Key::node(name(1))));
     let scenario = world(2, s(300)).fault(slow).at(s(4), delete);
     Case::new(scenario, |run| {

@@ -3,41 +3,47 @@
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, Rule};
-use sim::world::objects::{self, GroupResource};
+use sim::faults::{Action, Between, Rule};
+use sim::world::objects::{self, GroupResource, Key};
 use sim::world::{Command, Grant, Named, PROVIDER_USER};
 
 use super::build::{
-    SETTLED, about_machines, end_sessions, fault_kinds, forget_reference, machine, s, world,
+    NAMESPACE, SETTLED, about_machines, fault_kinds, forget_reference, machine, s, world,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::judge::NodeFacts;
 use crate::lab::Run;
-use crate::scenario::Act;
+use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
 /// The invariants about deletion.
 pub(super) const SAFE: &[u8] = &[1, 4, 5, 6];
 
-pub(super) fn checks() -> Vec<Check> {
-    vec![
-        Check::new("NODE-DEL-001", errors()),
-        Check::new("NODE-DEL-002", partial()),
-        Check::new("NODE-DEL-003", [heartbeats(), heartbeats_and_a_miss()]),
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("NODE-DEL-001", errors(backend)),
+        Check::new("NODE-DEL-002", partial(backend)),
+        Check::new("NODE-DEL-003", [heartbeats(), heartbeats_and_a_miss(backend)]),
         Check::new("NODE-DEL-004", states()),
         Check::new("NODE-DEL-005", [young()]),
         Check::new("NODE-DEL-006", [vmotion(), host_failure()]),
-        Check::new("NODE-DEL-007", [privilege_lost(false), privilege_lost(true)]),
-        Check::new("NODE-DEL-009", [another_identity()]),
-    ]
+        Check::new("NODE-DEL-007", [false, true].map(|cold| privilege_lost(backend, cold))),
+    ];
+    if backend.is_vcenter() {
+        checks.push(Check::new("NODE-DEL-009", [another_identity()]));
+    }
+    checks
 }
 
 /// When the faults of a deletion check end.
 const HEALED: Duration = s(300);
 /// Until a provider asks again after that: its longest pause.
 const PATIENCE: Duration = s(90);
+/// The same where listing was forbidden: whether it is granted again is tried every ten minutes.
+pub(super) const FORBIDDEN: Duration = s(660);
 
 /// The first `n` nodes survive, and somebody had reason to ask about the first: it was NotReady.
 pub(super) fn survives(run: &Run, n: u32) -> Verdict {
@@ -50,25 +56,23 @@ pub(super) fn survives(run: &Run, n: u32) -> Verdict {
 
 /// A NotReady node whose machine exists, and failures on every call about machines. Once they end, the node of
 /// a machine that is really gone goes.
-fn errors() -> Vec<Case> {
+fn errors(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    for kind in fault_kinds(Face::Soap) {
+    for kind in fault_kinds(backend.face()) {
         for restarted in [false, true] {
-            let rule = about_machines("errors", kind.actions.clone());
+            let rule = about_machines(backend, "errors", kind.actions.clone());
             let mut scenario =
                 world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1))).at(s(100), rule);
             if restarted {
                 scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
             }
             // The long poll ends by itself, so that a warm view meets the failures too.
-            scenario = scenario.at(s(130), end_sessions()).at(HEALED, Act::Heal);
+            scenario = scenario.at(s(130), backend.cut()).at(HEALED, Act::Heal);
             let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
             let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
-            cases.push(
-                Case::new(scenario, judge)
-                    .canary_within(Canary::Gone(4), HEALED, PATIENCE)
-                    .named(name),
-            );
+            let patience = if kind.name == "403" { FORBIDDEN } else { PATIENCE };
+            let case = Case::new(scenario, judge).canary_within(Canary::Gone(4), HEALED, patience);
+            cases.push(case.named(name));
         }
     }
     cases
@@ -99,7 +103,43 @@ fn same_taints(run: &Run, n: u32) -> Verdict {
 }
 
 /// One kind of call answers, the next fails.
-fn partial() -> Vec<Case> {
+fn partial(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => partial_searches(),
+        Backend::Supervisor => partial_reads(),
+    }
+}
+
+/// A machine is missing in a list, and the one that would have to confirm it fails.
+fn partial_reads() -> Vec<Case> {
+    const LIST: &str = "list virtualmachines";
+    let on = |id: &str, action, op: &str| Rule::new(id, [action]).on(Face::Supervisor).op([op]);
+    let fail = || Action::Status { code: 500, retry_after: None, message: None };
+    // What is known is too old, so that machines are listed anew.
+    let expired = || on("expired", Action::WatchGone, "watch virtualmachines").first(1);
+    let mut cases = Vec::new();
+    for cold in [false, true] {
+        let mut scenario = world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
+        scenario = match cold {
+            true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
+            false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
+        };
+        let mut later = on("faults", fail(), LIST);
+        later.when.between = Some(Between(s(102), HEALED));
+        let lists = scenario
+            .at(s(100), on("missing", Action::Hide(super::observe::name(1)), LIST).first(1))
+            .at(s(100), later)
+            .at(HEALED, Act::Heal);
+        let name = if cold { "cold cache" } else { "warm cache" };
+        let name = format!("missing in one list, the next ones fail, {name}");
+        let case = Case::new(lists, |run| survives(run, 3)).named(name);
+        cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
+    }
+    cases
+}
+
+/// A search answers and a read fails, or the reverse.
+fn partial_searches() -> Vec<Case> {
     let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
     let mut cases = Vec::new();
     for (case, ops) in [
@@ -132,7 +172,7 @@ fn partial() -> Vec<Case> {
                     .at(s(100), forget_reference(1))
                     .at(s(101), Act::Start(0));
             }
-            let rebuild = end_sessions();
+            let rebuild = Backend::VCenter.cut();
             let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::Heal);
             let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
             // A view that is there needs no search: what such a rule would break is not done at all.
@@ -164,13 +204,22 @@ fn heartbeats() -> Case {
     .named("machines run")
 }
 
-fn heartbeats_and_a_miss() -> Case {
+fn heartbeats_and_a_miss(backend: Backend) -> Case {
     // One negative lookup among good ones.
+    let miss = match backend {
+        Backend::VCenter => {
+            Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2)
+        }
+        Backend::Supervisor => Rule::new("miss", [Action::EmptyResult])
+            .on(Face::Supervisor)
+            .op(["list virtualmachines"])
+            .first(1),
+    };
     let scenario = world(4, s(400))
         .at(SETTLED, Command::StopKubelet(machine(1)))
         .at(s(115), Act::Crash(0))
         .at(s(115), forget_reference(1))
-        .at(s(115), Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2))
+        .at(s(115), miss)
         .at(s(116), Act::Start(0));
     Case::new(scenario, |run| survives(run, 3))
         .canary(Canary::Gone(4), s(200))
@@ -241,12 +290,10 @@ fn young() -> Case {
             return Verdict::Inconclusive("the young node was never there".to_owned());
         }
         // An answer that says nothing about it, after it was there.
-        let looked = run.vcenter_calls().any(|call| {
-            (born..born + s(60)).contains(&call.t.since_start())
-                && call.op != "WaitForUpdatesEx"
-                && call.succeeded()
-        });
-        if !looked {
+        let looked = run
+            .questions()
+            .any(|call| (born..born + s(60)).contains(&call.t.since_start()) && call.succeeded());
+        if !looked && run.backend().is_vcenter() {
             return Verdict::Inconclusive("nobody looked for the young node's machine".to_owned());
         }
         let deleted = run.deleted("young");
@@ -285,32 +332,61 @@ fn host_failure() -> Case {
     .named("host fails, HA restarts")
 }
 
-fn privilege_lost(cold: bool) -> Case {
+/// In a Supervisor everything is refused: what may be seen is granted by kind, not by object.
+fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenario {
+    match backend {
+        Backend::VCenter => {
+            let user = PROVIDER_USER.to_owned();
+            scenario
+                .at(at, Command::RevokePrivilege(Grant { vcenter: None, user, object: name(1) }))
+        }
+        Backend::Supervisor => {
+            let bindings = GroupResource::of("rbac.authorization.k8s.io", "rolebindings");
+            let key = Key::new(bindings, NAMESPACE, "cloud-provider");
+            scenario
+                .at(at, Command::Supervisor(objects::Command::delete(key)))
+                .at(at, backend.cut())
+                .at(HEALED, Command::Supervisor(bound_again()))
+        }
+    }
+}
+
+/// The provider's account gets its role back.
+fn bound_again() -> objects::Command {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let binding = serde_json::json!({
+        "metadata": {"name": "cloud-provider"},
+        "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "cloud-provider"},
+        "subjects": [{"kind": "ServiceAccount", "name": "cloud-provider", "namespace": NAMESPACE}],
+    });
+    objects::Command::create(GroupResource::of(GROUP, "rolebindings"), NAMESPACE, binding)
+}
+
+fn privilege_lost(backend: Backend, cold: bool) -> Case {
     // With twenty nodes two may be missing before deletion is held back.
     let n = 20;
-    let grant = || Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(1) };
     let revoked = SETTLED;
-    let mut scenario = world(n, s(600))
-        .at(revoked, Command::RevokePrivilege(grant()))
+    let mut scenario = lose_privilege(world(n, s(600)), backend, revoked)
         .at(s(70), Command::StopKubelet(machine(1)));
     if cold {
         scenario = scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0));
     }
     let judge = move |run: &Run| {
         survives(run, n - 1).and(|| {
-            let hidden = name(1);
+            // In a Supervisor it is the right that is missing, not a machine.
+            let hidden = if backend.is_vcenter() { name(1) } else { "forbidden".to_owned() };
             let logged = run.logged_after(revoked).any(|line| line.contains(&hidden));
             let told = run.events().iter().any(|it| it.object == hidden && it.kind == "Warning");
             Verdict::of(logged || told, || {
-                format!("neither an event nor a log line names {hidden}, whose machine disappeared")
+                format!("neither an event nor a log line names {hidden}, though it cannot be seen")
             })
         })
     };
-    Case::new(scenario, judge).canary(Canary::Gone(n), s(200)).named(if cold {
-        "cold cache"
-    } else {
-        "warm cache"
-    })
+    let case = Case::new(scenario, judge).named(if cold { "cold cache" } else { "warm cache" });
+    match backend {
+        Backend::VCenter => case.canary(Canary::Gone(n), s(200)),
+        Backend::Supervisor => case.canary_within(Canary::Gone(n), HEALED, FORBIDDEN),
+    }
 }
 
 fn another_identity() -> Case {

@@ -9,18 +9,19 @@ use super::build::{SETTLED, T_INIT, T_STATUS, s, world};
 use super::canary::Canary;
 use super::observe::names;
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
-        Check::new("EFF-001", [10, 100, 1000].map(slope)),
-        Check::new("EFF-002", [intercept()]),
-        Check::new("EFF-003", [10, 100].map(bytes)),
+        Check::new("EFF-001", [10, 100, 1000].map(|n| slope(backend, n))),
+        Check::new("EFF-002", [intercept(backend)]),
+        Check::new("EFF-003", [10, 100].map(|n| bytes(backend, n))),
         Check::new("EFF-004", [no_writes()]),
         Check::new("EFF-005", [no_polling()]),
-        Check::new("EFF-007", [known_nodes()]),
+        Check::new("EFF-007", [known_nodes(backend)]),
     ]
 }
 
@@ -45,11 +46,15 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
     Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
-fn slope(n: u32) -> Case {
+fn slope(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
-        let calls = run.calls_in("steady").filter(|call| call.is_vcenter_call()).count();
-        // One call per 30 s and vCenter, whatever the number of nodes.
-        let allowed = (T_STATUS * 3).as_secs() / 30;
+        let calls = run.calls_in("steady").filter(|call| backend.takes(call)).count();
+        let allowed = match backend {
+            // One call per 30 s and vCenter, whatever the number of nodes.
+            Backend::VCenter => (T_STATUS * 3).as_secs() / 30,
+            // A watch lasts five to ten minutes.
+            Backend::Supervisor => (T_STATUS * 3).as_secs() / 300,
+        };
         Verdict::of(calls as u64 <= allowed, || {
             format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")
         })
@@ -57,26 +62,29 @@ fn slope(n: u32) -> Case {
     .named(format!("{n} nodes"))
 }
 
-fn intercept() -> Case {
-    steady(10, |run| {
+fn intercept(backend: Backend) -> Case {
+    steady(10, move |run| {
         let mut by_operation: BTreeMap<&str, usize> = BTreeMap::new();
-        for call in run.calls_in("steady").filter(|call| call.is_vcenter_call()) {
+        for call in run.calls_in("steady").filter(|call| backend.takes(call)) {
             *by_operation.entry(call.op.as_str()).or_default() += 1;
         }
         let total: usize = by_operation.values().sum();
-        Verdict::of(total <= 15, || format!("{total} calls in three periods: {by_operation:?}"))
+        let allowed = if backend.is_vcenter() { 15 } else { 3 };
+        Verdict::of(total <= allowed, || {
+            format!("{total} calls in three periods: {by_operation:?}")
+        })
     })
 }
 
 /// Bytes to and from vCenters in three steady periods, whatever the number of nodes: the requests and answers of
-/// fifteen long polls.
+/// fifteen long polls. Three watches and their bookmarks take less.
 const STEADY_BYTES: u64 = 60_000;
 
-fn bytes(n: u32) -> Case {
+fn bytes(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
         let bytes: u64 = run
             .calls_in("steady")
-            .filter(|call| call.is_vcenter_call())
+            .filter(|call| backend.takes(call))
             .map(|call| call.req.bytes + call.ended.as_ref().map_or(0, |ended| ended.bytes))
             .sum();
         Verdict::of(bytes <= STEADY_BYTES, || {
@@ -102,11 +110,17 @@ fn no_polling() -> Case {
     quiet(10, s(3600), |run| {
         let seen: Vec<String> = run
             .calls_in("steady")
+            // The Supervisor's machines are listed again every half hour, in case an event was lost.
+            .filter(|call| {
+                let at = call.t.since_start();
+                call.op != "list virtualmachines" || at < settled(10) + s(1440)
+            })
             .filter(|call| {
                 call.op.starts_with("Find")
                     || call.op.starts_with("RetrieveProperties")
                     || call.op.starts_with("list ")
                     || call.op == "get nodes"
+                    || call.op == "get virtualmachines"
             })
             .map(ToString::to_string)
             .collect();
@@ -116,22 +130,25 @@ fn no_polling() -> Case {
     })
 }
 
-fn known_nodes() -> Case {
+fn known_nodes(backend: Backend) -> Case {
     let n = 100;
+    let allowed = if backend.is_vcenter() { 20 + 2 + 10 } else { 2 };
     let scenario = world(n, s(400))
         .at(s(120), Act::Crash(0))
         .at(s(121), Act::Phase("again".into()))
         .at(s(121), Act::Start(0))
         .at(s(400), Act::Phase("after".into()));
     let judge = move |run: &Run| {
-        let calls = run.calls_in("again").filter(|call| call.is_vcenter_call()).count();
+        let calls = run.calls_in("again").filter(|call| backend.takes(call)).count();
         let writes = run
             .calls_in("again")
             .filter(|call| call.is_cluster_call() && call.class == Some(Class::Write))
             .count();
         run.initializes(&names(n), s(0), T_INIT + s(15))
             .and(|| {
-                Verdict::of(calls <= 20 + 2 + 10, || format!("{calls} calls for 100 known nodes"))
+                Verdict::of(calls <= allowed, || {
+                    format!("{calls} calls for 100 known nodes; {allowed} are allowed")
+                })
             })
             .and(|| Verdict::of(writes == 0, || format!("{writes} writes for 100 known nodes")))
     };

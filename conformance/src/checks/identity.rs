@@ -3,29 +3,34 @@
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step, Topology};
 
-use super::build::{KNOWN_UUID, SETTLED, T_INIT, known_uuid, machine, s, world, world_with};
+use super::build::{KNOWN_UUID, SETTLED, T_INIT, away, known_uuid, machine, s, world, world_with};
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
-    vec![
-        Check::new("NODE-ID-001", [stable_form()]),
-        Check::new("NODE-ID-002", [empty_uuid()]),
-        Check::new("NODE-ID-003", [byte_order(true), byte_order(false)]),
-        Check::new("NODE-ID-004", [same_name_new_uuid()]),
-        Check::new("NODE-ID-005", [duplicate_here(), duplicate_elsewhere()]),
-    ]
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("NODE-ID-001", [stable_form(backend)]),
+        Check::new("NODE-ID-002", [empty_uuid(backend)]),
+        Check::new("NODE-ID-004", [same_name_new_uuid(backend)]),
+    ];
+    if backend.is_vcenter() {
+        checks.extend([
+            Check::new("NODE-ID-003", [byte_order(true), byte_order(false)]),
+            Check::new("NODE-ID-005", [duplicate_here(), duplicate_elsewhere()]),
+        ]);
+    }
+    checks
 }
 
-fn stable_form() -> Case {
+fn stable_form(backend: Backend) -> Case {
     let scenario = world(3, s(400))
         .at(s(60), Act::Crash(0))
         .at(s(65), Act::Start(0))
-        .at(s(100), Command::Reset(machine(1)))
-        .at(s(200), Command::StopVCenter { vcenter: None })
-        .at(s(220), Command::StartVCenter { vcenter: None });
+        .at(s(100), Command::Reset(machine(1)));
+    let scenario = away(scenario, backend, s(200), s(220));
     Case::new(scenario, |run| {
         run.initializes(&names(3), s(0), T_INIT).and(|| run.keeps(&[10, 11])).and(|| {
             for name in names(3) {
@@ -45,8 +50,15 @@ fn stable_form() -> Case {
     })
 }
 
-fn empty_uuid() -> Case {
-    let scenario = known_uuid(world(2, s(500)), 1)
+fn empty_uuid(backend: Backend) -> Case {
+    match backend {
+        Backend::VCenter => emptied_uuid(),
+        Backend::Supervisor => super::initialization::late_uuid(),
+    }
+}
+
+fn emptied_uuid() -> Case {
+    let scenario = known_uuid(Backend::VCenter, world(2, s(500)), 1)
         .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
         // The machine's own UUID comes back; until then vCenter shows none.
         .at(s(120), Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) });
@@ -77,12 +89,18 @@ fn byte_order(swapped: bool) -> Case {
     .named(if swapped { "guests show swapped bytes" } else { "guests show plain bytes" })
 }
 
-fn same_name_new_uuid() -> Case {
+fn same_name_new_uuid(backend: Backend) -> Case {
     let uuid = uuid::Uuid::from_u128(0x4242_0000_1111_4222_8333_abcd_efab_cdef);
     // The rebuilt machine's kubelet comes up after its predecessor's Node has long been NotReady.
     let late = Command::SetTiming { step: Step::Kubelet, completion: Completion::After(s(200)) };
-    let scenario =
-        world(3, s(500)).at(s(99), late).at(s(100), Command::Replace { machine: machine(1), uuid });
+    let scenario = world(3, s(500)).at(s(99), late);
+    let scenario = match backend {
+        Backend::VCenter => scenario.at(s(100), Command::Replace { machine: machine(1), uuid }),
+        // The object of a name is gone before the next can be made.
+        Backend::Supervisor => {
+            scenario.at(s(100), Command::DeleteMachine(machine(1))).at(s(130), rebuilt(uuid))
+        }
+    };
     Case::new(scenario, move |run| {
         let deleted = run.deleted(&name(1));
         Verdict::of(deleted.is_some(), || {
@@ -103,10 +121,16 @@ fn same_name_new_uuid() -> Case {
     })
 }
 
+/// The first machine's successor of the same name.
+fn rebuilt(uuid: uuid::Uuid) -> Command {
+    let spec = MachineSpec { name: Some(name(1)), uuid: Some(uuid), ..MachineSpec::default() };
+    Command::CreateMachine { vcenter: None, spec, cluster: None, power_on: true, kubelet: true }
+}
+
 /// The clone has the UUID of the machine whose kubelet registers.
 fn duplicate_here() -> Case {
     // Machine 3 runs no kubelet; it gets the UUID of machine 1.
-    let scenario = known_uuid(world_with(2, 3, s(180)), 1)
+    let scenario = known_uuid(Backend::VCenter, world_with(2, 3, s(180)), 1)
         .at(s(0), Command::SetUuid { machine: machine(3), uuid: Some(KNOWN_UUID) });
     Case::new(scenario, ambiguous).named("in one vCenter")
 }
@@ -118,7 +142,7 @@ fn duplicate_elsewhere() -> Case {
         uuid: Some(KNOWN_UUID),
         ..MachineSpec::default()
     };
-    let scenario = known_uuid(Scenario::new("", topology, s(180)), 1).at(
+    let scenario = known_uuid(Backend::VCenter, Scenario::new("", topology, s(180)), 1).at(
         s(0),
         Command::CreateMachine {
             vcenter: Some("vc1".into()),

@@ -4,60 +4,41 @@ use sim::faults::Action;
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step};
 
-use super::build::{GRACE, SETTLED, T_INIT, fault_kinds, machine, newcomer, s, world, world_with};
+use super::build::{
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, awaited, early, fault_kinds, hidden, machine, newcomer, s,
+    world, world_with,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 use sim::Face;
 use sim::faults::Rule;
+use sim::ledger::Record;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new(
             "NODE-INIT-001",
             [Case::new(world(6, SETTLED), |run| {
-                run.initializes(&names(6), s(0), T_INIT).and(|| run.keeps(&[9, 10, 11, 26]))
+                run.initializes(&names(6), s(0), T_INIT).and(|| run.keeps(&[9, 66, 10, 11, 26]))
             })],
         ),
-        Check::new("NODE-INIT-002", [late_guest(), late_machine()]),
+        Check::new("NODE-INIT-002", late(backend)),
         Check::new("NODE-INIT-003", write_faults()),
-        Check::new(
-            "NODE-INIT-004",
-            [Case::new(
-                world(2, s(120)).at(
-                    s(0),
-                    Command::Reconfigure {
-                        machine: machine(2),
-                        spec: MachineSpec {
-                            cpus: Some(6),
-                            memory_mib: Some(16_384),
-                            guest_id: Some("otherGuest".into()),
-                            ..MachineSpec::default()
-                        },
-                    },
-                ),
-                |run| {
-                    let label = |n| run.node(&name(n)).and_then(|node| node.labels[2].clone());
-                    let (first, second) = (label(1), label(2));
-                    Verdict::of(
-                        first.as_deref() == Some("vsphere-vm.cpu-4.mem-8gb.os-ubuntu"),
-                        || format!("a machine with 4 processors, 8 GiB and Ubuntu is {first:?}"),
-                    )
-                    .and(|| {
-                        Verdict::of(
-                            second
-                                .as_deref()
-                                .is_some_and(|it| it.starts_with("vsphere-vm.cpu-6.mem-16gb.os-")),
-                            || format!("a machine with 6 processors and 16 GiB is {second:?}"),
-                        )
-                    })
-                },
-            )],
-        ),
-        Check::new("NODE-INIT-007", [thousand_at_once()]),
+        Check::new("NODE-INIT-004", [instance_type(backend)]),
+        Check::new("NODE-INIT-007", [thousand_at_once(backend)]),
         Check::new("NODE-INIT-008", restarts_between_writes()),
     ]
+}
+
+/// A node waits for its machine; in vCenter mode also for what its guest reports.
+fn late(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => vec![late_guest(), late_machine(backend)],
+        Backend::Supervisor => vec![late_machine(backend), late_uuid()],
+    }
 }
 
 /// The machine is powered on after the provider started; its guest reports step by step.
@@ -73,16 +54,14 @@ fn late_guest() -> Case {
             format!("the node was opened at {early:?}, before its machine reported an address")
         })
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
-        .and(|| run.keeps(&[9, 10, 11, 17, 18]))
+        .and(|| run.keeps(&[9, 66, 10, 11, 17, 18]))
     })
     .named("guest reports late")
 }
 
 /// The Node is there before its machine can be found.
-fn late_machine() -> Case {
-    let scenario = world(2, s(400))
-        .fault(Rule::new("hidden", [Action::Hide(name(1))]).on(Face::Soap))
-        .at(s(120), Act::Heal);
+fn late_machine(backend: Backend) -> Case {
+    let scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::Heal);
     Case::new(scenario, |run| {
         let opened = run.initialized(&name(1));
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
@@ -91,9 +70,61 @@ fn late_machine() -> Case {
         // One back-off of the queue: the delay doubles from 5 ms.
         .and(|| run.initializes(&[name(1)], s(120), s(170)))
         .and(|| run.initializes(&[name(2)], s(0), T_INIT))
-        .and(|| run.keeps(&[9, 10, 11]))
+        .and(|| run.keeps(&[9, 66, 10, 11]))
     })
     .named("machine is visible late")
+}
+
+/// The Node is there before its machine's object tells a UUID.
+pub(super) fn late_uuid() -> Case {
+    let late =
+        Command::SetTiming { step: Step::VmIdentified, completion: Completion::After(s(100)) };
+    let scenario = world_with(1, 2, s(400))
+        .at(s(10), early(KNOWN_UUID))
+        .at(s(19), late)
+        .at(s(20), awaited(KNOWN_UUID));
+    Case::new(scenario, |run| {
+        let early = ["early".to_owned()];
+        let opened = run.initialized(&early[0]);
+        Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
+            format!("the node was opened at {opened:?}, while its machine had no UUID")
+        })
+        .and(|| run.initializes(&early, s(120), s(30)))
+        .and(|| run.initializes(&[name(1)], s(0), T_INIT))
+        .and(|| run.keeps(&[9, 66, 10]))
+    })
+    .named("the UUID is told late")
+}
+
+/// vCenter tells processors, memory and guest; of a VirtualMachine no type is made.
+fn instance_type(backend: Backend) -> Case {
+    let other = MachineSpec {
+        cpus: Some(6),
+        memory_mib: Some(16_384),
+        guest_id: Some("otherGuest".into()),
+        ..MachineSpec::default()
+    };
+    let scenario =
+        world(2, s(120)).at(s(0), Command::Reconfigure { machine: machine(2), spec: other });
+    Case::new(scenario, move |run| {
+        let label = |n| run.node(&name(n)).and_then(|node| node.labels[2].clone());
+        let (first, second) = (label(1), label(2));
+        let is_of = |label: &Option<String>, begin: &str| {
+            label.as_ref().is_some_and(|label| label.starts_with(begin))
+        };
+        let is_right = match backend {
+            Backend::VCenter => {
+                first.as_deref() == Some("vsphere-vm.cpu-4.mem-8gb.os-ubuntu")
+                    && is_of(&second, "vsphere-vm.cpu-6.mem-16gb.os-")
+            }
+            Backend::Supervisor => (&first, &second) == (&None, &None),
+        };
+        run.initializes(&names(2), s(0), T_INIT).and(|| {
+            Verdict::of(is_right, || {
+                format!("4 processors, 8 GiB and Ubuntu are {first:?}; 6 and 16 GiB are {second:?}")
+            })
+        })
+    })
 }
 
 fn write_faults() -> Vec<Case> {
@@ -120,24 +151,29 @@ fn write_faults() -> Vec<Case> {
     cases
 }
 
-fn thousand_at_once() -> Case {
+fn thousand_at_once(backend: Backend) -> Case {
     let n = 1000;
     // Three writes per node at 20 requests a second, 30 at once.
     let bound = T_INIT + s((3 * u64::from(n) - 30) / 20);
     Case::new(world(n, bound + s(60)), move |run| {
-        let calls = run.vcenter_calls().count();
-        let allowed = 20 + n as usize / 50;
+        let calls = run.machine_calls().count();
+        let (allowed, begun) = match backend {
+            Backend::VCenter => (20 + n as usize / 50, ["Login", "cis.session.create"]),
+            // A list of a thousand comes in two pages.
+            Backend::Supervisor => (3, ["list virtualmachines", "watch virtualmachines"]),
+        };
         run.initializes(&names(n), s(0), bound)
             .and(|| {
                 Verdict::of(calls <= allowed, || {
-                    format!("{calls} vCenter calls for {n} nodes; {allowed} are allowed")
+                    format!("{calls} calls about machines for {n} nodes; {allowed} are allowed")
                 })
             })
             .and(|| {
-                let logins = |op: &str| run.calls().filter(|call| call.op == op).count();
-                let (soap, rest) = (logins("Login"), logins("cis.session.create"));
-                Verdict::of((soap, rest) == (1, 1), || {
-                    format!("{soap} SOAP and {rest} REST logins; one of each is needed")
+                let is_page = |call: &Record| call.req.detail.ends_with("continue");
+                let times = begun
+                    .map(|op| run.calls().filter(|call| call.op == op && !is_page(call)).count());
+                Verdict::of(times == [1, 1], || {
+                    format!("{begun:?} came {times:?} times; one of each is needed")
                 })
             })
             .and(|| run.keeps(&[9, 10, 11]))

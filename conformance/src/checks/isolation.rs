@@ -9,15 +9,22 @@ use super::build::{
 };
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
-    vec![
-        Check::new("ISO-001", one_of_two_down()),
-        Check::new("ISO-002", [one_machine_hangs()]),
-        Check::new("ISO-003", [tags_down()]),
-    ]
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    match backend {
+        Backend::VCenter => vec![
+            Check::new("ISO-001", one_of_two_down()),
+            Check::new("ISO-002", [one_machine_hangs(backend)]),
+            Check::new("ISO-003", [tags_down()]),
+        ],
+        Backend::Supervisor => vec![
+            Check::new("ISO-002", [one_machine_hangs(backend)]),
+            Check::new("ISO-003", [no_zones()]),
+        ],
+    }
 }
 
 fn other(n: u32) -> String {
@@ -90,14 +97,42 @@ fn one_of_two_down() -> Vec<Case> {
     cases
 }
 
-fn one_machine_hangs() -> Case {
-    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
-    // In a large inventory a few nodes are searched for one by one.
-    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
+fn one_machine_hangs(backend: Backend) -> Case {
+    let hang = Rule::new("hang", [Action::Blackhole]).on(backend.face()).named(name(1));
+    let scenario = match backend {
+        // In a large inventory a few nodes are searched for one by one.
+        Backend::VCenter => world_with(3, 400, s(500)),
+        // Where machines may not be listed each is read by its name.
+        Backend::Supervisor => {
+            let status = Action::Status { code: 403, retry_after: None, message: None };
+            let forbidden =
+                Rule::new("forbidden", [status]).on(Face::Supervisor).op(["list virtualmachines"]);
+            world(3, s(500)).fault(forbidden)
+        }
+    };
+    let scenario = scenario.fault(hang).at(s(300), Act::Heal);
     Case::new(scenario, |run| {
         let others: Vec<String> = names(3).into_iter().skip(1).collect();
         // One period of the monitor, and the deadline of the call that hangs.
         run.initializes(&others, s(0), T_INIT + s(35)).and(|| run.keeps(&[1, 9]))
+    })
+}
+
+/// Objects without a zone are machines all the same.
+fn no_zones() -> Case {
+    let mut scenario = world(4, s(700));
+    for n in 1..=4 {
+        let labels = serde_json::json!({"topology.kubernetes.io/zone": null});
+        scenario = scenario.at(s(0), super::zones::relabel(n, labels));
+    }
+    let scenario = scenario.at(s(150), set_address(1, &["10.6.0.1"]));
+    Case::new(scenario, |run| {
+        let shown = run.when_after(&name(1), s(150), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        run.initializes(&names(4), s(0), T_INIT).and(|| {
+            Verdict::of(shown.is_some_and(|at| at.since_start() < s(150) + T_STATUS), || {
+                format!("the new address was shown at {shown:?}")
+            })
+        })
     })
 }
 

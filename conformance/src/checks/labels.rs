@@ -5,14 +5,15 @@ use serde_json::json;
 use super::build::{SETTLED, T_INIT, patch, s, world};
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::Run;
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new("NODE-003", [foreign_taints()]),
         Check::new("NODE-007", [Case::new(world(5, SETTLED), twins)]),
-        Check::new("NODE-008", [prelabelled()]),
+        Check::new("NODE-008", [prelabelled(backend)]),
         Check::new("NODE-011", [beta_only()]),
         Check::new("NODE-012", [ga_changed()]),
     ]
@@ -43,7 +44,7 @@ fn twins(run: &Run) -> Verdict {
             return Verdict::Fail(format!("node {name} is gone"));
         };
         let labels = &node["metadata"]["labels"];
-        for (ga, beta) in PAIRS {
+        for &(ga, beta) in pairs(run.backend()) {
             if labels[ga].is_null() || labels[ga] != labels[beta] {
                 return Verdict::Fail(format!(
                     "{name}: {ga} is {}, {beta} is {}",
@@ -55,11 +56,11 @@ fn twins(run: &Run) -> Verdict {
     Verdict::Pass
 }
 
-fn prelabelled() -> Case {
+fn prelabelled(backend: Backend) -> Case {
     let mut labels = serde_json::Map::new();
-    for (ga, beta) in PAIRS {
-        labels.insert(ga.into(), json!("kubelet"));
-        labels.insert(beta.into(), json!("kubelet"));
+    for (ga, beta) in pairs(backend) {
+        labels.insert((*ga).into(), json!("kubelet"));
+        labels.insert((*beta).into(), json!("kubelet"));
     }
     let scenario =
         world(5, SETTLED).at(s(0), patch(&name(1), json!({"metadata": {"labels": labels}})));
@@ -111,6 +112,11 @@ fn ga_changed() -> Case {
             Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
         })
     })
+}
+
+/// The pairs that the cloud has a value for: a Supervisor knows zones alone.
+fn pairs(backend: Backend) -> &'static [(&'static str, &'static str)] {
+    if backend.is_vcenter() { &PAIRS } else { &PAIRS[..1] }
 }
 
 const PAIRS: [(&str, &str); 3] = [

@@ -1,22 +1,25 @@
 //! LIFE-…: whether the machines of nodes that are not Ready still exist, and what follows.
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 use sim::world::vcenter::MachineSpec;
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, end_sessions, forget_reference, known_uuid,
-    machine, s, world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_uuid, machine, s, world,
+    world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new(
             "LIFE-001",
@@ -42,11 +45,11 @@ pub(super) fn checks() -> Vec<Check> {
             })],
         ),
         Check::new("LIFE-003", [ready_without_machine()]),
-        Check::new("LIFE-004", errors()),
-        Check::new("LIFE-012", [deletion_fails(), comes_back_after_a_failed_deletion()]),
-        Check::new("LIFE-014", [never_matched()]),
-        Check::new("LIFE-015", [replaced_meanwhile()]),
-        Check::new("LIFE-016", [hung_query()]),
+        Check::new("LIFE-004", errors(backend)),
+        Check::new("LIFE-012", [deletion_fails(), comes_back_after_a_failed_deletion(backend)]),
+        Check::new("LIFE-014", [never_matched(backend)]),
+        Check::new("LIFE-015", [replaced_meanwhile(backend)]),
+        Check::new("LIFE-016", [hung_query(backend)]),
     ]
 }
 
@@ -59,7 +62,7 @@ fn ready_without_machine() -> Case {
     let judge = |run: &Run| {
         let asked = run
             .calls_in("gone")
-            .filter(|call| call.is_vcenter_call() && call.op != "WaitForUpdatesEx")
+            .filter(|call| run.backend().takes(call) && !run.backend().is_news(call))
             .count();
         let missed = run.when(&name(1), |node| !node.is_ready());
         let deleted = run.deleted(&name(1));
@@ -72,34 +75,51 @@ fn ready_without_machine() -> Case {
     Case::new(scenario, judge).canary(Canary::Gone(1), SETTLED)
 }
 
-/// The Node has no provider ID, for its machine was gone before anybody looked.
-fn never_matched() -> Case {
+/// The Node has no provider ID, for its machine was gone before anybody looked. vCenter mode leaves it: a name is no
+/// identity there. In a Supervisor a name is one, and an object of that name is proved absent.
+fn never_matched(backend: Backend) -> Case {
     let scenario = world(4, s(400)).at(s(0), Command::DeleteMachine(machine(1)));
-    let judge = |run: &Run| {
+    let scenario = match backend {
+        Backend::VCenter => scenario,
+        // The object goes when VM Operator has done its work.
+        Backend::Supervisor => scenario.with(|it| it.start = false).at(s(20), Act::StartAll),
+    };
+    let judge = move |run: &Run| {
         let given = run.when(&name(1), |node| node.provider_id.is_some());
         if given.is_some() {
             return Verdict::Inconclusive(format!("the node got a provider ID at {given:?}"));
         }
         run.was_not_ready(&name(1)).and(|| {
-            Verdict::of(run.node(&name(1)).is_some(), || {
-                "a node without provider ID was deleted".to_owned()
+            let is_there = run.node(&name(1)).is_some();
+            Verdict::of(is_there == backend.is_vcenter(), || match is_there {
+                true => "a node is still there whose name no machine has".to_owned(),
+                false => "a node without provider ID was deleted".to_owned(),
             })
         })
     };
     Case::new(scenario, judge).canary(Canary::Gone(4), s(200))
 }
 
-fn errors() -> Vec<Case> {
+fn errors(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (case, action) in [
-        ("timeouts", Action::Blackhole),
-        ("503", Action::Status { code: 503, retry_after: None, message: None }),
-        ("rejected logins", Action::SoapFault { class: "InvalidLogin".into(), message: None }),
-        ("unauthenticated", Action::SoapFault { class: "NotAuthenticated".into(), message: None }),
-    ] {
+    let status = |code| Action::Status { code, retry_after: None, message: None };
+    let fault = |class: &str| Action::SoapFault { class: class.to_owned(), message: None };
+    let mut actions = vec![("timeouts", Action::Blackhole), ("503", status(503))];
+    match backend {
+        Backend::VCenter => actions.extend([
+            ("rejected logins", fault("InvalidLogin")),
+            ("unauthenticated", fault("NotAuthenticated")),
+        ]),
+        Backend::Supervisor => actions.extend([
+            ("unauthenticated", status(401)),
+            ("forbidden", status(403)),
+            ("not served", status(404)),
+        ]),
+    }
+    for (case, action) in actions {
         let mut scenario = world(12, s(1500))
-            .at(SETTLED, Rule::new("failing", [action]).on(Face::Soap))
-            .at(s(61), end_sessions());
+            .at(SETTLED, Rule::new("failing", [action]).on(backend.face()))
+            .at(s(61), backend.cut());
         for n in 1..=4 {
             scenario = scenario.at(s(62), Command::StopKubelet(machine(n)));
         }
@@ -146,7 +166,7 @@ fn deletion_fails() -> Case {
 }
 
 /// While deletions are refused the machine is registered again: what was true at the first attempt no longer is.
-fn comes_back_after_a_failed_deletion() -> Case {
+fn comes_back_after_a_failed_deletion(backend: Backend) -> Case {
     let rule =
         Rule::new("refused", [Action::Status { code: 500, retry_after: None, message: None }])
             .on(Face::Cluster)
@@ -159,11 +179,12 @@ fn comes_back_after_a_failed_deletion() -> Case {
         kubelet: false,
     };
     // NotReady at 110 s; attempts follow each period until the rule goes.
-    let scenario = known_uuid(world(12, s(400)), 1)
+    let back = s(132) + vanishing(backend);
+    let scenario = known_uuid(backend, world(12, s(400)), 1)
         .at(s(0), rule)
         .at(SETTLED, Command::DeleteMachine(machine(1)))
-        .at(s(132), again)
-        .at(s(133), Act::Heal);
+        .at(back, again)
+        .at(back + s(1), Act::Heal);
     Case::new(scenario, |run| {
         run.was_not_ready(&name(1))
             .and(|| {
@@ -176,8 +197,13 @@ fn comes_back_after_a_failed_deletion() -> Case {
     .named("the machine comes back meanwhile")
 }
 
+/// From the deletion of a machine to its end: VM Operator takes a while.
+fn vanishing(backend: Backend) -> Duration {
+    if backend.is_vcenter() { s(0) } else { s(5) }
+}
+
 /// The deletion is on its way while the Node is deleted by hand and registers anew.
-fn replaced_meanwhile() -> Case {
+fn replaced_meanwhile(backend: Backend) -> Case {
     let slow = Rule::new("slow", [Action::Delay(s(10))])
         .on(Face::Cluster)
         .op(["delete nodes"])
@@ -193,15 +219,17 @@ fn replaced_meanwhile() -> Case {
     let delete = sim::world::objects::Command::delete(sim::world::objects::Key::node(name(1)));
     let create = sim::world::objects::Command::create(nodes(), "", successor);
     // NotReady at 110 s; the deletion is under way a moment later.
+    let meanwhile = s(119) + vanishing(backend);
     let scenario = world(12, s(300))
         .at(s(0), slow)
         .at(SETTLED, Command::DeleteMachine(machine(1)))
-        .at(s(119), Command::Cluster(delete))
-        .at(s(119), Command::Cluster(create));
-    Case::new(scenario, |run| {
+        .at(meanwhile, Command::Cluster(delete))
+        .at(meanwhile, Command::Cluster(create));
+    Case::new(scenario, move |run| {
         let deletion = run.calls().find(|call| call.op == "delete nodes");
         match deletion.map(|call| (call.t, call.ended.as_ref().map(|ended| ended.at))) {
-            Some((from, Some(to))) if from.since_start() < s(119) && to.since_start() > s(119) => {}
+            Some((from, Some(to)))
+                if from.since_start() < meanwhile && to.since_start() > meanwhile => {}
             other => {
                 return Verdict::Inconclusive(format!("the deletion was not under way: {other:?}"));
             }
@@ -213,7 +241,10 @@ fn replaced_meanwhile() -> Case {
     })
 }
 
-fn hung_query() -> Case {
+fn hung_query(backend: Backend) -> Case {
+    if backend == Backend::Supervisor {
+        return hung_read();
+    }
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
     // In a large inventory nodes are searched for one by one.
     let scenario = world_with(4, 3000, s(500))
@@ -226,6 +257,27 @@ fn hung_query() -> Case {
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(101) + T_LIFE + s(60)), || {
+            format!("the node without a machine was deleted at {deleted:?}")
+        })
+        .and(|| run.keeps(&[1]))
+    })
+}
+
+/// Where machines may not be listed each is read by its name, and one read hangs.
+fn hung_read() -> Case {
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let forbidden =
+        Rule::new("forbidden", [status]).on(Face::Supervisor).op(["list virtualmachines"]);
+    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
+    let scenario = world(4, s(500))
+        .fault(forbidden)
+        .at(SETTLED, Command::DeleteMachine(machine(2)))
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(SETTLED, hang);
+    Case::new(scenario, |run| {
+        let deleted = run.deleted(&name(2));
+        let bound = SETTLED + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
+        Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
             format!("the node without a machine was deleted at {deleted:?}")
         })
         .and(|| run.keeps(&[1]))

@@ -20,6 +20,7 @@ mod sessions;
 mod shutdown;
 mod zones;
 
+use crate::backend::Backend;
 use crate::catalogue;
 use crate::foreign::Pace;
 use crate::lab::{Run, Stage, run};
@@ -110,23 +111,23 @@ impl Check {
     }
 }
 
-/// Every check that can be run, in the order of the catalogue.
-pub fn all() -> Vec<Check> {
+/// Every check that is run in a mode, in the order of the catalogue.
+pub fn all(backend: Backend) -> Vec<Check> {
     let mut all: Vec<Check> = [
-        initialization::checks(),
-        identity::checks(),
-        addresses::checks(),
-        deletion::checks(),
-        gone::checks(),
-        zones::checks(),
-        sessions::checks(),
-        isolation::checks(),
-        recovery::checks(),
-        efficiency::checks(),
-        contract::checks(),
-        labels::checks(),
-        lifecycle::checks(),
-        shutdown::checks(),
+        initialization::checks(backend),
+        identity::checks(backend),
+        addresses::checks(backend),
+        deletion::checks(backend),
+        gone::checks(backend),
+        zones::checks(backend),
+        sessions::checks(backend),
+        isolation::checks(backend),
+        recovery::checks(backend),
+        efficiency::checks(backend),
+        contract::checks(backend),
+        labels::checks(backend),
+        lifecycle::checks(backend),
+        shutdown::checks(backend),
     ]
     .into_iter()
     .flatten()

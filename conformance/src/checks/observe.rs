@@ -114,9 +114,14 @@ impl Run {
         })
     }
 
-    /// Calls to vCenters.
-    pub(super) fn vcenter_calls(&self) -> impl Iterator<Item = &Record> {
-        self.calls().filter(|call| call.is_vcenter_call())
+    /// Calls to what stands behind the provider.
+    pub(super) fn machine_calls(&self) -> impl Iterator<Item = &Record> {
+        self.calls().filter(|call| self.backend().takes(call))
+    }
+
+    /// The same without those that wait for news.
+    pub(super) fn questions(&self) -> impl Iterator<Item = &Record> {
+        self.machine_calls().filter(|call| !self.backend().is_news(call))
     }
 
     /// Broken safety invariants of these numbers.

@@ -7,25 +7,29 @@ use sim::faults::{Action, Rule};
 use sim::world::Command;
 
 use super::build::{
-    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, end_sessions, fault_kinds, machine,
-    newcomer, s, set_address, world, world_with,
+    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, away, fault_kinds, machine, newcomer, s,
+    set_address, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::judge::liveness;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
-    vec![
-        Check::new("LIVE-001", every_fault()),
-        Check::new("LIVE-002", restarts_of_vcenter()),
-        Check::new("LIVE-003", outage_at_start()),
-        Check::new("LIVE-004", watches()),
-        Check::new("LIVE-005", unanswered()),
-        Check::new("LIVE-008", long_polls()),
-    ]
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("LIVE-001", every_fault(backend)),
+        Check::new("LIVE-002", restarts(backend)),
+        Check::new("LIVE-003", outage_at_start(backend)),
+        Check::new("LIVE-004", watches(backend)),
+        Check::new("LIVE-005", unanswered(backend)),
+    ];
+    if backend.is_vcenter() {
+        checks.push(Check::new("LIVE-008", long_polls()));
+    }
+    checks
 }
 
 /// Alive and right at the end, and nothing broken on the way.
@@ -39,9 +43,13 @@ fn right(run: &Run) -> Verdict {
 }
 
 /// Machines change and stop while one face fails in one way for five minutes.
-fn every_fault() -> Vec<Case> {
+fn every_fault(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    for face in [Face::Soap, Face::Vapi, Face::Cluster] {
+    let faces: &[Face] = match backend {
+        Backend::VCenter => &[Face::Soap, Face::Vapi, Face::Cluster],
+        Backend::Supervisor => &[Face::Supervisor, Face::Cluster],
+    };
+    for &face in faces {
         for FaultKind { name: kind, actions, .. } in fault_kinds(face) {
             let rule = Rule::new("outage", actions).on(face);
             let scenario = world(4, s(1500))
@@ -49,7 +57,7 @@ fn every_fault() -> Vec<Case> {
                 .at(s(100), set_address(1, &["10.6.0.1"]))
                 .at(s(110), Command::PowerOff(machine(2)))
                 .at(s(120), Command::DeleteMachine(machine(3)))
-                .at(s(125), end_sessions())
+                .at(s(125), backend.cut())
                 .at(s(130), Command::StartKubelet(machine(4)))
                 .at(s(300), Act::Heal);
             let label = format!("{} {kind}", face.as_str());
@@ -65,15 +73,13 @@ fn joining(scenario: Scenario) -> Scenario {
     scenario.at(s(10), Act::Crash(0)).at(s(11), Act::Start(0)).at(s(12), newcomer("newcomer", None))
 }
 
-fn restarts_of_vcenter() -> Vec<Case> {
+fn restarts(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
     for (case, down) in [("two minutes", 120), ("a moment", 1), ("half an hour", 1800)] {
-        let scenario = world(6, s(3600))
-            .at(SETTLED, Command::StopVCenter { vcenter: None })
+        let scenario = away(world(6, s(3600)), backend, SETTLED, SETTLED + s(down))
             .at(SETTLED + s(5), set_address(1, &["10.6.0.1"]))
             .at(SETTLED + s(5), Command::PowerOff(machine(2)))
             .at(SETTLED + s(5), Command::StopKubelet(machine(4)))
-            .at(SETTLED + s(down), Command::StartVCenter { vcenter: None })
             .at(SETTLED + s(down + 900), Command::StartKubelet(machine(4)));
         cases.push(
             Case::new(scenario, move |run| {
@@ -83,7 +89,7 @@ fn restarts_of_vcenter() -> Vec<Case> {
                     .and(|| {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
-                            || format!("the new address was shown at {shown:?}; vCenter is back since {back:?}"),
+                            || format!("the new address was shown at {shown:?}; it is back since {back:?}"),
                         )
                     })
                     .and(|| {
@@ -91,32 +97,29 @@ fn restarts_of_vcenter() -> Vec<Case> {
                         Verdict::of(starts <= 1, || format!("the provider was started {starts} times"))
                     })
             })
-            .named(format!("vCenter gone for {case}")),
+            .named(format!("{} gone for {case}", backend.as_str())),
         );
     }
     cases
 }
 
-fn outage_at_start() -> Vec<Case> {
+fn outage_at_start(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    let vcenter = world(5, s(900))
-        .at(s(0), Command::StopVCenter { vcenter: None })
-        .at(s(300), Command::StartVCenter { vcenter: None });
+    let unknown = away(world(5, s(900)), backend, s(0), s(300));
     cases.push(
-        Case::new(vcenter, |run| {
+        Case::new(unknown, |run| {
             run.initializes(&names(5), s(360), T_INIT + s(180)).and(|| right(run))
         })
-        .named("vCenter down"),
+        .named(format!("{} down", backend.as_str())),
     );
-    let known = world(5, s(1200))
+    let known = away(world(5, s(1200)), backend, SETTLED, s(400))
         .at(SETTLED, Act::Crash(0))
-        .at(SETTLED, Command::StopVCenter { vcenter: None })
         .at(s(65), Command::StopKubelet(machine(1)))
         .at(s(65), set_address(2, &["10.6.0.2"]))
         .at(s(70), Act::Start(0))
-        .at(s(400), Command::StartVCenter { vcenter: None })
         .at(s(900), Command::StartKubelet(machine(1)));
-    cases.push(Case::new(known, right).named("vCenter down, nodes known"));
+    let label = format!("{} down, nodes known", backend.as_str());
+    cases.push(Case::new(known, right).named(label));
     let down = Rule::new("down", [Action::Status { code: 503, retry_after: None, message: None }])
         .on(Face::Cluster);
     let cluster = world(5, s(900)).fault(down).at(s(200), Act::Heal);
@@ -132,7 +135,15 @@ fn outage_at_start() -> Vec<Case> {
 /// Nobody asks for a longer watch: proxies cut a silent connection after five minutes.
 const WATCH_TIMEOUT: Duration = s(300);
 
-fn watches() -> Vec<Case> {
+fn watches(backend: Backend) -> Vec<Case> {
+    let mut cases = broken_watches(Face::Cluster, "watch nodes");
+    if backend == Backend::Supervisor {
+        cases.extend(broken_watches(Face::Supervisor, "watch virtualmachines"));
+    }
+    cases
+}
+
+fn broken_watches(face: Face, op: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     // What ends or fails is noticed at once; of what says nothing only time tells.
     for (case, action, times, bound) in [
@@ -143,7 +154,7 @@ fn watches() -> Vec<Case> {
         ("reset", Action::Reset, 3, s(60)),
         ("black hole", Action::Blackhole, 3, s(60)),
     ] {
-        let rule = Rule::new("watch", [action]).on(Face::Cluster).op(["watch nodes"]).first(times);
+        let rule = Rule::new("watch", [action]).on(face).op([op]).first(times);
         let scenario = world(3, s(1800))
             .fault(rule)
             // A node that joins and one that stops while the watch is broken.
@@ -167,20 +178,29 @@ fn watches() -> Vec<Case> {
                     })
                     .and(|| right(run))
             })
-            .named(case),
+            .named(format!("{op}, {case}")),
         );
     }
     cases
 }
 
-fn unanswered() -> Vec<Case> {
+fn unanswered(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (face, ops) in [
-        (Face::Soap, vec!["Login", "RetrieveServiceContent", "Find*", "RetrieveProperties*"]),
-        (Face::Soap, vec!["CreateListView", "CreateFilter", "WaitForUpdatesEx"]),
-        (Face::Vapi, vec!["cis.session.create", "tagging.*"]),
-        (Face::Cluster, vec!["list nodes", "patch nodes", "patch nodes/status", "create events"]),
-    ] {
+    let mut faces = vec![(
+        Face::Cluster,
+        vec!["list nodes", "patch nodes", "patch nodes/status", "create events"],
+    )];
+    match backend {
+        Backend::VCenter => faces.extend([
+            (Face::Soap, vec!["Login", "RetrieveServiceContent", "Find*", "RetrieveProperties*"]),
+            (Face::Soap, vec!["CreateListView", "CreateFilter", "WaitForUpdatesEx"]),
+            (Face::Vapi, vec!["cis.session.create", "tagging.*"]),
+        ]),
+        Backend::Supervisor => {
+            faces.push((Face::Supervisor, vec!["list virtualmachines", "watch virtualmachines"]))
+        }
+    }
+    for (face, ops) in faces {
         for op in ops {
             let rule = Rule::new("unanswered", [Action::Blackhole]).on(face).op([op]).first(2);
             // Few nodes among many machines are searched for; many nodes are read page by page.

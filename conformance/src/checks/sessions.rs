@@ -8,15 +8,20 @@ use sim::ledger::Record;
 use sim::world::vcenter::{Family, LoginRules, Password};
 use sim::world::{Command, PROVIDER_USER};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, end_sessions, s, set_address, world};
+use super::build::{SETTLED, T_INIT, T_STATUS, s, set_address, world};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    // A Supervisor knows tokens, and no sessions.
+    if !backend.is_vcenter() {
+        return Vec::new();
+    }
     vec![
         Check::new("SESS-001", [one_session()]),
         Check::new("SESS-002", [steady(), expiring()]),
@@ -36,7 +41,7 @@ fn logins(run: &Run, op: &str) -> Vec<Duration> {
 fn one_session() -> Case {
     let mut scenario = world(30, s(1200));
     for minute in 2..10 {
-        scenario = scenario.at(s(60 * minute), end_sessions());
+        scenario = scenario.at(s(60 * minute), Backend::VCenter.cut());
         scenario = scenario.at(s(60 * minute + 20), set_address(1, &[&format!("10.6.0.{minute}")]));
     }
     Case::new(scenario, |run| {
@@ -80,8 +85,10 @@ fn expiring() -> Case {
 fn single_flight() -> Case {
     // Slow logins, and many nodes that need the session at once.
     let slow = Rule::new("slow login", [Action::Delay(s(3))]).on(Face::Soap).op(["Login"]);
-    let scenario =
-        world(40, s(400)).fault(slow).at(s(120), end_sessions()).at(s(240), end_sessions());
+    let scenario = world(40, s(400))
+        .fault(slow)
+        .at(s(120), Backend::VCenter.cut())
+        .at(s(240), Backend::VCenter.cut());
     Case::new(scenario, |run| {
         let mut calls: Vec<(Duration, Duration)> = run
             .calls()
@@ -137,13 +144,13 @@ fn full_table() -> Case {
     let room = s(600);
     let scenario = world(5, s(1500))
         .at(SETTLED, Command::SetLoginRules { vcenter: None, rules: full })
-        .at(SETTLED, end_sessions())
+        .at(SETTLED, Backend::VCenter.cut())
         .at(room, Command::SetLoginRules { vcenter: None, rules: LoginRules::default() })
         .at(s(610), set_address(1, &["10.6.0.1"]));
     let judge = move |run: &Run| {
         // Every call of a caller without a session is refused there, also those that come together.
         let mut refused: Vec<Duration> = run
-            .vcenter_calls()
+            .machine_calls()
             .filter(|call| call.face == Some(Face::Soap) && !call.succeeded())
             .map(|call| call.t.since_start())
             .filter(|at| (SETTLED..room).contains(at))
@@ -199,7 +206,7 @@ fn wrong_password() -> Case {
     let scenario = world(5, repaired)
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(SETTLED, rotate)
-        .at(s(70), end_sessions())
+        .at(s(70), Backend::VCenter.cut())
         .at(repaired, Act::Secret { name: secret.to_owned(), password: new.to_owned() });
     let judge = move |run: &Run| {
         let refused = |from: Duration, to: Duration| {
@@ -238,7 +245,7 @@ fn rotation(overlap: bool) -> Case {
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(first, rotate)
         .at(second, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
-        .at(s(401), end_sessions())
+        .at(s(401), Backend::VCenter.cut())
         .at(s(1000), set_address(1, &["10.6.0.1"]));
     Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(1000), |node| node.ips().any(|ip| ip == "10.6.0.1"));

@@ -4,24 +4,19 @@ use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::Command;
 
-use super::build::{
-    GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, end_sessions, machine, s, world,
-};
+use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, machine, s, world};
 use super::canary::Canary;
+use super::deletion::FORBIDDEN;
 use super::observe::name;
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
-        Check::new(
-            "NODE-SHUT-003",
-            [Case::new(world(3, s(300)).at(SETTLED, Command::Suspend(machine(1))), |run| {
-                marked(run, 1).and(|| run.keeps(&[1]))
-            })],
-        ),
+        Check::new("NODE-SHUT-003", [suspended(backend)]),
         Check::new("NODE-SHUT-004", [flapping()]),
         Check::new(
             "LIFE-005",
@@ -61,7 +56,7 @@ pub(super) fn checks() -> Vec<Check> {
         ),
         Check::new("LIFE-007", [back()]),
         Check::new("LIFE-008", [power_alone()]),
-        Check::new("LIFE-009", [unreadable(Since::Watching), unreadable(Since::Starting), stays()]),
+        Check::new("LIFE-009", power_unreadable(backend)),
         Check::new("LIFE-010", [ready_and_off()]),
         Check::new("LIFE-011", [lost_update()]),
         Check::new(
@@ -81,6 +76,58 @@ pub(super) fn checks() -> Vec<Check> {
             )],
         ),
     ]
+}
+
+/// A suspended machine counts as shut down in vCenter mode. In a Supervisor it counts as one that runs.
+fn suspended(backend: Backend) -> Case {
+    let scenario = world(3, s(300)).at(SETTLED, Command::Suspend(machine(1)));
+    match backend {
+        Backend::VCenter => Case::new(scenario, |run| marked(run, 1).and(|| run.keeps(&[1]))),
+        Backend::Supervisor => {
+            let judge = |run: &Run| {
+                let marked = run.when(&name(1), |node| node.shutdown);
+                run.was_not_ready(&name(1))
+                    .and(|| Verdict::of(marked.is_none(), || format!("marked at {marked:?}")))
+                    .and(|| run.keeps(&[1]))
+            };
+            Case::new(scenario, judge).canary(Canary::Off(2), SETTLED)
+        }
+    }
+}
+
+fn power_unreadable(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => {
+            vec![unreadable(Since::Watching), unreadable(Since::Starting), stays()]
+        }
+        Backend::Supervisor => [500, 503, 401, 403, 404].map(marked_while_failing).into(),
+    }
+}
+
+/// Nothing can be read while a node is marked whose machine is off: it stays so, and no other is marked.
+fn marked_while_failing(code: u16) -> Case {
+    let (broken, healed) = (s(200), s(400));
+    let failing = [Action::Status { code, retry_after: None, message: None }];
+    let scenario = world(12, s(600))
+        .at(SETTLED, Command::PowerOff(machine(1)))
+        .at(broken, about_machines(Backend::Supervisor, "failing", failing))
+        .at(broken, Act::Crash(0))
+        .at(broken + s(1), Act::Start(0))
+        .at(broken, Command::StopKubelet(machine(2)))
+        .at(healed, Act::Heal);
+    let case = Case::new(scenario, move |run| {
+        let lost = run.when_after(&name(1), broken, |node| !node.shutdown);
+        let marked = run.when(&name(2), |node| node.shutdown);
+        marked_once(run, 1)
+            .and(|| run.was_not_ready(&name(2)))
+            .and(|| Verdict::of(lost.is_none(), || format!("the taint was lost at {lost:?}")))
+            .and(|| {
+                Verdict::of(marked.is_none(), || format!("one that runs was marked at {marked:?}"))
+            })
+            .and(|| run.keeps(&[1, 13]))
+    });
+    let patience = if code == 403 { FORBIDDEN } else { s(90) };
+    case.canary_within(Canary::Gone(3), healed, patience).named(format!("{code}"))
 }
 
 /// A node stays Ready for a while after its machine was switched off; it is marked then, and not before.
@@ -192,7 +239,11 @@ enum Since {
 fn no_power() -> Rule {
     let paths = vec!["runtime.powerState".into(), "summary.runtime.powerState".into()];
     let fault = "SystemError".to_owned();
-    about_machines("no power", [Action::MissingSet(MissingPaths { paths, fault })])
+    about_machines(
+        Backend::VCenter,
+        "no power",
+        [Action::MissingSet(MissingPaths { paths, fault })],
+    )
 }
 
 /// While power states are unreadable one machine is off, one runs without a kubelet, and one is really
@@ -252,7 +303,7 @@ fn stays() -> Case {
     let scenario = world(12, broken + s(120))
         .at(SETTLED, Command::PowerOff(machine(1)))
         .at(broken, no_power())
-        .at(broken, end_sessions())
+        .at(broken, Backend::VCenter.cut())
         .at(broken, Command::DeleteMachine(machine(3)));
     let case = Case::new(scenario, move |run| {
         marked(run, 1)
@@ -284,7 +335,7 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
     let read = |call: &&sim::ledger::Record| {
         call.was_faulted() && call.ended.as_ref().is_some_and(|ended| ended.objects > 0)
     };
-    if run.vcenter_calls().find(read).is_none() {
+    if run.machine_calls().find(read).is_none() {
         return Verdict::Inconclusive("no machine was read while power was unreadable".to_owned());
     }
     match run.deleted(&name(gone)) {

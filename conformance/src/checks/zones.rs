@@ -2,18 +2,27 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY};
 
 use super::build::{
-    GRACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, newcomer, s, set_address, world,
+    GRACE, NAMESPACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, newcomer, s, set_address,
+    world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
+use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    if !backend.is_vcenter() {
+        return vec![
+            Check::new("ZONE-008", [of_the_object(), changed_label(), without_label()]),
+            Check::new("ZONE-009", unreadable(backend)),
+        ];
+    }
     vec![
         Check::new("ZONE-001", nearest()),
         Check::new("ZONE-002", [half_a_pair()]),
@@ -22,7 +31,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("ZONE-005", [vmotion()]),
         Check::new("ZONE-006", [off()]),
         Check::new("ZONE-007", [outage()]),
-        Check::new("ZONE-009", unreadable()),
+        Check::new("ZONE-009", unreadable(backend)),
     ]
 }
 
@@ -263,11 +272,64 @@ fn outage() -> Case {
     })
 }
 
-fn unreadable() -> Vec<Case> {
-    fault_kinds(Face::Vapi)
+/// A change of labels of a machine's object by hand.
+pub(super) fn relabel(n: u32, labels: serde_json::Value) -> Command {
+    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+    let patch = serde_json::json!({"metadata": {"labels": labels}});
+    let key = Key::new(machines, NAMESPACE, name(n));
+    Command::Supervisor(objects::Command::patch(key, PatchKind::Merge, patch))
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The zone of each node is that of its machine's object; a Supervisor knows no regions.
+fn of_the_object() -> Case {
+    Case::new(world(6, s(120)), |run| {
+        let zones = ["zone-a", "zone-b", "zone-c"];
+        let wrong = names(6)
+            .into_iter()
+            .zip(zones.iter().cycle())
+            .find(|(node, zone)| labels(run, node) != (Some((**zone).to_owned()), None));
+        run.initializes(&names(6), s(0), T_INIT).and(|| {
+            Verdict::of(wrong.is_none(), || format!("node and the zone of its object: {wrong:?}"))
+        })
+    })
+    .named("each in its own")
+}
+
+/// Another label later: those that are initialized keep theirs.
+fn changed_label() -> Case {
+    let scenario = world(3, s(700))
+        .at(s(60), relabel(1, serde_json::json!({ZONE: "zone-z"})))
+        .at(s(400), Act::Crash(0))
+        .at(s(401), Act::Start(0));
+    Case::new(scenario, |run| {
+        let seen = labels(run, &name(1));
+        Verdict::of(seen == (Some("zone-a".to_owned()), None), || format!("labels are {seen:?}"))
+            .and(|| run.keeps(&[25, 26]))
+    })
+    .named("changed later")
+}
+
+/// An object without the label gives a node without one, and nothing else is missing.
+fn without_label() -> Case {
+    let scenario = world(3, s(120)).at(s(0), relabel(1, serde_json::json!({ZONE: null})));
+    Case::new(scenario, |run| {
+        let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
+        run.initializes(&names(3), s(0), T_INIT).and(|| {
+            let is_right = first == (None, None) && second.0.is_some();
+            Verdict::of(is_right, || format!("labels are {first:?} and {second:?}"))
+        })
+    })
+    .named("without one")
+}
+
+fn unreadable(backend: Backend) -> Vec<Case> {
+    let face = if backend.is_vcenter() { Face::Vapi } else { Face::Supervisor };
+    fault_kinds(face)
         .into_iter()
         .map(|kind| {
-            let rule = Rule::new("unreadable", kind.actions.clone()).on(Face::Vapi);
+            let rule = Rule::new("unreadable", kind.actions.clone()).on(face);
             let scenario = world(3, s(2400))
                 .at(s(60), rule)
                 .at(s(61), Act::Crash(0))
@@ -276,8 +338,13 @@ fn unreadable() -> Vec<Case> {
                 // Somebody has to ask for tags: a node that joins.
                 .at(s(120), newcomer("newcomer", Some("DC0_C0")))
                 .at(s(2100), Act::Heal);
-            Case::new(scenario, |run| {
-                shows(run, &name(1), "zone-a", "region-a").and(|| run.keeps(&[9, 25, 26]))
+            Case::new(scenario, move |run| {
+                let region = backend.is_vcenter().then(|| "region-a".to_owned());
+                let seen = labels(run, &name(1));
+                Verdict::of(seen == (Some("zone-a".to_owned()), region), || {
+                    format!("labels are {seen:?}")
+                })
+                .and(|| run.keeps(&[9, 25, 26]))
             })
             .named(kind.name)
         })

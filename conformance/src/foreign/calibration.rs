@@ -14,7 +14,7 @@ use sim::world::objects::Key;
 use sim::world::{Command, Named, Time, Topology};
 
 use super::host::{Host, Setup};
-use super::manifest::Mode;
+use crate::backend::Backend;
 use crate::judge::facts;
 use crate::lab::{Lab, Stage};
 use crate::periods::{GRACE, Periods};
@@ -144,14 +144,14 @@ impl Calibration {
     }
 
     /// One line for people.
-    pub(super) fn text(&self, mode: Mode) -> String {
+    pub(super) fn text(&self, mode: Backend) -> String {
         let seen = |it: Option<Duration>| match it {
             Some(it) => format!("after {:.0} s", it.as_secs_f64()),
             None => "never".to_owned(),
         };
         let what = match mode {
-            Mode::VCenter => "vCenter",
-            Mode::Supervisor => "Supervisor",
+            Backend::VCenter => "vCenter",
+            Backend::Supervisor => "Supervisor",
         };
         format!(
             "calibrated ({what}): a new address is shown {}, the node of a destroyed machine goes {} of being NotReady",

@@ -25,7 +25,7 @@ use crate::suite::{Conclusion, Filter};
 pub struct Arguments {
     /// Judge this provider as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
     /// upstream-vcenter, upstream-paravirtual.
-    #[arg(long, value_name = "FILE|NAME")]
+    #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
     pub provider: Option<String>,
     /// The program, where the manifest says $(binary).
     #[arg(long, value_name = "PATH", requires = "provider")]
@@ -210,7 +210,7 @@ async fn work(
         calibration = Some(measured);
     }
     let subject = Arc::new(subject);
-    let checks = request.filter.checks();
+    let checks = request.filter.checks(manifest.spec.mode);
     let conclusions = subject
         .judge(checks, stop, |conclusion| {
             write!(out, "{}", report::table(std::slice::from_ref(conclusion), true))?;

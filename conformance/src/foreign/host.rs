@@ -12,10 +12,11 @@ use sim::{CREDENTIALS, Class, Endpoint, Endpoints, OWNER, Sim};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
-use super::manifest::{Knob, Manifest, Mode};
+use super::manifest::{Knob, Manifest};
 use super::namespace;
 use super::process::{Logs, Process};
 use super::template::{self, Values};
+use crate::backend::Backend;
 use crate::lab::cloud_config;
 use crate::scenario::Scenario;
 
@@ -205,8 +206,8 @@ impl Host {
             set("binary", text(binary));
         }
         match manifest.spec.mode {
-            Mode::VCenter => self.vcenter(sim, scenario, &directory, &mut values)?,
-            Mode::Supervisor => self.supervisor(sim, &directory, &mut values)?,
+            Backend::VCenter => self.vcenter(sim, scenario, &directory, &mut values)?,
+            Backend::Supervisor => self.supervisor(sim, &directory, &mut values)?,
         }
         for name in manifest.spec.files.keys() {
             let template = manifest.template(name).map_err(|wrong| anyhow!("{}", wrong.what()))?;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sim::document::{self, Wrong};
 
 use super::{builtin, template};
+use crate::backend::Backend;
 use crate::catalogue;
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
@@ -62,7 +63,7 @@ pub struct Spec {
     pub implementation: Implementation,
     /// Where it looks for machines.
     #[serde(default)]
-    pub mode: Mode,
+    pub mode: Backend,
     run: Run,
     /// Files that are written for each of its processes.
     #[serde(default)]
@@ -95,17 +96,6 @@ pub struct Implementation {
     pub version: String,
     /// Whom to ask.
     pub contact: Vec<String>,
-}
-
-/// Where a provider looks for machines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// In vCenter.
-    #[default]
-    VCenter,
-    /// In a Supervisor.
-    Supervisor,
 }
 
 /// How it is run: exactly one.

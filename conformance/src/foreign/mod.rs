@@ -19,7 +19,7 @@ mod template;
 pub use calibration::Calibration;
 pub use host::Setup;
 pub(crate) use host::{Host, Started};
-pub use manifest::{Implementation, Manifest, ManifestError, Mode};
+pub use manifest::{Implementation, Manifest, ManifestError};
 pub use plan::Pace;
 pub(crate) use process::Process;
 pub use run::{Settings, Subject};

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use sim::Face;
 use sim::world::Command;
 
-use super::manifest::{Knob, Manifest, Mode};
+use super::manifest::{Knob, Manifest};
 use super::template;
 use crate::catalogue::Entry;
 use crate::checks::Case;
@@ -56,15 +55,9 @@ impl Plan {
                 if it.issue.is_empty() { String::new() } else { format!(" ({})", it.issue) };
             return skip(format!("{}{issue}, until {}", it.reason, it.expires));
         }
-        let backend = match manifest.spec.mode {
-            Mode::VCenter => "vcenter",
-            Mode::Supervisor => "supervisor",
-        };
-        if !entry.backends.iter().any(|it| it == backend) {
+        let backend = manifest.spec.mode;
+        if !entry.backends.iter().any(|it| it == backend.as_str()) {
             return skip(format!("it is about another backend than {backend}"));
-        }
-        if backend == "supervisor" && is_about_vcenter(&case.scenario) {
-            return skip("what happens in it happens in vCenter".to_owned());
         }
         if let Pace::Virtual(why) = case.pace {
             return skip(format!("needs virtual time: {why}"));
@@ -100,6 +93,7 @@ fn something_fails(scenario: &Scenario) -> bool {
             command,
             Command::StopVCenter { .. }
                 | Command::ExpireSessions { .. }
+                | Command::EndWatches { .. }
                 | Command::SetLoginRules { .. }
                 | Command::RotatePassword { .. }
                 | Command::RevokePrivilege(_)
@@ -111,30 +105,6 @@ fn something_fails(scenario: &Scenario) -> bool {
         ),
         _ => false,
     })
-}
-
-/// Whether something happens that a provider which asks a Supervisor never meets.
-fn is_about_vcenter(scenario: &Scenario) -> bool {
-    let ProviderSetup { zones, nodes, families, secret, .. } = &scenario.provider;
-    let configured = !zones || !nodes.is_empty() || !families.is_empty() || secret.is_some();
-    configured
-        || scenario.timeline.iter().any(|step| match &step.act {
-            Act::Fault(rule) => matches!(rule.matcher.protocol, Some(Face::Soap | Face::Vapi)),
-            Act::Secret { .. } => true,
-            Act::World(command) => matches!(
-                command,
-                Command::StopVCenter { .. }
-                    | Command::StartVCenter { .. }
-                    | Command::ExpireSessions { .. }
-                    | Command::SetLoginRules { .. }
-                    | Command::RotatePassword { .. }
-                    | Command::RevokePrivilege(_)
-                    | Command::SetInstanceUuid { .. }
-                    | Command::AttachTag(_)
-                    | Command::DetachTag(_)
-            ),
-            _ => false,
-        })
 }
 
 /// What the scenario wants of a provider's set-up and the manifest has no way to say.

@@ -13,12 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::calibration::Calibration;
 use super::host::{Host, Setup};
-use super::manifest::Mode;
 use super::plan::{Limits, Plan};
 use super::pulse::Pulse;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
-use crate::lab::{self, Lab, Stage};
+use crate::lab::{Lab, Stage};
 use crate::suite::Conclusion;
 use crate::verdict::Verdict;
 
@@ -171,7 +170,7 @@ impl Subject {
         took: Duration,
     ) -> Conclusion {
         let all_skipped = outcomes.is_empty();
-        let mut conclusion = Conclusion::of(entry, outcomes, took);
+        let mut conclusion = Conclusion::of(entry, self.setup.manifest.spec.mode, outcomes, took);
         if all_skipped && let Some((case, verdict)) = not_run.first() {
             conclusion.verdict = verdict.clone().of_case(if not_run.len() > 1 { case } else { "" });
         }
@@ -253,11 +252,7 @@ impl Subject {
     }
 
     fn stage(&self) -> Stage {
-        let mode = match self.setup.manifest.spec.mode {
-            Mode::VCenter => lab::Mode::VCenter,
-            Mode::Supervisor => lab::Mode::Supervisor(::provider::InstancesMode::Auto),
-        };
-        Stage { mode, seed: self.settings.seed, ..Stage::default() }
+        Stage { mode: self.setup.manifest.spec.mode.into(), seed: self.settings.seed, ..Stage::default() }
     }
 
     /// When a world begins. One that lives faster begins so early that it never gets ahead of the provider's clock.

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use super::manifest::{Manifest, Mode};
+use super::manifest::Manifest;
+use crate::backend::Backend;
 
 /// What placeholders stand for.
 pub(super) type Values = BTreeMap<String, String>;
@@ -52,8 +53,8 @@ const SUPERVISOR: [&str; 7] = [
 /// Every name that a manifest may use, but for variables of the environment.
 pub(super) fn known(manifest: &Manifest) -> Vec<String> {
     let of_mode: &[&str] = match manifest.spec.mode {
-        Mode::VCenter => &VCENTER,
-        Mode::Supervisor => &SUPERVISOR,
+        Backend::VCenter => &VCENTER,
+        Backend::Supervisor => &SUPERVISOR,
     };
     let files = manifest.spec.files.keys().map(|name| format!("files.{name}"));
     COMMON.iter().chain(of_mode).map(|it| (*it).to_owned()).chain(files).collect()

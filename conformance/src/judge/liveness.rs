@@ -40,11 +40,13 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         if on && node.is_ready() && node.shutdown {
             broken(16, format!("node {name} is still marked shut down; {id} runs"));
         }
-        if machine.power != Power::PoweredOn
-            && !node.is_ready()
-            && !node.shutdown
-            && !node.uninitialized
-        {
+        // In a Supervisor a suspended machine is one that runs.
+        let is_off = match machine.power {
+            Power::PoweredOn => false,
+            Power::Suspended => run.backend().is_vcenter(),
+            Power::PoweredOff => true,
+        };
+        if is_off && !node.is_ready() && !node.shutdown && !node.uninitialized {
             broken(16, format!("node {name} is not marked shut down; {id} does not run"));
         }
         if on && !node.uninitialized && !addresses.is_empty() {

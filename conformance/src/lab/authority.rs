@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, State};
 
 /// The command as an administrator of the Supervisor would give it.
@@ -18,6 +19,14 @@ pub(super) fn through_the_object(command: &Command, state: &State) -> Command {
         Command::DeleteMachine(machine) => {
             Command::Supervisor(objects::Command::delete(key(machine, state)))
         }
+        Command::CreateMachine { spec, cluster, power_on, kubelet, .. } => {
+            let Some(like) = state.supervisor.objects.all(&machines()).next() else {
+                return command.clone();
+            };
+            let object = another(like, spec, cluster.as_deref(), *power_on, *kubelet);
+            let namespace = state.supervisor.namespace.clone();
+            Command::Supervisor(objects::Command::create(machines(), namespace, object))
+        }
         other => other.clone(),
     }
 }
@@ -27,6 +36,53 @@ fn edit(machine: &Named, state: &State, patch: Value) -> Command {
 }
 
 fn key(machine: &Named, state: &State) -> Key {
-    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
-    Key::new(machines, state.supervisor.namespace.clone(), machine.name.clone())
+    Key::new(machines(), state.supervisor.namespace.clone(), machine.name.clone())
+}
+
+fn machines() -> GroupResource {
+    GroupResource::of("vmoperator.vmware.com", "virtualmachines")
+}
+
+/// An object like one that is there, for a machine of these settings.
+fn another(
+    like: &Value,
+    spec: &MachineSpec,
+    cluster: Option<&str>,
+    power_on: bool,
+    kubelet: bool,
+) -> Value {
+    let mut labels = like["metadata"]["labels"].clone();
+    let labels_of = labels.as_object_mut();
+    if let Some(labels) = labels_of {
+        labels.remove(ZONE);
+        if let Some(zone) = cluster.and_then(zone_of) {
+            labels.insert(ZONE.to_owned(), zone.into());
+        }
+        if !kubelet {
+            labels.retain(|key, _| !key.ends_with("/cluster.role"));
+        }
+    }
+    // Not what makes the other one itself: identity and network.
+    let mut desired = json!({});
+    for field in ["className", "image", "imageName", "storageClass", "powerOffMode"] {
+        desired[field] = like["spec"][field].clone();
+    }
+    desired["powerState"] = if power_on { "PoweredOn" } else { "PoweredOff" }.into();
+    if let Some(uuid) = spec.uuid {
+        desired["biosUUID"] = uuid.to_string().into();
+    }
+    json!({
+        "apiVersion": like["apiVersion"],
+        "kind": "VirtualMachine",
+        "metadata": {"name": spec.name, "labels": labels},
+        "spec": desired,
+    })
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The zone that a topology makes of its n-th cluster.
+fn zone_of(cluster: &str) -> Option<String> {
+    let n: u8 = cluster.strip_prefix("DC0_C")?.parse().ok()?;
+    Some(format!("zone-{}", char::from(b'a' + n)))
 }

@@ -18,6 +18,7 @@ use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
+use crate::backend::Backend;
 use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
 use provider::Replica;
@@ -40,6 +41,25 @@ pub enum Mode {
     VCenter,
     /// In a Supervisor.
     Supervisor(::provider::InstancesMode),
+}
+
+impl Mode {
+    /// What stands behind the provider.
+    pub const fn backend(self) -> Backend {
+        match self {
+            Self::VCenter => Backend::VCenter,
+            Self::Supervisor(_) => Backend::Supervisor,
+        }
+    }
+}
+
+impl From<Backend> for Mode {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::VCenter => Self::VCenter,
+            Backend::Supervisor => Self::Supervisor(::provider::InstancesMode::Auto),
+        }
+    }
 }
 
 /// How a scenario is run.
@@ -100,6 +120,11 @@ impl Run {
             nodes
         });
         nodes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// What stands behind the provider.
+    pub fn backend(&self) -> Backend {
+        self.stage.mode.backend()
     }
 
     /// How often the rule fired.

@@ -10,6 +10,7 @@ use anyhow::Context;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
 
+use crate::backend::Backend;
 use crate::cost::Table;
 use crate::judge::{facts, machine_of, reported};
 use crate::lab::{Run, Stage};
@@ -177,7 +178,7 @@ fn ledger(conclusions: &[Conclusion]) -> String {
     let mut out = String::new();
     for conclusion in conclusions {
         for outcome in &conclusion.outcomes {
-            let head = serde_json::json!({ "check": conclusion.entry.id, "case": outcome.case });
+            let head = serde_json::json!({ "check": conclusion.entry.id, "mode": conclusion.backend, "case": outcome.case });
             let _ = writeln!(out, "{head}");
             for record in &outcome.run.ledger {
                 let _ = writeln!(out, "{}", record.to_line());
@@ -189,35 +190,44 @@ fn ledger(conclusions: &[Conclusion]) -> String {
 
 fn junit(conclusions: &[Conclusion]) -> anyhow::Result<String> {
     let mut report = Report::new("conformance");
-    let mut suite = TestSuite::new("catalogue");
-    for conclusion in conclusions {
-        let status = match &conclusion.verdict {
-            Verdict::Pass => TestCaseStatus::success(),
-            Verdict::Fail(why) => {
-                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                status.set_message(why.as_str());
-                status
-            }
-            Verdict::HarnessError(why) => {
-                let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-                status.set_message(why.as_str());
-                status
-            }
-            Verdict::Inconclusive(why)
-            | Verdict::Flaky(why)
-            | Verdict::NotSupported(why)
-            | Verdict::Skipped(why) => {
-                let mut status = TestCaseStatus::skipped();
-                status.set_message(why.as_str());
-                status
-            }
-        };
-        let mut case = TestCase::new(conclusion.entry.id.as_str(), status);
-        case.set_classname(conclusion.entry.surface.as_str());
-        suite.add_test_case(case);
+    for backend in Backend::ALL {
+        let of_mode = conclusions.iter().filter(|it| it.backend == backend);
+        let mut suite = TestSuite::new(format!("catalogue, {}", backend.title()));
+        of_mode.for_each(|it| {
+            suite.add_test_case(junit_case(it));
+        });
+        if !suite.test_cases.is_empty() {
+            report.add_test_suite(suite);
+        }
     }
-    report.add_test_suite(suite);
     report.to_string().context("the JUnit report cannot be written")
+}
+
+fn junit_case(conclusion: &Conclusion) -> TestCase {
+    let status = match &conclusion.verdict {
+        Verdict::Pass => TestCaseStatus::success(),
+        Verdict::Fail(why) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_message(why.as_str());
+            status
+        }
+        Verdict::HarnessError(why) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_message(why.as_str());
+            status
+        }
+        Verdict::Inconclusive(why)
+        | Verdict::Flaky(why)
+        | Verdict::NotSupported(why)
+        | Verdict::Skipped(why) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(why.as_str());
+            status
+        }
+    };
+    let mut case = TestCase::new(conclusion.entry.id.as_str(), status);
+    case.set_classname(conclusion.entry.surface.as_str());
+    case
 }
 
 fn markdown(about: &About, conclusions: &[Conclusion], cost: Option<&Table>) -> String {
@@ -229,13 +239,14 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: Option<&Table>) -> 
         about.seed,
         about.stage
     );
-    out.push_str("| check | verdict | cases | title |\n| --- | --- | --- | --- |\n");
+    out.push_str("| check | mode | verdict | cases | title |\n| --- | --- | --- | --- | --- |\n");
     for conclusion in conclusions {
         let entry = conclusion.entry;
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} |",
             entry.id,
+            conclusion.backend,
             conclusion.verdict.word(),
             conclusion.outcomes.len(),
             entry.title
@@ -249,7 +260,13 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: Option<&Table>) -> 
     if !bad.is_empty() {
         out.push_str("\n## What did not pass\n\n");
         for conclusion in bad {
-            let _ = writeln!(out, "- **{}** {}", conclusion.entry.id, conclusion.verdict);
+            let _ = writeln!(
+                out,
+                "- **{}**, {}: {}",
+                conclusion.entry.id,
+                conclusion.backend.title(),
+                conclusion.verdict
+            );
         }
     }
     out

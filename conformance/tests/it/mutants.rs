@@ -1,5 +1,6 @@
 //! The tests tested: deliberate defects of our provider, each caught by the check that is named.
 
+use conformance::backend::Backend;
 use conformance::checks::{self, Check};
 use conformance::lab::{Mutants, Stage};
 use conformance::verdict::Verdict;
@@ -29,7 +30,7 @@ const KILLS: &[(Mutants, &str)] = &[
 
 #[test]
 fn every_mutant_is_killed_by_its_check() {
-    let all = checks::all();
+    let all = checks::all(Backend::VCenter);
     let mut survivors = Vec::new();
     for (mutant, id) in KILLS {
         let check = all.iter().find(|check| check.id == *id).expect("the check exists");
@@ -57,7 +58,7 @@ fn passes(check: &Check, mutant: Mutants) -> bool {
 /// Most promises are that something does not happen. Who does nothing keeps them all, and proves none.
 #[test]
 fn a_provider_that_does_nothing_passes_no_check() {
-    let passed: Vec<&str> = checks::all()
+    let passed: Vec<&str> = checks::all(Backend::VCenter)
         .iter()
         .filter(|check| passes(check, Mutants::Idle))
         .map(|check| check.id)
@@ -70,7 +71,7 @@ fn a_provider_that_does_nothing_passes_no_check() {
 fn a_provider_that_judges_no_node_in_time_passes_no_check_about_that() {
     let mut passed = Vec::new();
     for id in CANARIES {
-        let all = checks::all();
+        let all = checks::all(Backend::VCenter);
         let check = all.iter().find(|check| check.id == *id).expect("the check exists");
         if passes(check, Mutants::LoginPerCall) {
             passed.push(*id);

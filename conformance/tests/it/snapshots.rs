@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use conformance::backend::Backend;
 use conformance::catalogue;
 use conformance::checks;
 use conformance::cost::PHASES;
@@ -35,7 +36,7 @@ fn phase(name: &str) -> String {
 fn check(scenario: &str, id: &str, case: &str) -> String {
     let entry = catalogue::entry(id).expect("the check stands in the catalogue");
     assert_eq!(entry.scenario.as_deref(), Some(scenario), "{id}");
-    let all = checks::all();
+    let all = checks::all(Backend::VCenter);
     let check = all.iter().find(|check| check.id == id).expect("the check is built");
     let case = check.cases.iter().find(|it| case.is_empty() || it.name == case);
     let outcome = case.expect("the check has this case").run(&Stage::default());
@@ -220,7 +221,7 @@ const LARGE: [&str; 1] = ["join-many"];
 /// Scenarios that some check is built on, each with the first such check.
 fn scenarios() -> BTreeMap<&'static str, &'static str> {
     let mut all = BTreeMap::new();
-    for check in checks::all() {
+    for check in checks::all(Backend::VCenter) {
         let entry = catalogue::entry(check.id).expect("the check stands in the catalogue");
         let scenario = entry.scenario.as_deref().unwrap_or_default();
         assert!(!scenario.is_empty(), "{} names no scenario", check.id);

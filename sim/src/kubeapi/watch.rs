@@ -68,6 +68,7 @@ pub(super) fn answer(
         selection,
         effects: effects.clone(),
         began: cluster.read(|store| store.revision()),
+        generation: cluster.read(|store| store.watches_ended()),
         cursor: asked,
         pending: VecDeque::new(),
         n_told: 0,
@@ -156,6 +157,8 @@ struct Watch {
     effects: Effects,
     /// The revision when it began: what is newer happened while it watched.
     began: u64,
+    /// How often all watches had been ended when it began.
+    generation: u64,
     /// Everything up to this revision is told or pending.
     cursor: u64,
     /// Objects and not bytes: a slow reader holds references, and no copies.
@@ -247,11 +250,11 @@ impl Watch {
 
     /// Takes in what has happened since the cursor.
     fn look(&mut self) {
-        let (events, revision, is_served) = self.cluster.read(|store| {
+        let (events, revision, may_go_on) = self.cluster.read(|store| {
             let events = store.watch_since(&self.def.id, &self.selection, self.cursor);
             let is_served =
                 store.resource(&self.def.id).is_some_and(|def| def.is_same_as(&self.def));
-            (events, store.revision(), is_served)
+            (events, store.revision(), is_served && store.watches_ended() == self.generation)
         });
         match events {
             Ok(events) => {
@@ -263,8 +266,8 @@ impl Watch {
             }
             Err(status) => self.fail(&status),
         }
-        // A watch ends when the definition of what it watches goes or changes.
-        self.is_over |= !is_served;
+        // A watch ends when the definition of what it watches goes or changes, and when all do.
+        self.is_over |= !may_go_on;
     }
 
     fn begin_with_everything(&mut self) -> Result<(), Status> {

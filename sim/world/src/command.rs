@@ -262,6 +262,14 @@ pub enum Command {
         #[serde(default)]
         keep: usize,
     },
+    /// Every watch of an API server ends, as when it restarts or a balancer in front of it closes what
+    /// lasts too long. The next one may begin where it ended.
+    #[serde(rename = "cluster.endWatches")]
+    EndWatches {
+        /// Whose; the workload cluster's if left out.
+        #[serde(default)]
+        plane: ControlPlane,
+    },
 
     /// A kubelet starts on a machine at once: its Node registers or becomes Ready.
     #[serde(rename = "node.start")]

@@ -45,6 +45,11 @@ pub enum Event {
         /// Changes it remembers per resource.
         keep: usize,
     },
+    /// Every watch of an API server came to its end.
+    WatchesEnded {
+        /// Whose.
+        plane: ControlPlane,
+    },
     /// A Supervisor was founded.
     SupervisorFounded(Box<Supervisor>),
     /// A vCenter was added.
@@ -257,6 +262,7 @@ impl State {
             Event::Supervisor(event) => self.supervisor.fold(event),
             Event::SupervisorFounded(supervisor) => self.supervisor = (**supervisor).clone(),
             Event::ClusterCompacted { plane, keep } => self.objects_mut(*plane).compact(*keep),
+            Event::WatchesEnded { plane } => self.objects_mut(*plane).end_watches(),
             Event::VCenterAdded { vcenter, with } => {
                 self.vcenters.insert(vcenter.clone(), (**with).clone());
             }

@@ -19,11 +19,13 @@ impl Act<'_> {
     pub(super) fn add_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Ok(facts) = self.facts(vcenter, machine, None) else { return };
         let node = facts.name.clone();
+        // Its predecessor of this name may have fallen silent a moment ago, and is missed all the same.
+        let run = self.state.kubelets.get(&node).map_or(0, |it| it.run + u32::from(it.running));
         let kubelet = Kubelet {
             vcenter: vcenter.to_owned(),
             machine,
             running: false,
-            run: 0,
+            run,
             beats: 0,
             config: facts,
         };

@@ -122,6 +122,7 @@ impl<'a> Act<'a> {
             Command::CompactCluster { plane, keep } => {
                 self.emit(Event::ClusterCompacted { plane, keep });
             }
+            Command::EndWatches { plane } => self.emit(Event::WatchesEnded { plane }),
             Command::Tell { step, machine } => self.tell(step, machine.as_deref()),
         }
         Ok(Outcome::Done)

@@ -41,6 +41,8 @@ pub struct Store {
     pub(super) admissions: BTreeMap<GroupResource, Admission>,
     /// Changes that are kept of a resource; `None` for as many as [`DEFAULT_WINDOW`] says.
     window: Option<usize>,
+    /// How often every watch was ended.
+    watches_ended: u64,
 }
 
 /// Objects of one resource by [`Key::path`], which is the order of etcd's keys.
@@ -72,6 +74,7 @@ impl Store {
             conversions: BTreeMap::new(),
             admissions: BTreeMap::new(),
             window: None,
+            watches_ended: 0,
         }
     }
 
@@ -165,6 +168,16 @@ impl Store {
     pub fn set_window(&mut self, window: usize) {
         self.window = Some(window);
         self.compact(window);
+    }
+
+    /// Ends every watch that began before.
+    pub fn end_watches(&mut self) {
+        self.watches_ended += 1;
+    }
+
+    /// How often every watch was ended: one that began under another count is over.
+    pub fn watches_ended(&self) -> u64 {
+        self.watches_ended
     }
 
     /// Forgets all but the last `keep` changes of every resource, as a compaction of etcd does.
