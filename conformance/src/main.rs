@@ -18,8 +18,7 @@ use conformance::{foreign, kubernetes, sweep};
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
 ///
 /// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 5 what failed held when it was
-/// tried again; 6 a
-/// budget was exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
+/// tried again; 6 a budget was exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 struct Arguments {
@@ -85,7 +84,7 @@ struct RunArguments {
     /// Where every draw and identifier comes from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Write results.json, junit.xml, summary.md and ledger.jsonl here.
+    /// Write results.json, junit.xml, summary.md, index.html and ledger.jsonl here.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Give our provider this deliberate defect.

@@ -228,7 +228,9 @@ impl Conclusion {
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let ours = || {
             let (id, mode, seed) = (&self.entry.id, self.backend, stage.seed);
-            format!("cargo run --release -p conformance -- run {id} --mode {mode} --seed {seed}{mutant}")
+            format!(
+                "cargo run --release -p conformance -- run {id} --mode {mode} --seed {seed}{mutant}"
+            )
         };
         let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));
         Some(out)

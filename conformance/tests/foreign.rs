@@ -7,6 +7,7 @@
 //! `PROVIDER` is a `kind: Provider` manifest or the name of a built-in one, `PROVIDER_BINARY` the program where that says
 //! `$(binary)`. Checks that need virtual time are ignored. Without `PROVIDER` there is nothing to test.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +23,8 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = Arguments::from_args();
     let variable = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
     let Some(provider) = variable("PROVIDER") else {
-        println!("nothing to test: PROVIDER=mine.yaml cargo test -p conformance --test foreign");
-        return Ok(());
+        let usage = "PROVIDER=mine.yaml cargo test -p conformance --test foreign";
+        return Ok(writeln!(std::io::stdout(), "nothing to test: {usage}")?);
     };
     let binary = variable("PROVIDER_BINARY");
     #[expect(clippy::disallowed_methods, reason = "the wall time at which the tests begin")]

@@ -400,7 +400,7 @@ impl Manifest {
                 "write the program and its arguments",
             ));
         }
-        for path in process.binds.keys().filter(|path| !path.is_absolute()) {
+        if let Some(path) = process.binds.keys().find(|path| !path.is_absolute()) {
             let value = Value::from(path.display().to_string());
             let remedy = "write the path as the program sees it, from / on";
             return Err(Wrong::at("spec.run.process.binds", &value, "is no absolute path", remedy));
@@ -461,7 +461,7 @@ impl Manifest {
         let known: Vec<String> = template::known(self);
         let check = |key: String, text: &str, own: &[&str]| {
             template::names(text).into_iter().try_for_each(|name| {
-                let is_known = known.iter().any(|it| *it == name)
+                let is_known = known.contains(&name)
                     || own.contains(&name.as_str())
                     || template::variable(&name).is_some();
                 if is_known {

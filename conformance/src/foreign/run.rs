@@ -252,7 +252,11 @@ impl Subject {
     }
 
     fn stage(&self) -> Stage {
-        Stage { mode: self.setup.manifest.spec.mode.into(), seed: self.settings.seed, ..Stage::default() }
+        Stage {
+            mode: self.setup.manifest.spec.mode.into(),
+            seed: self.settings.seed,
+            ..Stage::default()
+        }
     }
 
     /// When a world begins. One that lives faster begins so early that it never gets ahead of the provider's clock.

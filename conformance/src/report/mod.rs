@@ -279,14 +279,24 @@ pub fn table(conclusions: &[Conclusion], times: bool) -> String {
         let entry = conclusion.entry;
         let took =
             if times { format!("{:>6} ms  ", conclusion.took.as_millis()) } else { String::new() };
-        let _ = writeln!(
+        let eased = conclusion.requirement != entry.requirement;
+        let word = match &conclusion.verdict {
+            Verdict::Fail(_) if eased => "FAIL should",
+            other => other.word(),
+        };
+        let _ = write!(
             out,
-            "{:<14} {:<12} {:>3} cases  {took}{}",
+            "{:<14} {word:<12} {:>3} cases  {took}{}",
             entry.id,
-            conclusion.verdict.word(),
             conclusion.outcomes.len(),
             entry.title
         );
+        let left_out = conclusion.not_run.len();
+        let _ = match &conclusion.verdict {
+            Verdict::Skipped(why) | Verdict::NotSupported(why) => writeln!(out, " ({why})"),
+            _ if left_out > 0 => writeln!(out, " ({left_out} more cases were not run)"),
+            _ => writeln!(out),
+        };
     }
     out
 }

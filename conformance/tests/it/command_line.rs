@@ -205,7 +205,7 @@ fn a_run_leaves_its_files_and_two_processes_agree() {
         let out = dir.path().join(name);
         let output = conformance(&["run", "NODE-0", "--seed", "7", "--out", out.to_str().unwrap()]);
         assert!(output.status.success(), "{}", text(&output.stdout));
-        for file in ["results.json", "junit.xml", "summary.md"] {
+        for file in ["results.json", "junit.xml", "summary.md", "index.html"] {
             assert!(out.join(file).exists(), "{file}");
         }
         std::fs::read(out.join("ledger.jsonl")).unwrap()
