@@ -11,6 +11,7 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 use sim::Face;
@@ -56,6 +57,8 @@ fn late_guest() -> Case {
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
         .and(|| run.keeps(&[9, 66, 10, 11, 17, 18]))
     })
+    // When it looks again goes by a back-off of its own.
+    .paced(Pace::Real)
     .named("guest reports late")
 }
 
