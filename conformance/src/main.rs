@@ -234,16 +234,13 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
         }
     }
     let whole = arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost;
-    let table = whole.then(|| cost::measure(&stage));
-    if let Some(table) = &table {
-        writeln!(out, "\nvCenter calls by phase and number of nodes, ours and upstream's\n")?;
-        writeln!(out, "{}", table.text())?;
-        if arguments.operations {
-            writeln!(out, "{}", table.operations_text())?;
-        }
+    let tables = if whole { cost::measure(&stage, modes) } else { Vec::new() };
+    if whole {
+        writeln!(out, "\nCalls by phase and number of nodes, ours and upstream's")?;
     }
+    show(out, &tables, arguments.operations)?;
     if let Some(dir) = &arguments.out {
-        report::write(dir, &About::ours(&stage), &stage, &conclusions, table.as_ref())?;
+        report::write(dir, &About::ours(&stage), &stage, &conclusions, &tables)?;
     }
     let tally = Tally::of(&conclusions);
     let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();
@@ -256,14 +253,8 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     if tally.failed > 0 {
         return Ok(ExitCode::from(1));
     }
-    if let Some(table) = &table {
-        let deviations = table.deviations();
-        for deviation in &deviations {
-            writeln!(out, "{deviation}")?;
-        }
-        if !deviations.is_empty() {
-            return Ok(ExitCode::from(6));
-        }
+    if deviate(out, &tables)? {
+        return Ok(ExitCode::from(6));
     }
     Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
 }
@@ -410,18 +401,30 @@ fn run_sweep(
 }
 
 fn run_cost(out: &mut impl Write, write: bool, operations: bool) -> anyhow::Result<ExitCode> {
-    let table: Table = cost::measure(&Stage::default());
+    let tables = cost::measure(&Stage::default(), &Backend::ALL);
     if write {
-        write!(out, "{}", table.budgets())?;
+        write!(out, "{}", cost::budgets(&tables))?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{}", table.text())?;
-    if operations {
-        writeln!(out, "{}", table.operations_text())?;
+    show(out, &tables, operations)?;
+    Ok(if deviate(out, &tables)? { ExitCode::from(6) } else { ExitCode::SUCCESS })
+}
+
+fn show(out: &mut impl Write, tables: &[Table], operations: bool) -> anyhow::Result<()> {
+    for table in tables {
+        writeln!(out, "\n{}", table.text())?;
+        if operations {
+            writeln!(out, "{}", table.operations_text())?;
+        }
     }
-    let deviations = table.deviations();
+    Ok(())
+}
+
+/// Says what differs from the committed budgets; whether anything does.
+fn deviate(out: &mut impl Write, tables: &[Table]) -> anyhow::Result<bool> {
+    let deviations: Vec<String> = tables.iter().flat_map(Table::deviations).collect();
     for deviation in &deviations {
         writeln!(out, "{deviation}")?;
     }
-    Ok(if deviations.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(6) })
+    Ok(!deviations.is_empty())
 }

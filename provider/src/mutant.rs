@@ -43,11 +43,35 @@ pub enum Mutant {
     StaleProof,
     /// Nothing is done at all but lead: no login, no watch, no controller.
     Idle,
+    /// Supervisor: a 404 of the whole collection is a list without machines, and any 404 of a read an absence.
+    CollectionNotFoundIsGone,
+    /// Supervisor: a UUID in capitals is none that a node has.
+    UuidCaseMatters,
+    /// Supervisor: no UUID is another UUID, in a machine that has none yet as in the provider ID `vsphere://`.
+    EmptyUuidIsGone,
+    /// Supervisor: after 410 the watch goes on from now, and the view counts as current without a new list.
+    StaleViewAfterGone,
+    /// Supervisor: the token is read once. Made by `TokenSource::with_mutant`, as the source is handed in.
+    TokenNeverReread,
+    /// Supervisor: what the guard holds is released with the proof that it is held for, a tenth per period.
+    GuardSkipped,
+    /// Supervisor: nodes are deleted although no node was matched to a machine since the start.
+    NeverMatchedSkipped,
+    /// Supervisor: what the view does not have is gone, without a list.
+    ProofFromView,
+    /// Supervisor: a provider ID of somebody else is a machine that does not exist.
+    ForeignIdIsGone,
+    /// Supervisor: a watch that tells nothing is waited for, and its view never gets stale.
+    WatchStallUnnoticed,
+    /// Supervisor: each question makes a list of its own, at once, where watching is forbidden.
+    ListPerNode,
+    /// Supervisor: after a list without any machine nothing counts as missing but nodes that are not ready.
+    EmptyListBelieved,
 }
 
 #[cfg(feature = "mutants")]
 impl Mutant {
-    /// All of them.
+    /// Those of vCenter mode and of both modes.
     pub const ALL: [Mutant; 18] = [
         Mutant::ErrorIsGone,
         Mutant::EmptySearchIsGone,
@@ -68,10 +92,26 @@ impl Mutant {
         Mutant::StaleProof,
         Mutant::Idle,
     ];
+
+    /// Those that exist in Supervisor mode only, in a mode with a view.
+    pub const SUPERVISOR: [Mutant; 12] = [
+        Mutant::CollectionNotFoundIsGone,
+        Mutant::UuidCaseMatters,
+        Mutant::EmptyUuidIsGone,
+        Mutant::StaleViewAfterGone,
+        Mutant::TokenNeverReread,
+        Mutant::GuardSkipped,
+        Mutant::NeverMatchedSkipped,
+        Mutant::ProofFromView,
+        Mutant::ForeignIdIsGone,
+        Mutant::WatchStallUnnoticed,
+        Mutant::ListPerNode,
+        Mutant::EmptyListBelieved,
+    ];
 }
 
 /// Which defect is active, if any.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Active {
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<Mutant>,

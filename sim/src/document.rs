@@ -7,7 +7,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::faults::Rule;
+use crate::faults::{self, Rule};
 
 /// Why a document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,8 @@ pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
     let list = match value {
         Value::Array(list) => list,
         Value::Object(_) => vec![value],
+        // A failure by its name.
+        Value::String(name) if Rule::known(&name).is_some() => vec![Value::String(name)],
         other => {
             return Err(Wrong::at(
                 "",
@@ -122,6 +124,7 @@ pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
     };
     let rule = |(n, value): (usize, Value)| {
         let place = format!("[{n}]");
+        let value = faults::named(value).map_err(|wrong| wrong.below(&place))?;
         let rule: Rule = typed(value).map_err(|wrong| {
             let remedy = "a rule has id, match, when, do, effect, priority and ttl";
             wrong.or_remedy(remedy).below(&place)

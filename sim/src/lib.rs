@@ -44,6 +44,7 @@ mod control;
 pub mod document;
 mod driver;
 pub mod faults;
+mod files;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handle;
@@ -75,4 +76,6 @@ pub use server::{Server, Service};
 pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;
-pub use supervisor::{CREDENTIALS, OWNER, Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor};
+pub use supervisor::{
+    Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor, SupervisorError, credentials, owner_ref,
+};

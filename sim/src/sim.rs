@@ -162,6 +162,7 @@ impl Builder {
             namespace,
             cluster: workload,
             control: control.clone(),
+            given: Arc::default(),
         });
         let sim = Sim {
             control,

@@ -1,11 +1,21 @@
 //! The Supervisor of a sim: its API server, and what a cloud provider is given to reach it.
 
+mod credentials;
+mod mounts;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sim_world::objects::{Command, GroupResource, Key};
 
 use crate::control::Control;
 use crate::kubeapi::{Access, Identity, Tokens};
 use crate::server::Server;
+pub(crate) use credentials::Given;
+pub use credentials::SupervisorError;
+pub use mounts::{credentials, owner_ref};
 
 /// The Supervisor's name in the ledger and in rules.
 pub const SUPERVISOR: &str = "supervisor";
@@ -13,17 +23,12 @@ pub const SUPERVISOR: &str = "supervisor";
 /// The name under which providers know it; its certificate carries it.
 pub const SUPERVISOR_HOST: &str = "supervisor.default.svc";
 
-/// Where providers look for token, authority and namespace, below the root.
-pub const CREDENTIALS: &str = "etc/cloud/ccm-provider";
-
-/// Where they look for the object that owns what they create.
-pub const OWNER: &str = "etc/kubernetes/guestclusters/cluster";
-
 /// The role, the binding and the account of a provider.
 const PROVIDER: &str = "cloud-provider";
 
 /// What a provider may do in the namespace of its cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// The role that Tanzu provisions: VirtualMachines can be read and not watched, services of
     /// machines not listed, and nothing is granted of VPC.
@@ -66,8 +71,8 @@ impl Profile {
     }
 }
 
-/// The Supervisor's API server.
-#[derive(Debug)]
+/// The Supervisor's API server. Clones are the same one.
+#[derive(Clone)]
 pub struct Supervisor {
     pub(crate) server: Server,
     pub(crate) tokens: Tokens,
@@ -77,6 +82,14 @@ pub struct Supervisor {
     pub(crate) namespace: String,
     pub(crate) cluster: String,
     pub(crate) control: Control,
+    pub(crate) given: Arc<Mutex<Given>>,
+}
+
+/// Without the tokens.
+impl fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervisor").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
 }
 
 impl Supervisor {
@@ -118,27 +131,6 @@ impl Supervisor {
     /// Who the provider is.
     pub fn provider(&self) -> Identity {
         provider(&self.namespace)
-    }
-
-    /// What a provider mounts to reach it: paths below a directory, and what the files say. Token, authority,
-    /// namespace and owner lie where the upstream provider has them. `authority` is the certificate to trust.
-    pub fn mounts(&self, authority: &str) -> [(String, String); 4] {
-        let uid = self.control.world.read(|world| world.ids().uuid("cluster", "owner"));
-        let owner = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta1",
-            "kind": "Cluster",
-            "name": self.cluster,
-            "uid": uid.to_string(),
-        });
-        let file = |directory: &str, name: &str, text: &str| {
-            (format!("{directory}/{name}"), text.to_owned())
-        };
-        [
-            file(CREDENTIALS, "token", &self.provider_token),
-            file(CREDENTIALS, "ca.crt", authority),
-            file(CREDENTIALS, "namespace", &self.namespace),
-            file(OWNER, "ownerref.json", &owner.to_string()),
-        ]
     }
 
     /// Grants the provider `profile`, and nothing else.

@@ -1,10 +1,11 @@
-//! What a sync costs: calls by phase and operation for fleets of 10, 100 and 1000 nodes, fitted as a + b·N, beside
-//! what the upstream provider needs for the same work.
+//! What a sync costs: calls by phase and operation for fleets of 10 to 5000 nodes, fitted as a + b·N, beside what the
+//! upstream provider needs for the same work.
 //!
 //! Long polls are counted apart: they come with the time that passes and not with the work that is done.
 
 mod phases;
 mod print;
+mod supervisor;
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,79 @@ use sim::Class;
 use sim::ledger::Record;
 
 pub use phases::{PHASES, Phase};
+pub use print::budgets;
 
-use crate::lab::{Stage, run};
+use crate::backend::Backend;
+use crate::lab::{Mode, Run, Stage, run};
+use crate::scenario::Scenario;
+use provider::InstancesMode;
 
-/// The fleet sizes.
-pub const SIZES: [u32; 3] = [10, 100, 1000];
+/// A way of following machines whose cost is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// With vCenter.
+    Vcenter,
+    /// With a Supervisor whose machines may be watched.
+    SupervisorWatch,
+    /// With a Supervisor whose machines may be listed and not watched.
+    SupervisorPoll,
+    /// With a Supervisor, upstream's calls one for one.
+    SupervisorV1,
+}
+
+impl Subject {
+    /// Every one.
+    pub const ALL: [Self; 4] =
+        [Self::Vcenter, Self::SupervisorWatch, Self::SupervisorPoll, Self::SupervisorV1];
+
+    /// As a headline says it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Vcenter => "vCenter mode",
+            Self::SupervisorWatch => "Supervisor mode, watching",
+            Self::SupervisorPoll => "Supervisor mode, polling",
+            Self::SupervisorV1 => "Supervisor mode, v1",
+        }
+    }
+
+    /// What stands behind the provider.
+    pub const fn backend(self) -> Backend {
+        match self {
+            Self::Vcenter => Backend::VCenter,
+            _ => Backend::Supervisor,
+        }
+    }
+
+    /// Its phases.
+    pub fn phases(self) -> &'static [Phase] {
+        match self {
+            Self::Vcenter => PHASES,
+            Self::SupervisorWatch => &supervisor::WATCHING,
+            Self::SupervisorPoll => &supervisor::POLLING,
+            Self::SupervisorV1 => &supervisor::V1,
+        }
+    }
+
+    /// The fleet sizes that the main job counts. Upstream's calls take its time: a list per node at five a second.
+    pub const fn sizes(self) -> &'static [u32] {
+        match self {
+            Self::Vcenter => &[10, 100, 1000],
+            Self::SupervisorWatch | Self::SupervisorPoll => &[10, 100, 1000, 5000],
+            Self::SupervisorV1 => &[10, 100],
+        }
+    }
+
+    fn stage(self, stage: &Stage) -> Stage {
+        let mode = match self {
+            Self::Vcenter => Mode::VCenter,
+            Self::SupervisorWatch => Mode::Supervisor(InstancesMode::Watch),
+            Self::SupervisorPoll => Mode::Supervisor(InstancesMode::Poll),
+            Self::SupervisorV1 => Mode::Supervisor(InstancesMode::V1),
+        };
+        Stage { mode, light: true, ..stage.clone() }
+    }
+}
 
 /// The committed budgets.
 const BUDGETS: &str = include_str!("../../budgets.yaml");
@@ -30,7 +99,7 @@ pub struct Row {
     pub phase: &'static str,
     /// What is counted.
     pub what: &'static str,
-    /// Calls to the vCenter per fleet size, long polls not counted.
+    /// Calls to vCenter or Supervisor per fleet size, long polls and watches not counted.
     pub calls: BTreeMap<u32, u64>,
     /// Long polls per fleet size.
     pub polls: BTreeMap<u32, u64>,
@@ -68,9 +137,11 @@ pub struct Fit {
     pub r2: f64,
 }
 
-/// The whole table.
+/// The table of one subject.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
+    /// Whose calls these are.
+    pub subject: Subject,
     /// One row per phase.
     pub rows: Vec<Row>,
 }
@@ -79,8 +150,7 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Budgets {
-    #[serde(rename = "vcenterCalls")]
-    vcenter_calls: BTreeMap<String, BTreeMap<u32, u64>>,
+    calls: BTreeMap<String, BTreeMap<u32, u64>>,
     #[serde(rename = "longPolls")]
     long_polls: BTreeMap<String, BTreeMap<u32, u64>>,
     #[serde(rename = "clusterWrites")]
@@ -88,38 +158,25 @@ struct Budgets {
     operations: BTreeMap<String, BTreeMap<String, BTreeMap<u32, u64>>>,
 }
 
-/// Measures every phase for every fleet size.
-pub fn measure(stage: &Stage) -> Table {
-    measure_sizes(stage, &SIZES)
+/// Measures every phase of these modes, for every fleet size.
+pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
+    let subjects = Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
+    subjects.map(|subject| measure_sizes(stage, subject, subject.sizes())).collect()
 }
 
 /// Measures every phase for these fleet sizes.
-pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
-    let mut rows: Vec<Row> = PHASES.iter().map(Phase::empty_row).collect();
+pub fn measure_sizes(stage: &Stage, subject: Subject, sizes: &[u32]) -> Table {
+    let phases = subject.phases();
+    let stage = subject.stage(stage);
+    let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
     for n in sizes.iter().copied() {
-        for (phase, row) in PHASES.iter().zip(&mut rows) {
+        let mut last: Option<(Scenario, Run)> = None;
+        for (phase, row) in phases.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);
-            let run = run(&scenario, &Stage { light: true, ..stage.clone() });
-            let calls: Vec<_> = run.calls_in(phase.name).collect();
-            let vcenter = calls.iter().filter(|call| call.is_vcenter_call());
-            let (polls, others): (Vec<&Record>, Vec<&Record>) =
-                vcenter.copied().partition(|call| call.class == Some(Class::Longpoll));
-            row.calls.insert(n, others.len() as u64);
-            row.polls.insert(n, polls.len() as u64);
-            for call in others.into_iter().chain(polls) {
-                let counts = row.operations.entry(call.op.clone()).or_insert_with(Counts::none);
-                *counts.calls.entry(n).or_default() += 1;
-            }
-            let writes = calls.iter().filter(|call| {
-                call.is_cluster_call()
-                    && call.class == Some(Class::Write)
-                    && !call.op.contains("leases")
-            });
-            row.writes.insert(n, writes.count() as u64);
-            if let Some(upstream) = phase.upstream {
-                row.upstream.1.insert(n, upstream(n));
-            }
-            row.allowed.insert(n, (phase.allowed)(n));
+            let played = last.take().filter(|(of, _)| *of == scenario).map(|(_, run)| run);
+            let played = played.unwrap_or_else(|| run(&scenario, &stage));
+            row.count(phase, n, &played);
+            last = Some((scenario, played));
         }
     }
     for row in &mut rows {
@@ -131,7 +188,33 @@ pub fn measure_sizes(stage: &Stage, sizes: &[u32]) -> Table {
             counts.fit = fit(&counts.calls);
         }
     }
-    Table { rows }
+    Table { subject, rows }
+}
+
+impl Row {
+    /// Counts what a run with a fleet of `n` cost in this phase.
+    fn count(&mut self, phase: &Phase, n: u32, run: &Run) {
+        let calls: Vec<_> = run.calls_in(phase.name).collect();
+        let about = calls.iter().filter(|call| run.backend().takes(call));
+        let (polls, others): (Vec<&Record>, Vec<&Record>) =
+            about.copied().partition(|call| call.class == Some(Class::Longpoll));
+        self.calls.insert(n, others.len() as u64);
+        self.polls.insert(n, polls.len() as u64);
+        for call in others.into_iter().chain(polls) {
+            let counts = self.operations.entry(call.op.clone()).or_insert_with(Counts::none);
+            *counts.calls.entry(n).or_default() += 1;
+        }
+        let writes = calls.iter().filter(|call| {
+            call.is_cluster_call()
+                && call.class == Some(Class::Write)
+                && !call.op.contains("leases")
+        });
+        self.writes.insert(n, writes.count() as u64);
+        if let Some(upstream) = phase.upstream {
+            self.upstream.1.insert(n, upstream(n));
+        }
+        self.allowed.insert(n, (phase.allowed)(n));
+    }
 }
 
 impl Counts {
@@ -159,40 +242,54 @@ fn compare(
 impl Table {
     /// What differs from the committed budgets, and what exceeds what is allowed at all.
     pub fn deviations(&self) -> Vec<String> {
-        let budgets: Budgets =
+        let title = serde_json::to_value(self.subject).expect("a subject is a word");
+        let title = title.as_str().unwrap_or_default();
+        let all: BTreeMap<String, Budgets> =
             serde_saphyr::from_str(BUDGETS).expect("a test reads the committed budgets");
+        let Some(budgets) = all.get(title) else {
+            return vec![format!("budgets.yaml: {title} is not there")];
+        };
         let mut found = Vec::new();
         for row in &self.rows {
             let phase = row.phase;
             for (what, seen, wanted) in [
-                ("vcenterCalls", &row.calls, &budgets.vcenter_calls),
+                ("calls", &row.calls, &budgets.calls),
                 ("longPolls", &row.polls, &budgets.long_polls),
                 ("clusterWrites", &row.writes, &budgets.cluster_writes),
             ] {
-                compare(&mut found, &format!("{what}.{phase}"), seen, wanted.get(phase));
+                compare(&mut found, &format!("{title}.{what}.{phase}"), seen, wanted.get(phase));
             }
             let committed = budgets.operations.get(phase);
             for (op, counts) in &row.operations {
                 let wanted = committed.and_then(|of| of.get(op));
-                compare(&mut found, &format!("operations.{phase}.{op}"), &counts.calls, wanted);
+                compare(
+                    &mut found,
+                    &format!("{title}.operations.{phase}.{op}"),
+                    &counts.calls,
+                    wanted,
+                );
             }
             for (op, wanted) in committed.into_iter().flatten() {
                 let is_due = row.calls.keys().any(|n| at(wanted, *n) > 0);
                 if is_due && !row.operations.contains_key(op) {
-                    found.push(format!("budgets.yaml: operations.{phase}.{op} was never called"));
+                    found.push(format!(
+                        "budgets.yaml: {title}.operations.{phase}.{op} was never called"
+                    ));
                 }
             }
             for (n, calls) in &row.calls {
                 let allowed = row.allowed.get(n).copied().unwrap_or(0);
                 if *calls > allowed {
-                    found.push(format!("{phase} with {n} nodes: {calls} calls, {allowed} allowed"));
+                    found.push(format!(
+                        "{title}: {phase} with {n} nodes: {calls} calls, {allowed} allowed"
+                    ));
                 }
             }
             for (n, polls) in &row.polls {
                 let allowed = row.allowed_polls;
                 if *polls > allowed {
                     found.push(format!(
-                        "{phase} with {n} nodes: {polls} long polls, {allowed} allowed"
+                        "{title}: {phase} with {n} nodes: {polls} long polls, {allowed} allowed"
                     ));
                 }
             }
@@ -252,10 +349,13 @@ mod tests {
 
     #[test]
     fn the_committed_budgets_read() {
-        let budgets: Budgets = serde_saphyr::from_str(BUDGETS).unwrap();
-        assert_eq!(budgets.vcenter_calls.len(), PHASES.len());
-        assert_eq!(budgets.long_polls.len(), PHASES.len());
-        assert_eq!(budgets.cluster_writes.len(), PHASES.len());
-        assert_eq!(budgets.operations.len(), PHASES.len());
+        let all: BTreeMap<Subject, Budgets> = serde_saphyr::from_str(BUDGETS).unwrap();
+        assert_eq!(all.keys().copied().collect::<Vec<_>>(), Subject::ALL);
+        for (subject, budgets) in all {
+            let n = subject.phases().len();
+            let Budgets { calls, long_polls, cluster_writes, operations } = budgets;
+            let rows = [calls.len(), long_polls.len(), cluster_writes.len(), operations.len()];
+            assert_eq!(rows, [n; 4], "{}", subject.title());
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The phases that are counted. Windows begin and end between two periods, so counts are exact.
+//! The phases of a provider's life with vCenter. Windows begin and end between two periods, so counts are exact.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,9 +14,9 @@ pub struct Phase {
     pub name: &'static str,
     /// What is counted.
     pub what: &'static str,
-    /// The scenario for a fleet of `n`.
+    /// The scenario for a fleet of `n`. Phases of one scenario are counted in one run.
     pub scenario: fn(u32) -> Scenario,
-    /// What upstream needs: formula, then number. One vCenter, one datacenter, zones on.
+    /// What upstream needs: formula, then number. One vCenter, one datacenter, zones on; or one Supervisor.
     pub formula: &'static str,
     /// The number for a fleet of `n`; `None` where no figure is known.
     pub upstream: Option<fn(u32) -> u64>,
@@ -43,12 +43,12 @@ impl Phase {
     }
 }
 
-const fn s(seconds: u64) -> Duration {
+pub(super) const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
 /// When a fleet of `n` has long been initialized: three writes per node at 20 requests a second.
-fn settled(n: u32) -> Duration {
+pub(super) fn settled(n: u32) -> Duration {
     s(120 + u64::from(n) * 3 / 20)
 }
 
@@ -56,7 +56,7 @@ fn settled(n: u32) -> Duration {
 /// so that the next one does not fall into windows shorter than a period.
 const BEGIN: Duration = s(310);
 
-fn world(n: u32, horizon: Duration) -> Scenario {
+pub(super) fn world(n: u32, horizon: Duration) -> Scenario {
     let mut scenario = Scenario::new("", Topology::zones(3).machines(n), horizon);
     // Kubelets that report nothing keep the counts those of the provider alone.
     scenario = scenario.at(s(0), Command::SetHeartbeats { every: None });
@@ -64,14 +64,24 @@ fn world(n: u32, horizon: Duration) -> Scenario {
 }
 
 /// The `k`-th machine.
-fn machine(k: u32) -> sim::world::Named {
+pub(super) fn machine(k: u32) -> sim::world::Named {
     format!("node-{k:04}").as_str().into()
 }
 
-/// K nodes of the fleet are NotReady in the phase that counts those.
-const NOT_READY: u32 = 5;
+/// 1 % of the machines, one at least, get other addresses.
+pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario {
+    for k in 1..=(n / 100).max(1) {
+        let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
+        let addresses = vec![vec![address.into()]];
+        scenario = scenario.at(at, Command::SetAddresses { machine: machine(k), addresses });
+    }
+    scenario
+}
 
-/// Every phase.
+/// K nodes of the fleet are NotReady in the phase that counts those.
+pub(super) const NOT_READY: u32 = 5;
+
+/// Every phase with vCenter.
 pub const PHASES: &[Phase] = &[
     Phase {
         name: "join",
@@ -129,18 +139,7 @@ pub const PHASES: &[Phase] = &[
         what: "1 % of the machines change address at once",
         scenario: |n| {
             let begin = BEGIN;
-            let mut scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
-            for k in 1..=(n / 100).max(1) {
-                let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(k).unwrap_or(0));
-                scenario = scenario.at(
-                    begin + s(1),
-                    Command::SetAddresses {
-                        machine: machine(k),
-                        addresses: vec![vec![address.into()]],
-                    },
-                );
-            }
-            scenario
+            changes(world(n, begin + s(29)).at(begin, Act::Phase("change".into())), n, begin + s(1))
         },
         formula: "seen at the next sync",
         upstream: None,

@@ -6,56 +6,52 @@ use std::fmt::Write;
 use super::{Counts, Fit, Row, Table, at};
 
 impl Table {
+    /// The fleet sizes that were measured.
+    fn sizes(&self) -> Vec<u32> {
+        self.rows.first().map(|row| row.calls.keys().copied().collect()).unwrap_or_default()
+    }
+
     /// For a terminal: a row per phase.
     pub fn text(&self) -> String {
-        let mut out = format!(
-            "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>5} {:>9} {:>9} {:>9}   {}\n",
-            "phase",
-            "N=10",
-            "N=100",
-            "N=1000",
-            "fit a + b·N",
-            "polls",
-            "N=10",
-            "N=100",
-            "N=1000",
-            "upstream's formula"
-        );
+        let sizes = self.sizes();
+        let heads = |out: &mut String| {
+            for n in &sizes {
+                let _ = write!(out, " {:>7}", format!("N={n}"));
+            }
+        };
+        let mut out = format!("{}\n{:<12}", self.subject.title(), "phase");
+        heads(&mut out);
+        let _ = write!(out, "   {:<16} {:>5} ", "fit a + b·N", "polls");
+        heads(&mut out);
+        out.push_str("   upstream's formula\n");
         for row in &self.rows {
-            let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
-            let _ = writeln!(
-                out,
-                "{:<14} {:>7} {:>7} {:>7}   {:<16} {:>5} {:>9} {:>9} {:>9}   {}",
-                row.phase,
-                at(&row.calls, 10),
-                at(&row.calls, 100),
-                at(&row.calls, 1000),
-                row.fit.to_string(),
-                range(&row.polls),
-                up(10),
-                up(100),
-                up(1000),
-                row.upstream.0,
-            );
+            let _ = write!(out, "{:<12}", row.phase);
+            for n in &sizes {
+                let _ = write!(out, " {:>7}", at(&row.calls, *n));
+            }
+            let _ = write!(out, "   {:<16} {:>5} ", row.fit.to_string(), range(&row.polls));
+            for n in &sizes {
+                let _ = write!(out, " {:>7}", upstream(row, *n));
+            }
+            let _ = writeln!(out, "   {}", row.upstream.0);
         }
         out
     }
 
     /// For a terminal: a row per phase and operation.
     pub fn operations_text(&self) -> String {
-        let mut out = format!(
-            "{:<14} {:<28} {:>7} {:>7} {:>7}   {}\n",
-            "phase", "operation", "N=10", "N=100", "N=1000", "fit a + b·N"
-        );
+        let sizes = self.sizes();
+        let mut out = format!("{}\n{:<12} {:<28}", self.subject.title(), "phase", "operation");
+        for n in &sizes {
+            let _ = write!(out, " {:>7}", format!("N={n}"));
+        }
+        out.push_str("   fit a + b·N\n");
         for (phase, op, counts) in self.operations() {
-            let _ = writeln!(
-                out,
-                "{phase:<14} {op:<28} {:>7} {:>7} {:>7}   {}",
-                at(&counts.calls, 10),
-                at(&counts.calls, 100),
-                at(&counts.calls, 1000),
-                counts.fit,
-            );
+            let _ = write!(out, "{phase:<12} {op:<28}");
+            for n in &sizes {
+                let _ = write!(out, " {:>7}", at(&counts.calls, *n));
+            }
+            let _ = writeln!(out, "   {}", counts.fit);
         }
         out
     }
@@ -68,75 +64,88 @@ impl Table {
 
     /// For a report.
     pub fn markdown(&self) -> String {
-        let mut out = String::from(
-            "| phase | what is counted | N = 10 | 100 | 1000 | a + b·N | long polls | upstream's formula | 10 | 100 | 1000 |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        let sizes = self.sizes();
+        let heads: Vec<String> = sizes.iter().map(|n| format!("N = {n}")).collect();
+        let heads = heads.join(" | ");
+        let rule = |n: usize| "| --- ".repeat(n) + "|\n";
+        let mut out = format!("### {}\n\n", self.subject.title());
+        let _ = writeln!(
+            out,
+            "| phase | what is counted | {heads} | a + b·N | long polls | upstream's formula | {heads} |"
         );
+        out.push_str(&rule(5 + 2 * sizes.len()));
+        let cells = |of: &dyn Fn(u32) -> String| {
+            sizes.iter().map(|n| of(*n)).collect::<Vec<_>>().join(" | ")
+        };
         for row in &self.rows {
-            let up = |n: u32| row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string);
             let _ = writeln!(
                 out,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} |",
                 row.phase,
                 row.what,
-                at(&row.calls, 10),
-                at(&row.calls, 100),
-                at(&row.calls, 1000),
+                cells(&|n| at(&row.calls, n).to_string()),
                 row.fit,
                 range(&row.polls),
                 row.upstream.0,
-                up(10),
-                up(100),
-                up(1000)
+                cells(&|n| upstream(row, n)),
             );
         }
-        out.push_str("\n| phase | operation | N = 10 | 100 | 1000 | a + b·N |\n| --- | --- | --- | --- | --- | --- |\n");
+        let _ =
+            write!(out, "\n| phase | operation | {heads} | a + b·N |\n{}", rule(3 + sizes.len()));
         for (phase, op, counts) in self.operations() {
-            let _ = writeln!(
-                out,
-                "| {phase} | {op} | {} | {} | {} | {} |",
-                at(&counts.calls, 10),
-                at(&counts.calls, 100),
-                at(&counts.calls, 1000),
-                counts.fit
-            );
+            let calls = cells(&|n| at(&counts.calls, n).to_string());
+            let _ = writeln!(out, "| {phase} | {op} | {calls} | {} |", counts.fit);
         }
         out
     }
 
-    /// `budgets.yaml` as it would have to be.
-    pub fn budgets(&self) -> String {
-        let mut out = String::from(BUDGETS_HEAD);
+    /// Its part of `budgets.yaml` as it would have to be.
+    fn budgets(&self) -> String {
+        let title = serde_json::to_value(self.subject).expect("a subject is a word");
+        let mut out = format!("{}:\n", title.as_str().unwrap_or_default());
         let cells = |counts: &BTreeMap<u32, u64>| {
             let cells: Vec<String> =
                 counts.iter().map(|(n, calls)| format!("{n}: {calls}")).collect();
             format!("{{{}}}", cells.join(", "))
         };
         for (head, of) in [
-            ("vcenterCalls", (|row: &Row| &row.calls) as fn(&Row) -> &BTreeMap<u32, u64>),
+            ("calls", (|row: &Row| &row.calls) as fn(&Row) -> &BTreeMap<u32, u64>),
             ("longPolls", |row: &Row| &row.polls),
             ("clusterWrites", |row: &Row| &row.writes),
         ] {
-            let _ = writeln!(out, "{head}:");
+            let _ = writeln!(out, "  {head}:");
             for row in &self.rows {
-                let _ = writeln!(out, "  {}: {}", row.phase, cells(of(row)));
+                let _ = writeln!(out, "    {}: {}", row.phase, cells(of(row)));
             }
         }
-        out.push_str("operations:\n");
+        out.push_str("  operations:\n");
         for row in &self.rows {
-            let _ = writeln!(out, "  {}:", row.phase);
+            let nothing = if row.operations.is_empty() { " {}" } else { "" };
+            let _ = writeln!(out, "    {}:{nothing}", row.phase);
             for (op, counts) in &row.operations {
-                let _ = writeln!(out, "    {op}: {}", cells(&counts.calls));
+                let _ = writeln!(out, "      {op}: {}", cells(&counts.calls));
             }
         }
         out
     }
 }
 
+/// `budgets.yaml` as it would have to be.
+pub fn budgets(tables: &[Table]) -> String {
+    let parts = tables.iter().map(Table::budgets);
+    std::iter::once(BUDGETS_HEAD.to_owned()).chain(parts).collect()
+}
+
+/// Upstream's number for a fleet size.
+fn upstream(row: &Row, n: u32) -> String {
+    row.upstream.1.get(&n).map_or("-".to_owned(), u64::to_string)
+}
+
 /// How `budgets.yaml` begins.
 const BUDGETS_HEAD: &str = "\
 # Exact calls by phase and number of nodes, in virtual time with seed 0: gated by equality, changed by review.
-# vcenterCalls leaves out long polls, which stand in longPolls; operations has both. What each phase is stands in
-# src/cost/phases.rs; `conformance cost --write` prints this file as measured.
+# calls leaves out long polls and watches, which stand in longPolls; operations has both. What each phase is stands in
+# src/cost/; `conformance cost --write` prints this file as measured.
 ";
 
 /// One number where all are the same, else the least and the greatest.

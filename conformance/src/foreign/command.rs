@@ -239,7 +239,7 @@ async fn work(
             time: format!("compressed x{k}; x1 where something fails"),
             provider: Some(provider),
         };
-        report::write(dir, &about, &stage, &conclusions, None)?;
+        report::write(dir, &about, &stage, &conclusions, &[])?;
     }
     let tally = report::Tally::of(&conclusions);
     writeln!(

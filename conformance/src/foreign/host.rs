@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use sim::ledger::Record;
 use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
-use sim::{CREDENTIALS, Class, Endpoint, Endpoints, OWNER, Sim};
+use sim::{Class, Endpoint, Endpoints, Sim, credentials, owner_ref};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
@@ -255,20 +255,15 @@ impl Host {
         let supervisor = sim.supervisor().context("the world has no Supervisor")?;
         let endpoint = self.endpoints.supervisor.as_ref().context("no Supervisor listens")?;
         let mounts = directory.join("supervisor");
-        for (name, content) in supervisor.mounts(self.endpoints.ca_pem().unwrap_or_default()) {
-            let path = mounts.join(name);
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent)
-                    .with_context(|| format!("cannot make {}", parent.display()))?;
-            }
-            std::fs::write(&path, content)
-                .with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        std::fs::create_dir_all(&mounts)
+            .with_context(|| format!("cannot make {}", mounts.display()))?;
+        supervisor.mount(&mounts, self.endpoints.ca_pem().unwrap_or_default())?;
+        let owner = owner_ref(&mounts);
         let kubeconfig = self.endpoints.supervisor_kubeconfig().unwrap_or_default();
         let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-        set("supervisor.credentials", text(&mounts.join(CREDENTIALS)));
-        set("supervisor.ownerDir", text(&mounts.join(OWNER)));
-        set("supervisor.ownerRef", text(&mounts.join(OWNER).join("ownerref.json")));
+        set("supervisor.credentials", text(&credentials(&mounts)));
+        set("supervisor.ownerDir", owner.parent().map(text).unwrap_or_default());
+        set("supervisor.ownerRef", text(&owner));
         set("supervisor.server", endpoint.url.clone());
         set("supervisor.port", endpoint.address.port().to_string());
         set("supervisor.namespace", supervisor.namespace().to_owned());

@@ -30,7 +30,7 @@ pub(super) fn page(
     about: &About,
     stage: &Stage,
     conclusions: &[Conclusion],
-    cost: Option<&Table>,
+    cost: &[Table],
 ) -> String {
     let name = about.provider.as_ref().and_then(|it| it["name"].as_str());
     let title = name.map_or("Conformance".to_owned(), |name| format!("Conformance: {name}"));
@@ -59,7 +59,7 @@ pub(super) fn page(
     for conclusion in conclusions {
         check(&mut out, stage, conclusion);
     }
-    if let Some(cost) = cost {
+    for cost in cost {
         let _ =
             writeln!(out, "<h2>Calls per node and sync</h2><pre>{}</pre>", escape(&cost.text()));
     }

@@ -29,8 +29,8 @@ struct Results<'a> {
     #[serde(flatten)]
     tally: Tally,
     checks: Vec<Summary>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cost: Option<&'a Table>,
+    #[serde(skip_serializing_if = "<[Table]>::is_empty")]
+    cost: &'a [Table],
 }
 
 #[derive(Debug, Serialize)]
@@ -149,7 +149,7 @@ pub fn write(
     about: &About,
     stage: &Stage,
     conclusions: &[Conclusion],
-    cost: Option<&Table>,
+    cost: &[Table],
 ) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let save = |name: &str, text: String| {
@@ -230,7 +230,7 @@ fn junit_case(conclusion: &Conclusion) -> TestCase {
     case
 }
 
-fn markdown(about: &About, conclusions: &[Conclusion], cost: Option<&Table>) -> String {
+fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String {
     let name = about.provider.as_ref().and_then(|it| it["name"].as_str());
     let mut out = format!(
         "# Conformance{}\n\n{}; seed {}, {}.\n\n",
@@ -252,8 +252,11 @@ fn markdown(about: &About, conclusions: &[Conclusion], cost: Option<&Table>) -> 
             entry.title
         );
     }
-    if let Some(cost) = cost {
-        let _ = write!(out, "\n## Calls per node and sync\n\n{}", cost.markdown());
+    if !cost.is_empty() {
+        out.push_str("\n## Calls per node and sync\n");
+    }
+    for table in cost {
+        let _ = write!(out, "\n{}", table.markdown());
     }
     let bad: Vec<&Conclusion> =
         conclusions.iter().filter(|it| it.verdict.reason().is_some()).collect();

@@ -38,8 +38,8 @@ impl Backend {
             }
             InstancesMode::Auto | InstancesMode::Watch | InstancesMode::Poll => {
                 let telemetry = &deps.telemetry;
-                let made =
-                    SupervisorInstances::new(link.client, &link.namespace, tuning, telemetry);
+                let (client, namespace) = (link.client, &link.namespace);
+                let made = SupervisorInstances::new(client, namespace, tuning, telemetry, active);
                 Self::Supervisor(made)
             }
         })

@@ -110,6 +110,7 @@ pub(super) fn spawn_controllers(
                 workers: options.concurrent_node_syncs.max(1),
                 status_period: options.node_status_period,
                 extra_labels: options.node_labels.clone(),
+                late_zone: options.supervisor.map(|it| it.late_zone).unwrap_or_default(),
                 seed: deps.seed,
                 active,
             },

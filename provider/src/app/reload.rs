@@ -7,10 +7,13 @@
 
 use std::time::Duration;
 
+/// A file that cannot be read so often in a row is missing rather than being replaced.
+const MAX_UNREAD: u32 = 5;
+
 /// Waits until the text that `read` gives is another than `first` and `check` accepts it.
 ///
 /// It is read every `every`. A text that `check` refuses is logged once and stays without effect, and so does a failure
-/// to read: a file may be half written, or be replaced at this moment.
+/// to read: a file may be half written, or be replaced at this moment. One that stays unreadable is logged, too.
 ///
 /// Cancel safe.
 pub async fn configuration_changed(
@@ -20,15 +23,21 @@ pub async fn configuration_changed(
     check: impl Fn(&str) -> Result<(), String>,
 ) {
     let mut refused: Option<String> = None;
+    let mut n_unread = 0_u32;
     loop {
         tokio::time::sleep(every).await;
         let text = match read().await {
             Ok(text) => text,
             Err(what) => {
-                tracing::debug!(error = %what, "configuration file not read again");
+                n_unread = n_unread.saturating_add(1);
+                // It may be replaced at this moment.
+                if n_unread == MAX_UNREAD {
+                    tracing::error!(error = %what, "a file cannot be read any more; going on with what was read of it before");
+                }
                 continue;
             }
         };
+        n_unread = 0;
         if text == first {
             refused = None;
             continue;

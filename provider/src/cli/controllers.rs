@@ -72,4 +72,14 @@ mod tests {
             assert_eq!(got.map_err(|_| ()), want, "{list}");
         }
     }
+
+    /// Upstream looks for `-route` in the whole text, and finds it in `node-route-controller`.
+    #[test]
+    fn names_that_hold_other_names_are_not_confused() {
+        let selected = |list: &str| select(list).map(|s| (s.cloud_node, s.cloud_node_lifecycle));
+        assert_eq!(selected("*,-node-route-controller"), Ok((true, true)));
+        assert_eq!(selected("cloud-node-lifecycle"), Ok((false, true)));
+        let said = selected("*,node-route-controller").unwrap_err();
+        assert!(said.starts_with("node-route-controller does not exist"), "{said}");
+    }
 }

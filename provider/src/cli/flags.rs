@@ -81,6 +81,11 @@ pub(super) const FLAGS: &[Flag] = &[
         "false",
         "Replace a node's addresses when its machine has none of a wanted family, as upstream",
     ),
+    flag(
+        "supervisor-late-zone-labels",
+        "false",
+        "Label nodes whose machines get their zone after the node was initialized",
+    ),
     value(
         "vm-cache-sync-timeout",
         "DURATION",

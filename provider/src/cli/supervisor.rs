@@ -7,12 +7,12 @@ use clap::{ArgMatches, parser::ValueSource};
 
 use super::{ArgumentsError, Flags, fail, parse_duration};
 use crate::{
-    AddressPolicy, HostnameEntry, InstancesMode, MountPaths, NoneWanted, SupervisorFlags,
+    AddressPolicy, HostnameEntry, InstancesMode, LateZone, MountPaths, NoneWanted, SupervisorFlags,
     SupervisorSettings, SupervisorTuning,
 };
 
 /// Flags with an effect in this mode alone.
-const ONLY_HERE: [&str; 8] = [
+const ONLY_HERE: [&str; 9] = [
     "vm-operator-api-version",
     "cluster-ip-family",
     "supervisor-credentials-dir",
@@ -20,6 +20,7 @@ const ONLY_HERE: [&str; 8] = [
     "supervisor-server",
     "supervisor-empty-hostname",
     "supervisor-replace-unwanted-addresses",
+    "supervisor-late-zone-labels",
     "vm-cache-sync-timeout",
 ];
 
@@ -70,10 +71,16 @@ pub(super) fn read(
     } else {
         NoneWanted::Nothing
     };
+    let late_zone = if flags.flag("supervisor-late-zone-labels")? {
+        LateZone::Added
+    } else {
+        LateZone::LeftOut
+    };
     let tuning = SupervisorTuning {
         mode,
         version: settings.version,
         addresses: AddressPolicy { family: settings.family, hostname, none_wanted },
+        late_zone,
         sync_timeout,
         ..SupervisorTuning::default()
     };

@@ -13,6 +13,7 @@ use std::{
 
 use provider_vcenter::{Backoff, Chain, Jitter};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{Cluster, ClusterError, Heard, NodeStore, WatchEvents, encode};
 use crate::model::Node;
@@ -24,6 +25,9 @@ const IDLE: Duration = Duration::from_secs(75);
 /// Failed watches in a row before everything is listed again.
 const MAX_FAILURES: u32 = 4;
 const PAGE: u32 = 500;
+/// A watch that ends sooner than this counts as a failure (if it told something, as the first one): who opened it again at
+/// once would do nothing else.
+const LIVED: Duration = Duration::from_secs(1);
 
 /// What happened to a node.
 #[derive(Clone, Debug)]
@@ -39,6 +43,8 @@ enum End {
     Closed,
     /// The version is too old.
     Expired,
+    /// Closed right after it was opened, with or without a word.
+    AtOnce { has_told: bool },
 }
 
 /// Lists and watches nodes for ever; every change goes into `store` and then to `on_change`.
@@ -51,6 +57,8 @@ pub(crate) async fn watch_nodes(
     let jitter = Jitter::new(seed, "nodes/watch");
     let mut backoff = Backoff::new(Duration::from_millis(800), Duration::from_secs(30), jitter);
     let mut version: Option<String> = None;
+    // The last version was too old, and nothing was told since.
+    let mut has_expired = false;
     loop {
         let result = match version.take() {
             None => list(cluster, store, on_change).await.map(|listed| {
@@ -58,8 +66,25 @@ pub(crate) async fn watch_nodes(
             }),
             Some(mut from) => {
                 let ended = watch(cluster, store, &mut from, on_change).await;
+                let was_expired =
+                    std::mem::replace(&mut has_expired, matches!(ended, Ok(End::Expired)));
                 match ended {
+                    // A new list, at once; but a server to which every version is too old is not asked as fast as it
+                    // answers.
+                    Ok(End::Expired) if was_expired => {
+                        sleep_after("every version is too old for a watch of nodes", &mut backoff)
+                            .await;
+                        continue;
+                    }
                     Ok(End::Expired) => Ok(()),
+                    Ok(End::AtOnce { has_told }) => {
+                        version = Some(from);
+                        if has_told {
+                            backoff.reset();
+                        }
+                        sleep_after("the watch of nodes ended at once", &mut backoff).await;
+                        continue;
+                    }
                     Ok(End::Closed) => {
                         version = Some(from);
                         Ok(())
@@ -82,6 +107,12 @@ pub(crate) async fn watch_nodes(
             }
         }
     }
+}
+
+async fn sleep_after(what: &'static str, backoff: &mut Backoff) {
+    let pause = backoff.fail();
+    tracing::warn!(pause = ?pause, "{what}");
+    tokio::time::sleep(pause).await;
 }
 
 async fn list(
@@ -150,9 +181,12 @@ async fn watch(
         Err(err) if err.code() == Some(410) => return Ok(End::Expired),
         Err(err) => return Err(err),
     };
+    let opened_at = Instant::now();
+    let mut has_told = false;
     loop {
         let event = match events.next(IDLE).await? {
             Heard::Event(event) => event,
+            Heard::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
             Heard::End => return Ok(End::Closed),
             Heard::Nothing => {
                 tracing::debug!("the node watch is silent and will be opened again");
@@ -170,6 +204,7 @@ async fn watch(
             let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
             return Err(malformed(format!("an error event with {code}: {message}")));
         }
+        has_told = true;
         if kind != "BOOKMARK" {
             let node = Node::from_json(object).map_err(|err| malformed(err.to_string()))?;
             match kind {

@@ -16,8 +16,9 @@ use crate::model::{Lookup, Metadata, NodeIdentity};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
 pub use datacenters::Datacenters;
+pub(crate) use supervisor::NEVER_MATCHED;
 pub use supervisor::{
-    AddressPolicy, HostnameEntry, NoneWanted, SupervisorInstances, SupervisorV1,
+    AddressPolicy, HostnameEntry, LateZone, NoneWanted, SupervisorInstances, SupervisorV1,
     Tuning as SupervisorTuning, ViewState,
 };
 pub(crate) use vcenter::Policy as VcenterPolicy;
@@ -63,6 +64,12 @@ pub trait Instances: Send + Sync {
     /// upstream has it.
     #[doc(alias = "InstanceShutdown")]
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool>;
+
+    /// How many questions about existence may be asked at once. Each has a time limit of its own, and where an answer
+    /// costs calls that are paced, those asked later would spend theirs waiting.
+    fn n_at_once(&self) -> usize {
+        usize::MAX
+    }
 
     /// How many machines of known nodes are not to be seen at present, for whatever reason.
     fn n_missing(&self) -> usize;

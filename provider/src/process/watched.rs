@@ -59,3 +59,111 @@ fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|err| format!("{}: {err}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
+mod tests {
+    use super::*;
+
+    /// A directory as it is mounted, with a neighbour of nearly the same name.
+    struct Mount {
+        directory: tempfile::TempDir,
+        watched: Watched,
+    }
+
+    impl Mount {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let at = |name: &str| directory.path().join(name);
+            for folder in ["ccm-provider", "ccm-provider-x"] {
+                std::fs::create_dir(at(folder)).unwrap();
+                for key in ["token", "ca.crt", "namespace"] {
+                    std::fs::write(at(folder).join(key), format!("{key} of before")).unwrap();
+                }
+            }
+            std::fs::write(at("vsphere.conf"), "").unwrap();
+            std::fs::write(at("ownerref.json"), "{}").unwrap();
+            let mounted = MountPaths {
+                credentials: at("ccm-provider"),
+                owner: at("ownerref.json"),
+                server: None,
+            };
+            let (file, unknown_keys) = (at("vsphere.conf"), UnknownKeys::Warn);
+            Self { watched: Watched { file, unknown_keys, mounted: Some(mounted) }, directory }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.directory.path().join(name), text).unwrap();
+        }
+
+        /// Whether what is compared is another text after this.
+        fn changes(self, change: impl FnOnce(&Self)) -> bool {
+            let before = self.watched.read().unwrap();
+            change(&self);
+            self.watched.read().unwrap() != before
+        }
+    }
+
+    #[test]
+    fn another_token_alone_is_no_change() {
+        assert!(!Mount::new().changes(|it| it.write("ccm-provider/token", "another")));
+    }
+
+    #[test]
+    fn another_ca_certificate_is_a_change() {
+        assert!(Mount::new().changes(|it| it.write("ccm-provider/ca.crt", "another")));
+    }
+
+    #[test]
+    fn another_namespace_is_a_change() {
+        assert!(Mount::new().changes(|it| it.write("ccm-provider/namespace", "another")));
+    }
+
+    #[test]
+    fn another_owner_reference_is_a_change() {
+        assert!(Mount::new().changes(|it| it.write("ownerref.json", "{\"name\":\"a\"}")));
+    }
+
+    #[test]
+    fn another_cloud_config_is_a_change() {
+        assert!(Mount::new().changes(|it| it.write("vsphere.conf", "global: {}")));
+    }
+
+    #[test]
+    fn the_same_content_written_anew_is_no_change() {
+        assert!(!Mount::new().changes(|it| it.write("ccm-provider/ca.crt", "ca.crt of before")));
+    }
+
+    #[test]
+    fn files_beside_the_mount_are_no_change() {
+        let changes = |name: &str| Mount::new().changes(|it| it.write(name, "another"));
+        assert!(!changes("ccm-provider-x/namespace"));
+        assert!(!changes("ccm-provider/..data_tmp"));
+        assert!(!changes("unrelated"));
+    }
+
+    #[test]
+    fn a_watched_key_that_disappears_is_named_and_nothing_to_compare_with() {
+        for key in ["ca.crt", "namespace"] {
+            let mount = Mount::new();
+            std::fs::remove_file(mount.directory.path().join("ccm-provider").join(key)).unwrap();
+            let said = mount.watched.read().unwrap_err();
+            assert!(said.contains(&format!("ccm-provider/{key}: ")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_was_unreadable_at_the_start_is_a_change_when_it_can_be_read() {
+        let mount = Mount::new();
+        // What a start goes on with when it cannot read everything: the configuration file alone.
+        let at_the_start = std::fs::read_to_string(&mount.watched.file).unwrap();
+        assert_ne!(mount.watched.read().unwrap(), at_the_start);
+    }
+
+    #[test]
+    fn in_vcenter_mode_the_configuration_file_alone_counts() {
+        let mut mount = Mount::new();
+        mount.watched.mounted = None;
+        assert!(!mount.changes(|it| it.write("ccm-provider/ca.crt", "another")));
+    }
+}

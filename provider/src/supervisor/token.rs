@@ -11,6 +11,8 @@ use std::{
 use http::HeaderValue;
 use tokio::time::Instant;
 
+use crate::mutant::{Active, mutant};
+
 /// A token older than this is read again (client-go: 60 s less 10 s of leeway).
 const MAX_AGE: Duration = Duration::from_secs(50);
 /// The file is read at most this often, however many requests are refused.
@@ -52,6 +54,7 @@ pub(super) fn parse_token(bytes: &[u8]) -> Result<HeaderValue, TokenError> {
 pub struct TokenSource {
     read: TokenReader,
     state: Mutex<State>,
+    active: Active,
 }
 
 #[derive(Default)]
@@ -72,7 +75,14 @@ impl std::fmt::Debug for TokenSource {
 impl TokenSource {
     /// A source that has read nothing yet.
     pub fn new(read: TokenReader) -> Self {
-        Self { read, state: Mutex::default() }
+        Self { read, state: Mutex::default(), active: Active::default() }
+    }
+
+    /// With a deliberate defect.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn with_mutant(self, mutant: Option<crate::Mutant>) -> Self {
+        Self { active: Active { mutant }, ..self }
     }
 
     /// The header to send.
@@ -83,7 +93,8 @@ impl TokenSource {
     pub fn header(&self) -> Result<HeaderValue, TokenError> {
         let now = Instant::now();
         let mut state = self.lock();
-        let is_young = state.token_at.is_some_and(|at| now - at < MAX_AGE);
+        let is_young = state.token_at.is_some_and(|at| now - at < MAX_AGE)
+            || mutant!(self.active, TokenNeverReread);
         if let (Some(token), true) = (&state.token, is_young) {
             return Ok(token.clone());
         }
@@ -100,6 +111,9 @@ impl TokenSource {
     ///
     /// Many requests may be refused at once: the first to come here reads the file, the others find what it read.
     pub fn after_refusal(&self, used: &HeaderValue) -> Option<HeaderValue> {
+        if mutant!(self.active, TokenNeverReread) {
+            return None;
+        }
         let now = Instant::now();
         let mut state = self.lock();
         let is_old = |state: &State| state.token.as_ref().is_none_or(|token| token == used);
@@ -248,6 +262,19 @@ mod tests {
         wait(1.0).await;
         assert_eq!(source.after_refusal(&two), None);
         assert_eq!(source.header(), Ok(two));
+    }
+
+    #[cfg(feature = "mutants")]
+    #[tokio::test(start_paused = true)]
+    async fn a_mutant_never_reads_its_token_again() {
+        let file = File::default();
+        file.write(Some("one"));
+        let source = file.source().with_mutant(Some(crate::Mutant::TokenNeverReread));
+        let one = source.header().unwrap();
+        file.write(Some("two"));
+        wait(3600.0).await;
+        assert_eq!(source.after_refusal(&one), None);
+        assert_eq!(source.header(), Ok(one));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::instances::ViewState;
+use crate::instances::{NEVER_MATCHED, ViewState};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabel {
@@ -17,6 +17,12 @@ struct ReasonLabel {
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReadLabels {
+    reason: &'static str,
     result: &'static str,
 }
 
@@ -70,6 +76,8 @@ pub(crate) struct SupervisorReading {
     pub(crate) n_machines: usize,
     pub(crate) n_duplicates: usize,
     pub(crate) last_contact_age: Option<Duration>,
+    /// Machines are missed, and no node ever had one: this is the wrong place.
+    pub(crate) is_lost: bool,
 }
 
 impl SupervisorReading {
@@ -77,6 +85,7 @@ impl SupervisorReading {
     pub(crate) fn outcome(&self) -> Result<(), String> {
         let state = self.state.as_str();
         match (&self.trouble, self.state) {
+            _ if self.is_lost => Err(format!("view is {state}: {NEVER_MATCHED}")),
             (Some(why), _) => Err(format!("view is {state}: {why}")),
             (None, ViewState::Fresh | ViewState::Poll | ViewState::Get) => Ok(()),
             (None, ViewState::Syncing | ViewState::Stale) => Err(format!("view is {state}")),
@@ -92,7 +101,7 @@ pub(crate) struct SupervisorMetrics {
     duplicates: Gauge<i64, AtomicI64>,
     last_contact: Gauge<i64, AtomicI64>,
     lists: Family<ReasonLabel, Counter>,
-    reads: Family<ResultLabel, Counter>,
+    reads: Family<ReadLabels, Counter>,
     proofs: Family<ResultLabel, Counter>,
     mismatches: Counter,
     unreadable: Counter,
@@ -128,7 +137,7 @@ impl SupervisorMetrics {
         );
         registry.register(
             "vsphere_supervisor_reads",
-            "Reads of one VirtualMachine, by result",
+            "Reads of one VirtualMachine, by reason and result",
             self.reads.clone(),
         );
         registry.register(
@@ -152,8 +161,15 @@ impl SupervisorMetrics {
         self.lists.get_or_create(&ReasonLabel { reason: reason.as_str() }).inc();
     }
 
-    pub(crate) fn read(&self, result: &'static str) {
-        self.reads.get_or_create(&ResultLabel { result }).inc();
+    /// A machine was read by itself while the view was in this state.
+    pub(crate) fn read(&self, state: ViewState, result: &'static str) {
+        let reason = match state {
+            ViewState::Fresh | ViewState::Poll => "missing",
+            ViewState::Stale => "stale",
+            ViewState::Syncing => "syncing",
+            ViewState::Get => "forbidden",
+        };
+        self.reads.get_or_create(&ReadLabels { reason, result }).inc();
     }
 
     pub(crate) fn proved(&self, result: &'static str) {

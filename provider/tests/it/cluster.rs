@@ -28,6 +28,9 @@ struct State {
     secret: Option<Value>,
     /// Refuses every request, as a dead API server would.
     is_down: bool,
+    /// Watches end as soon as they are opened, and how often that was.
+    ends_watches: bool,
+    n_watches: usize,
 }
 
 /// The fake.
@@ -124,6 +127,16 @@ impl Cluster {
         self.state.lock().unwrap().is_down = is_down;
     }
 
+    /// From now on every watch ends as soon as it is opened, without a word.
+    pub(crate) fn end_watches(&self, does: bool) {
+        self.state.lock().unwrap().ends_watches = does;
+    }
+
+    /// Watches opened so far.
+    pub(crate) fn n_watches(&self) -> usize {
+        self.state.lock().unwrap().n_watches
+    }
+
     pub(crate) fn lease_holder(&self) -> Option<String> {
         let state = self.state.lock().unwrap();
         Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())
@@ -138,7 +151,7 @@ impl Cluster {
         lease["metadata"]["resourceVersion"] = state.version.to_string().into();
     }
 
-    fn put(&self, mut node: Value) -> Value {
+    pub(crate) fn put(&self, mut node: Value) -> Value {
         let state = &mut *self.state.lock().unwrap();
         state.version += 1;
         node["metadata"]["resourceVersion"] = state.version.to_string().into();
@@ -164,7 +177,14 @@ impl Cluster {
         if path.contains("watch=true") {
             let from = path.split("resourceVersion=").nth(1).unwrap();
             let from: u64 = from.split('&').next().unwrap().parse().unwrap();
-            return self.watch(from);
+            let ends = {
+                let state = &mut *self.state.lock().unwrap();
+                state.n_watches += 1;
+                // Under a clock that stands still a busy loop never ends.
+                assert!(state.n_watches < 10_000, "watches are opened without pause");
+                state.ends_watches
+            };
+            return if ends { ok(&json!({})).map(|_| empty()) } else { self.watch(from) };
         }
         if path.starts_with("/api/v1/nodes?") {
             let state = self.state.lock().unwrap();
@@ -279,6 +299,10 @@ fn merge(into: &mut Value, patch: &Value) {
         }
         other => other.clone(),
     };
+}
+
+fn empty() -> Body {
+    http_body_util::Empty::new().boxed_unsync()
 }
 
 fn ok(value: &Value) -> Response<Body> {

@@ -5,16 +5,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
+mod cases;
 mod cluster;
 mod credentials;
 mod datacenters;
 mod idle;
 mod leader;
 mod metrics;
+mod obligations;
 mod paravirtual;
 mod process;
 mod references;
 mod scenarios;
+#[allow(dead_code, reason = "the unit tests of the backend use the rest")]
 mod supervisor;
 mod tls;
 mod vcenter;

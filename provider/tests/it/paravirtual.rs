@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cluster::Cluster,
     process::{Process, kubeconfig, serve_cluster, serve_supervisor},
-    supervisor::Supervisor,
+    supervisor::{Supervisor, object},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,8 +34,8 @@ fn start(
 
 /// A node with its machine, and what the provider wrote, in one way of asking.
 async fn joined(mode: InstancesMode) -> serde_json::Value {
-    let (supervisor, cluster) = (Supervisor::default(), Cluster::new());
-    supervisor.put("node-1", "4215F0DE-1b2c-4d3e-9f00-0a0b0c0d0e0f", "10.0.0.1");
+    let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
+    supervisor.put(object("node-1", "4215F0DE-1b2c-4d3e-9f00-0a0b0c0d0e0f", "10.0.0.1"));
     cluster.join("node-1", "");
     let _running = start(&supervisor, &cluster, mode);
     sleep(5 * SECOND).await;
@@ -66,20 +66,20 @@ async fn a_node_is_written_alike_in_every_way_of_asking() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_lives_and_goes_with_its_machine() {
-    let (supervisor, cluster) = (Supervisor::default(), Cluster::new());
+    let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     for i in 1..=3 {
-        supervisor.put(&format!("node-{i}"), &format!("uuid-{i}"), &format!("10.0.0.{i}"));
+        supervisor.put(object(&format!("node-{i}"), &format!("uuid-{i}"), &format!("10.0.0.{i}")));
         cluster.join(&format!("node-{i}"), "");
     }
     let _running = start(&supervisor, &cluster, InstancesMode::Auto);
     sleep(5 * SECOND).await;
     assert_eq!(supervisor.take_calls(), ["LIST", "WATCH"]);
     // Its address changes.
-    supervisor.put("node-2", "uuid-2", "10.0.0.22");
+    supervisor.put(object("node-2", "uuid-2", "10.0.0.22"));
     sleep(2 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
     // It loses its addresses, and keeps what it has.
-    supervisor.put("node-2", "uuid-2", "");
+    supervisor.put(object("node-2", "uuid-2", ""));
     sleep(600 * SECOND).await;
     assert_eq!(cluster.node("node-2").unwrap()["status"]["addresses"][0]["address"], "10.0.0.22");
     // Not ready, its machine there.
@@ -98,7 +98,7 @@ async fn a_node_lives_and_goes_with_its_machine() {
 }
 
 /// What is mounted about the Supervisor.
-fn mount(directory: &Path, ca: &str, token: &str) {
+pub(crate) fn mount(directory: &Path, ca: &str, token: &str) {
     for (name, content) in [
         ("token", token),
         ("ca.crt", ca),
@@ -110,7 +110,7 @@ fn mount(directory: &Path, ca: &str, token: &str) {
     }
 }
 
-fn arguments(directory: &Path, supervisor_port: u16) -> Vec<String> {
+pub(crate) fn arguments(directory: &Path, supervisor_port: u16) -> Vec<String> {
     let path = |name: &str| directory.join(name).display().to_string();
     vec![
         "--cloud-provider=vsphere-paravirtual".to_owned(),
@@ -127,9 +127,9 @@ fn arguments(directory: &Path, supervisor_port: u16) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
-    let (supervisor, cluster) = (Supervisor::default(), Cluster::new());
+    let (supervisor, cluster) = (Supervisor::new(), Cluster::new());
     supervisor.accept("one");
-    supervisor.put("node-1", "uuid-1", "10.0.0.1");
+    supervisor.put(object("node-1", "uuid-1", "10.0.0.1"));
     cluster.join("node-1", "");
     let (supervisor_port, ca) = serve_supervisor(supervisor.clone()).await;
     let cluster_port = serve_cluster(cluster.clone()).await;
@@ -147,7 +147,7 @@ async fn a_process_finds_its_supervisor_through_files_and_follows_its_token() {
         supervisor.accept("two");
         cluster.join("node-2", "");
         process.until("refused the token");
-        supervisor.put("node-2", "uuid-2", "10.0.0.2");
+        supervisor.put(object("node-2", "uuid-2", "10.0.0.2"));
         process.until("initialized");
         // The file is looked at once in a second at most, so the first refusals may be too soon.
         assert!((1..=3).contains(&supervisor.n_refused()), "{}", supervisor.n_refused());

@@ -1,73 +1,164 @@
-//! A Supervisor of a few dozen lines: VirtualMachines with versions, a watch, and one token that is good.
+//! A Supervisor of a few dozen lines: machines with versions, lists in pages, a watch with bookmarks, a token that is
+//! good, and what a role forbids. Counts calls. The unit tests of the backend use it as well.
 
 use std::{
     collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::{Response, StatusCode};
+use http::{Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Frame;
+use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
-type Body = UnsyncBoxBody<Bytes, Infallible>;
+type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// What a call is answered with instead.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusals {
+    pub(crate) get: Option<u16>,
+    pub(crate) list: Option<u16>,
+    pub(crate) watch: Option<u16>,
+}
 
 #[derive(Debug, Default)]
 struct State {
+    version: u64,
+    /// Watches from before this version are told that it is too old.
+    compacted: u64,
     machines: BTreeMap<String, Value>,
-    log: Vec<Value>,
+    log: Vec<(u64, Value)>,
     calls: Vec<String>,
+    refusals: Refusals,
+    /// The second page of the next lists is told to be too old.
+    n_expired_pages: u32,
+    /// The next lists are answered with nothing in them.
+    n_empty_lists: u32,
+    page: usize,
+    is_mute: bool,
+    /// How long lists are on their way.
+    delay: Duration,
+    /// Watches of before are cut.
+    generation: u64,
     /// What is good as a token; anything, while there is none.
     token: Option<String>,
     n_refused: usize,
 }
 
-/// The fake.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Supervisor {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
 }
 
+/// A machine's object, as all versions have it.
+pub(crate) fn object(name: &str, uuid: &str, address: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"),
+            "labels": {"topology.kubernetes.io/zone": "zone-a"},
+        },
+        "status": {
+            "powerState": "PoweredOn", "biosUUID": uuid, "network": {"primaryIP4": address},
+        },
+    })
+}
+
+/// The object that a request is about: nothing for all of them, `None` for another kind or namespace.
+fn subject(path: &str) -> Option<&str> {
+    let (version, rest) = path.strip_prefix("/apis/vmoperator.vmware.com/")?.split_once('/')?;
+    let rest = rest.strip_prefix("namespaces/dev/virtualmachines")?;
+    let is_served = matches!(version, "v1alpha2" | "v1alpha5" | "v1alpha6");
+    is_served.then(|| rest.trim_start_matches('/'))
+}
+
 impl Supervisor {
+    pub(crate) fn new() -> Self {
+        let state = State { version: 100, page: usize::MAX, ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), changed: Arc::new(Notify::new()) }
+    }
+
+    /// With `n` machines `n0000…` of UUIDs `u0000…`.
+    pub(crate) fn with(n: usize) -> Self {
+        let this = Self::new();
+        for i in 0..n {
+            let address = format!("10.0.{}.{}", i / 250, i % 250 + 1);
+            this.put(object(&format!("n{i:04}"), &format!("u{i:04}"), &address));
+        }
+        this
+    }
+
     pub(crate) fn client(&self) -> kube::Client {
         let this = self.clone();
-        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let service = tower::service_fn(move |request: Request<Body>| {
             let this = this.clone();
-            async move { Ok::<_, Infallible>(this.serve(&request.into_parts().0)) }
+            async move {
+                let (parts, _) = request.into_parts();
+                let answer = this.serve(&parts);
+                if parts.uri.query().is_some_and(|query| query.starts_with("limit")) {
+                    let delay = this.state.lock().unwrap().delay;
+                    tokio::time::sleep(delay).await;
+                }
+                Ok::<_, Infallible>(answer)
+            }
         });
         kube::Client::new(service, "dev")
     }
 
     /// Adds a machine, or changes it.
-    pub(crate) fn put(&self, name: &str, uuid: &str, address: &str) {
+    pub(crate) fn put(&self, mut object: Value) {
         let state = &mut *self.state.lock().unwrap();
-        let kind = if state.machines.contains_key(name) { "MODIFIED" } else { "ADDED" };
-        let object = json!({
-            "metadata": {
-                "name": name, "uid": format!("vm-{name}"),
-                "resourceVersion": (state.log.len() + 1).to_string(),
-                "labels": {"topology.kubernetes.io/zone": "zone-a"},
-            },
-            "status": {
-                "powerState": "PoweredOn", "biosUUID": uuid, "network": {"primaryIP4": address},
-            },
-        });
-        state.machines.insert(name.to_owned(), object.clone());
-        state.log.push(json!({"type": kind, "object": object}));
+        state.version += 1;
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let kind = if state.machines.contains_key(&name) { "MODIFIED" } else { "ADDED" };
+        state.machines.insert(name, object.clone());
+        state.log.push((state.version, json!({"type": kind, "object": object})));
         self.changed.notify_waiters();
+    }
+
+    pub(crate) fn set(&self, name: &str, pointer: &str, value: Value) {
+        let mut object = self.state.lock().unwrap().machines[name].clone();
+        *object.pointer_mut(pointer).unwrap() = value;
+        self.put(object);
     }
 
     pub(crate) fn delete(&self, name: &str) {
         let state = &mut *self.state.lock().unwrap();
+        state.version += 1;
         let mut object = state.machines.remove(name).unwrap();
-        object["metadata"]["resourceVersion"] = (state.log.len() + 1).to_string().into();
-        state.log.push(json!({"type": "DELETED", "object": object}));
+        object["metadata"]["resourceVersion"] = state.version.to_string().into();
+        state.log.push((state.version, json!({"type": "DELETED", "object": object})));
         self.changed.notify_waiters();
+    }
+
+    /// Takes a machine away without telling any watch, as a restored database does.
+    pub(crate) fn lose(&self, name: &str) {
+        self.state.lock().unwrap().machines.remove(name).unwrap();
+    }
+
+    /// Counts from before, as a restored store does; watches are cut.
+    pub(crate) fn restore(&self, version: u64) {
+        {
+            let state = &mut *self.state.lock().unwrap();
+            state.version = version;
+            state.log.clear();
+            state.generation += 1;
+            for machine in state.machines.values_mut() {
+                machine["metadata"]["resourceVersion"] = version.to_string().into();
+            }
+        }
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn refuse(&self, refusals: Refusals) {
+        self.state.lock().unwrap().refusals = refusals;
     }
 
     /// Only this token is good from now on.
@@ -80,64 +171,178 @@ impl Supervisor {
         self.state.lock().unwrap().n_refused
     }
 
-    /// Calls since the last question.
+    /// Cuts all watches.
+    pub(crate) fn cut(&self) {
+        self.state.lock().unwrap().generation += 1;
+        self.changed.notify_waiters();
+    }
+
+    /// Forgets what was before, and tells the watches so.
+    pub(crate) fn compact(&self) {
+        {
+            let state = &mut *self.state.lock().unwrap();
+            state.version += 1;
+            state.compacted = state.version;
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// From now on no watch tells anything.
+    pub(crate) fn mute(&self, is_mute: bool) {
+        self.state.lock().unwrap().is_mute = is_mute;
+    }
+
+    /// Answers to lists, made at once, take this long.
+    pub(crate) fn delay_lists(&self, delay: Duration) {
+        self.state.lock().unwrap().delay = delay;
+    }
+
+    /// So many of the next lists are complete, consistent, and empty.
+    pub(crate) fn empty_lists(&self, n_lists: u32) {
+        self.state.lock().unwrap().n_empty_lists = n_lists;
+    }
+
+    pub(crate) fn pages_of(&self, page: usize, n_expired_pages: u32) {
+        let state = &mut *self.state.lock().unwrap();
+        (state.page, state.n_expired_pages) = (page, n_expired_pages);
+    }
+
+    /// Calls since the last question: `GET name`, `LIST`, `LIST …` for a further page, `WATCH`.
     pub(crate) fn take_calls(&self) -> Vec<String> {
         std::mem::take(&mut self.state.lock().unwrap().calls)
     }
 
-    pub(crate) fn serve(&self, request: &http::request::Parts) -> Response<Body> {
-        let state = &mut *self.state.lock().unwrap();
+    pub(crate) fn serve(&self, request: &Parts) -> Answer {
         let token = request.headers.get("authorization").and_then(|it| it.to_str().ok());
+        let Some(name) = subject(request.uri.path()) else {
+            return refused(404, "the server could not find the requested resource", None);
+        };
+        let query = request.uri.query().unwrap_or_default();
+        let parameter = |name: &str| {
+            let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+            pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
+        };
+        let state = &mut *self.state.lock().unwrap();
         if let Some(good) = &state.token
             && token != Some(&format!("Bearer {good}"))
         {
             state.n_refused += 1;
-            return answer(401, &json!({"kind": "Status", "code": 401, "reason": "Unauthorized"}));
+            return refused(401, "Unauthorized", None);
         }
-        let base = "/apis/vmoperator.vmware.com/v1alpha2/namespaces/dev/virtualmachines";
-        let rest = request.uri.path().strip_prefix(base).expect("nothing else is asked for");
-        let query = request.uri.query().unwrap_or_default();
-        if let Some(name) = rest.strip_prefix('/') {
+        if !name.is_empty() {
             state.calls.push(format!("GET {name}"));
-            let missing = json!({
-                "kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": name},
-            });
-            let found = state.machines.get(name);
-            return found.map_or_else(|| answer(404, &missing), |machine| answer(200, machine));
+            if let Some(code) = state.refusals.get {
+                return refused(code, "refused", None);
+            }
+            return match state.machines.get(name) {
+                Some(machine) => json_answer(200, machine),
+                None => refused(404, &format!("machines \"{name}\" not found"), Some(name)),
+            };
         }
-        if query.contains("watch=true") {
+        if parameter("watch").is_some() {
             state.calls.push("WATCH".to_owned());
-            let version = query.split("resourceVersion=").nth(1).unwrap();
-            return self.watch(version.split('&').next().unwrap().parse().unwrap());
+            if let Some(code) = state.refusals.watch {
+                return refused(code, "refused", None);
+            }
+            // Without a version a watch begins with what is there now.
+            let from = parameter("resourceVersion").unwrap().parse().unwrap_or(state.version);
+            let seconds = parameter("timeoutSeconds").unwrap().parse().unwrap();
+            let until = Instant::now() + Duration::from_secs(seconds);
+            return self.watch(from, until, state.generation);
         }
-        state.calls.push("LIST".to_owned());
-        let items: Vec<&Value> = state.machines.values().collect();
-        let version = state.log.len().to_string();
-        answer(200, &json!({"metadata": {"resourceVersion": version}, "items": items}))
+        let offset = parameter("continue").map(|text| text.parse::<usize>().unwrap());
+        list(state, offset, parameter("limit").is_some())
     }
 
-    fn watch(&self, from: usize) -> Response<Body> {
+    fn watch(&self, from: u64, until: Instant, generation: u64) -> Answer {
         let this = self.clone();
-        let frames = futures::stream::unfold(from, move |seen| {
+        let frames = futures::stream::unfold(Some(from), move |seen| {
             let this = this.clone();
             async move {
-                loop {
-                    let changed = this.changed.notified();
-                    let next = this.state.lock().unwrap().log.get(seen).cloned();
-                    if let Some(event) = next {
-                        let line = Bytes::from(format!("{event}\n"));
-                        return Some((Ok(Frame::data(line)), seen + 1));
-                    }
-                    changed.await;
-                }
+                let (event, seen) = this.next(seen?, until, generation).await?;
+                let line = Bytes::from(format!("{event}\n"));
+                Some((Ok(Frame::data(line)), seen))
             }
         });
         Response::new(StreamBody::new(frames.boxed()).boxed_unsync())
     }
+
+    /// The next event after a version, and what is seen then; nothing when the watch ends.
+    async fn next(
+        &self,
+        seen: u64,
+        until: Instant,
+        generation: u64,
+    ) -> Option<(Value, Option<u64>)> {
+        let bookmark_at = Instant::now() + Duration::from_secs(60);
+        loop {
+            let changed = self.changed.notified();
+            let (next, is_mute, version) = {
+                let state = self.state.lock().unwrap();
+                if state.generation != generation {
+                    return None;
+                }
+                if seen < state.compacted {
+                    let status = json!({"kind": "Status", "code": 410, "message": "too old"});
+                    return Some((json!({"type": "ERROR", "object": status}), None));
+                }
+                let next = state.log.iter().find(|(version, _)| *version > seen).cloned();
+                (next, state.is_mute, state.version)
+            };
+            if let Some((version, event)) = next.filter(|_| !is_mute) {
+                return Some((event, Some(version)));
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(until) => return None,
+                () = tokio::time::sleep_until(bookmark_at), if !is_mute => {
+                    let metadata = json!({"resourceVersion": version.to_string()});
+                    let object = json!({"kind": "VirtualMachine", "metadata": metadata});
+                    return Some((json!({"type": "BOOKMARK", "object": object}), Some(version)));
+                }
+            }
+        }
+    }
 }
 
-fn answer(code: u16, value: &Value) -> Response<Body> {
+fn list(state: &mut State, offset: Option<usize>, is_paged: bool) -> Answer {
+    state.calls.push(if offset.is_some() { "LIST …" } else { "LIST" }.to_owned());
+    if let Some(code) = state.refusals.list {
+        return refused(code, "refused", None);
+    }
+    if offset.is_some() && state.n_expired_pages > 0 {
+        state.n_expired_pages -= 1;
+        return refused(410, "the provided continue parameter is too old", None);
+    }
+    let version = state.version.to_string();
+    if state.n_empty_lists > 0 {
+        state.n_empty_lists -= 1;
+        return json_answer(200, &json!({"metadata": {"resourceVersion": version}, "items": []}));
+    }
+    let offset = offset.unwrap_or(0);
+    let page = if is_paged { state.page } else { usize::MAX };
+    let items: Vec<&Value> = state.machines.values().skip(offset).take(page).collect();
+    let next = offset.saturating_add(items.len());
+    let token = if next < state.machines.len() { next.to_string() } else { String::new() };
+    let metadata = json!({"resourceVersion": version, "continue": token});
+    json_answer(200, &json!({"metadata": metadata, "items": items}))
+}
+
+fn json_answer(code: u16, value: &Value) -> Answer {
     let mut response = Response::new(Full::new(Bytes::from(value.to_string())).boxed_unsync());
     *response.status_mut() = StatusCode::from_u16(code).unwrap();
     response
+}
+
+fn refused(code: u16, message: &str, about: Option<&str>) -> Answer {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        410 => "Expired",
+        _ => "Other",
+    };
+    let details = about.map(|name| json!({"name": name})).unwrap_or_default();
+    let status = json!({"kind": "Status", "code": code, "reason": reason, "message": message, "details": details});
+    json_answer(code, &status)
 }

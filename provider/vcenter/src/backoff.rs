@@ -41,9 +41,19 @@ impl Jitter {
     }
 }
 
+/// How pauses are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Draw {
+    /// The limit, stretched by up to half.
+    Stretched,
+    /// Anything up to the limit ("full jitter"), and a tenth of the first one at least.
+    Full,
+}
+
 /// Exponential pauses: `first`, doubled each time, never above `max`, each stretched by up to half.
 #[derive(Clone, Debug)]
 pub struct Backoff {
+    draw: Draw,
     first: Duration,
     max: Duration,
     failures: u32,
@@ -53,14 +63,27 @@ pub struct Backoff {
 impl Backoff {
     /// A fresh sequence.
     pub fn new(first: Duration, max: Duration, jitter: Jitter) -> Self {
-        Self { first, max, failures: 0, jitter }
+        Self { draw: Draw::Stretched, first, max, failures: 0, jitter }
+    }
+
+    /// Each pause is anything up to what it would be otherwise, so that many who failed together do not come back
+    /// together; a tenth of `first` at least.
+    #[must_use]
+    pub fn with_full_jitter(self) -> Self {
+        Self { draw: Draw::Full, ..self }
     }
 
     /// Notes a failure and says how long to wait.
     pub fn fail(&mut self) -> Duration {
         let base = self.first.saturating_mul(1u32 << self.failures.min(16)).min(self.max);
         self.failures = self.failures.saturating_add(1);
-        self.jitter.stretch(base, 0.5)
+        match self.draw {
+            Draw::Stretched => self.jitter.stretch(base, 0.5),
+            Draw::Full => {
+                let drawn = self.jitter.stretch(base, 1.0).saturating_sub(base);
+                drawn.max(self.first / 10)
+            }
+        }
     }
 
     /// Notes a success: the next failure waits `first` again.
@@ -87,6 +110,20 @@ mod tests {
         assert!(pauses[8] >= s(60) && pauses[8] <= s(90), "{pauses:?}");
         backoff.reset();
         assert!(backoff.fail() < s(2));
+    }
+
+    #[test]
+    fn full_jitter_draws_from_everything_up_to_the_limit() {
+        let s = Duration::from_secs;
+        let mut backoff = Backoff::new(s(1), s(30), Jitter::new(7, "test")).with_full_jitter();
+        for limit in [1, 2, 4, 8, 16] {
+            let pause = backoff.fail();
+            assert!(pause >= s(1) / 10 && pause <= s(limit), "{pause:?} of {limit} s");
+        }
+        let pauses: Vec<_> = (0..200).map(|_| backoff.fail()).collect();
+        assert!(pauses.iter().all(|pause| (s(1) / 10..=s(30)).contains(pause)), "{pauses:?}");
+        assert!(pauses.iter().any(|pause| *pause < s(5)), "{pauses:?}");
+        assert!(pauses.iter().any(|pause| *pause > s(25)), "{pauses:?}");
     }
 
     #[test]

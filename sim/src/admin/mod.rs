@@ -10,11 +10,14 @@ mod faults;
 mod guard;
 mod ledger;
 mod look;
+mod supervisor;
 
 use axum::Router;
+use axum::extract::FromRef;
 use axum::routing::{delete, get, post};
 use http::StatusCode;
 
+use crate::Supervisor;
 use crate::control::Control;
 use error::AdminError;
 pub(crate) use error::Complaint;
@@ -22,8 +25,25 @@ pub(crate) use error::Complaint;
 /// Requests larger than this are no requests of an administrator.
 const MAX_BODY: usize = 8 << 20;
 
+/// What the admin port rules over.
+#[derive(Clone)]
+struct Ruled {
+    control: Control,
+    supervisor: Option<Supervisor>,
+}
+
+impl FromRef<Ruled> for Control {
+    fn from_ref(ruled: &Ruled) -> Self {
+        ruled.control.clone()
+    }
+}
+
 /// The admin port of one sim. With a token, callers have to show it.
-pub(crate) fn router(control: Control, token: Option<String>) -> Router {
+pub(crate) fn router(
+    control: Control,
+    supervisor: Option<Supervisor>,
+    token: Option<String>,
+) -> Router {
     let api = Router::new()
         .route("/world", get(look::world))
         .route("/world/events", post(events::happen))
@@ -42,7 +62,7 @@ pub(crate) fn router(control: Control, token: Option<String>) -> Router {
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .layer(axum::middleware::from_fn_with_state(guard::Guard::new(token), guard::check))
-        .with_state(control)
+        .with_state(Ruled { control, supervisor })
 }
 
 async fn unknown(uri: http::Uri) -> AdminError {

@@ -257,10 +257,13 @@ impl Verb {
 /// Fault rules of a running sim.
 #[derive(Debug, Subcommand)]
 pub(super) enum Fault {
+    /// Lists failures with names, which `sim fault add` and --faults take in place of rules
+    Known,
     /// Adds rules, such as '{"id": "slow", "match": {"op": "@login"}, "do": [{"delay": "2s"}]}'
     Add {
-        /// A YAML or JSON file, the rules themselves as JSON, or - for standard input
-        #[arg(value_name = "FILE|JSON")]
+        /// A YAML or JSON file, the rules themselves as JSON, a name of `sim fault known`, or - for standard
+        /// input
+        #[arg(value_name = "FILE|JSON|NAME")]
         rules: String,
         #[command(flatten)]
         admin: Admin,

@@ -8,7 +8,6 @@ mod args;
 mod client;
 mod columns;
 mod error;
-mod files;
 mod host;
 mod mount;
 mod query;

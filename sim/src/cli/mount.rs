@@ -1,23 +1,20 @@
-//! What a provider mounts to reach the Supervisor, written below a directory: token, authority, namespace, owner.
+//! What a provider is given to reach the Supervisor: files below a directory, and flags that name them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{CliError, files};
-use crate::{CREDENTIALS, Endpoint, Endpoints, OWNER, Sim};
+use super::CliError;
+use crate::supervisor::{SupervisorError, credentials, owner_ref};
+use crate::{Endpoint, Endpoints, Sim};
 
-/// Writes the files. Nobody else can read the token.
+/// Writes the files, and writes them again whenever what they hold changes.
 pub(super) fn write(sim: &Sim, endpoints: &Endpoints, below: &Path) -> Result<(), CliError> {
     let Some(supervisor) = sim.supervisor() else { return Ok(()) };
-    let failed = |path: &Path, error: &std::io::Error| CliError::file("--supervisor", path, error);
-    for (name, text) in supervisor.mounts(endpoints.ca_pem().unwrap_or_default()) {
-        let path = below.join(name);
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
-        }
-        files::replace(&path, text.as_bytes()).map_err(|error| failed(&path, &error))?;
+    match supervisor.mount(below, endpoints.ca_pem().unwrap_or_default()) {
+        Ok(()) => Ok(()),
+        Err(SupervisorError::Mount(error)) => Err(CliError::file("--supervisor", below, &error)),
+        Err(error) => Err(CliError::failed(error.to_string(), "this is a bug")),
     }
-    Ok(())
 }
 
 /// The flags of a provider that runs outside a pod.
@@ -25,8 +22,8 @@ pub(super) fn flags(endpoint: &Endpoint, below: &Path) -> String {
     let below = fs::canonicalize(below).unwrap_or_else(|_| PathBuf::from(below));
     format!(
         "--supervisor-credentials-dir={} --supervisor-owner-ref={} --supervisor-server={}",
-        below.join(CREDENTIALS).display(),
-        below.join(OWNER).join("ownerref.json").display(),
+        credentials(&below).display(),
+        owner_ref(&below).display(),
         endpoint.url
     )
 }

@@ -11,7 +11,7 @@ use super::args::{Fault, Ledger, World};
 use super::client::call;
 use super::columns::{Align, columns};
 use super::{CliError, Terminal};
-use crate::faults::Ops;
+use crate::faults::{Ops, Rule, catalogue};
 
 /// `sim world …`.
 pub(super) fn world(command: &World) -> Result<(), CliError> {
@@ -49,6 +49,7 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
         Fault::Add { rules, admin } => {
             let body = match rules.as_str() {
                 "-" => standard_input()?,
+                name if Rule::known(name).is_some() => json!([name]).to_string().into_bytes(),
                 text if text.trim_start().starts_with(['{', '[']) => text.as_bytes().to_vec(),
                 path => {
                     let read = std::fs::read(path);
@@ -62,6 +63,12 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
             for id in answer["added"].as_array().into_iter().flatten() {
                 Terminal.say(&format!("added {}\n", id.as_str().unwrap_or_default()));
             }
+        }
+        Fault::Known => {
+            let mut rows = vec![["NAME", "WHAT HAPPENS"].map(str::to_owned)];
+            let known = catalogue().iter();
+            rows.extend(known.map(|known| [known.name().to_owned(), known.about.clone()]));
+            Terminal.say(&columns([Align::Left; 2], &rows));
         }
         Fault::List { admin } => {
             let answer = call(admin, Method::GET, "/faults", Vec::new())?;

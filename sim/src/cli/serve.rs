@@ -8,11 +8,11 @@ use jiff::Timestamp;
 use sim_world::{Command, Named, Nodes, Topology};
 
 use super::args::{Serve, Switch};
-use super::files::{self, Scratch};
 use super::signals::Signals;
 use super::state::StateDirectory;
 use super::{CliError, Terminal, host, mount, report, world_file};
 use crate::faults::Rule;
+use crate::files::{self, Scratch};
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
 

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use sim_world::State as World;
 use tokio::time::Instant;
 
-use super::{CliError, files};
+use super::CliError;
 use crate::tls::{Authority, Leaf};
-use crate::{Changes, Endpoints, ListenOptions, Sim};
+use crate::{Changes, Endpoints, ListenOptions, Sim, files};
 
 /// How soon after a change the world is kept, and how often at most.
 const KEPT_EVERY: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
 //! What a fired rule asks of the handler itself, beyond delaying or replacing its answer.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// How a handler must bend its answer. The default bends nothing.
@@ -15,6 +17,14 @@ pub struct Effects {
     pub version_reset: bool,
     /// What happens to a watch.
     pub watch: WatchEffects,
+    /// Lists have only so many objects.
+    pub partial: Option<usize>,
+    /// Reads of any state get that before so many changes.
+    pub stale: Option<usize>,
+    /// Lists cannot be gone on with.
+    pub continue_expired: bool,
+    /// The conversion webhook does not answer.
+    pub conversion_down: bool,
     /// How many changes per resource the cluster remembers from this call on.
     pub compact: Option<usize>,
 }
@@ -42,11 +52,22 @@ pub struct WatchEffects {
     pub no_bookmark: bool,
     /// The stream ends after this many events.
     pub close_after: Option<u64>,
+    /// Everything is told twice.
+    pub duplicate: bool,
+    /// What happens is told this much later.
+    pub delay: Option<Duration>,
+    /// The stream ends after this long.
+    pub lasts: Option<Duration>,
     /// After this many events nothing comes any more, and no end either.
     pub hold_after: Option<u64>,
 }
 
 impl Effects {
+    /// How many objects a list may show, if not all.
+    pub(crate) fn shown_objects(&self) -> Option<usize> {
+        if self.empty_result { Some(0) } else { self.partial }
+    }
+
     /// Whether an object with this name or managed object id is hidden.
     pub fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)

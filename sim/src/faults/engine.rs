@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sim_world::Time;
 
-use super::rule::{Action, Effect, Matcher, Rule, When, glob};
+use super::rule::{Action, Denial, Effect, KubeStatus, Matcher, Rule, Throttle, When, glob};
 use super::{Effects, MissingPaths};
 use crate::Call;
 
@@ -35,6 +35,32 @@ pub(crate) enum Ending {
     Reset,
     Blackhole,
     Truncate { bytes: u64 },
+    Cluster(ClusterAnswer),
+}
+
+/// What an API server is made to say.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ClusterAnswer {
+    Status(KubeStatus),
+    Denied(Denial),
+    Unreachable,
+    Throttled(Throttle),
+    NotServed,
+    Terminating,
+}
+
+impl ClusterAnswer {
+    /// The code it comes with.
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Status(status) => status.code,
+            Self::Denied(denial) => denial.code,
+            Self::Unreachable => 500,
+            Self::Throttled(_) => 429,
+            Self::NotServed => 404,
+            Self::Terminating => 403,
+        }
+    }
 }
 
 /// What happens to a call.
@@ -221,71 +247,78 @@ fn gate(seed: u64, armed: &Armed, call: &Call, now: Time) -> (bool, Option<f64>)
 }
 
 fn act(rule: &Rule, verdict: &mut Verdict) {
-    let effects = &mut verdict.effects;
     for action in &rule.actions {
-        let ending = match action {
-            Action::Delay(delay) => {
-                verdict.delay += *delay;
-                continue;
-            }
-            Action::EmptyResult => {
-                effects.empty_result = true;
-                continue;
-            }
-            Action::Hide(name) => {
-                effects.hidden.push(name.clone());
-                continue;
-            }
-            Action::MissingSet(MissingPaths { paths, fault }) => {
-                let missing = MissingPaths { paths: paths.clone(), fault: fault.clone() };
-                effects.missing_set.push(missing);
-                continue;
-            }
-            Action::VersionReset => {
-                effects.version_reset = true;
-                continue;
-            }
-            Action::WatchGone => {
-                effects.watch.gone410 = true;
-                continue;
-            }
-            Action::WatchGoneAfter(events) => {
-                effects.watch.gone_after = Some(*events);
-                continue;
-            }
-            Action::WatchHoldAfter(events) => {
-                effects.watch.hold_after = Some(*events);
-                continue;
-            }
-            Action::Compact(keep) => {
-                effects.compact = Some(*keep);
-                continue;
-            }
-            Action::WatchSilent => {
-                effects.watch.silent = true;
-                continue;
-            }
-            Action::WatchNoBookmark => {
-                effects.watch.no_bookmark = true;
-                continue;
-            }
-            Action::WatchCloseAfter(events) => {
-                effects.watch.close_after = Some(*events);
-                continue;
-            }
-            Action::SoapFault { class, message } => {
-                Ending::SoapFault { class: class.clone(), message: message.clone() }
-            }
-            Action::Status { code, retry_after, message } => {
-                Ending::Status { code: *code, retry_after: *retry_after, message: message.clone() }
-            }
-            Action::Reset => Ending::Reset,
-            Action::Blackhole => Ending::Blackhole,
-            Action::Truncate { bytes } => Ending::Truncate { bytes: *bytes },
-        };
-        verdict.ending = Some(ending);
-        verdict.applied = rule.effect == Effect::Applied;
-        return;
+        if let Some(ending) = ending(action) {
+            verdict.ending = Some(ending);
+            verdict.applied = rule.effect == Effect::Applied;
+            return;
+        }
+        match action {
+            Action::Delay(delay) => verdict.delay += *delay,
+            other => bend(other, &mut verdict.effects),
+        }
+    }
+}
+
+/// What replaces the answer, if the action does.
+fn ending(action: &Action) -> Option<Ending> {
+    Some(match action {
+        Action::SoapFault { class, message } => {
+            Ending::SoapFault { class: class.clone(), message: message.clone() }
+        }
+        Action::Status { code, retry_after, message } => {
+            Ending::Status { code: *code, retry_after: *retry_after, message: message.clone() }
+        }
+        Action::Reset => Ending::Reset,
+        Action::Blackhole => Ending::Blackhole,
+        Action::Truncate { bytes } => Ending::Truncate { bytes: *bytes },
+        Action::KubeStatus(status) => Ending::Cluster(ClusterAnswer::Status(status.clone())),
+        Action::Deny(denial) => Ending::Cluster(ClusterAnswer::Denied(denial.clone())),
+        Action::WebhookUnreachable => Ending::Cluster(ClusterAnswer::Unreachable),
+        Action::Throttle(throttle) => Ending::Cluster(ClusterAnswer::Throttled(*throttle)),
+        Action::NotServed => Ending::Cluster(ClusterAnswer::NotServed),
+        Action::NamespaceTerminating => Ending::Cluster(ClusterAnswer::Terminating),
+        _ => return None,
+    })
+}
+
+/// What the handler does otherwise than it would.
+fn bend(action: &Action, effects: &mut Effects) {
+    match action {
+        Action::EmptyResult => effects.empty_result = true,
+        Action::Hide(name) => effects.hidden.push(name.clone()),
+        Action::MissingSet(MissingPaths { paths, fault }) => {
+            let missing = MissingPaths { paths: paths.clone(), fault: fault.clone() };
+            effects.missing_set.push(missing);
+        }
+        Action::VersionReset => effects.version_reset = true,
+        Action::WatchGone => effects.watch.gone410 = true,
+        Action::WatchGoneAfter(events) => effects.watch.gone_after = Some(*events),
+        Action::WatchHoldAfter(events) => effects.watch.hold_after = Some(*events),
+        Action::WatchSilent => effects.watch.silent = true,
+        Action::WatchNoBookmark => effects.watch.no_bookmark = true,
+        Action::WatchCloseAfter(events) => effects.watch.close_after = Some(*events),
+        Action::WatchDuplicate => effects.watch.duplicate = true,
+        Action::WatchDelay(delay) => effects.watch.delay = Some(*delay),
+        Action::WatchLasts(lasts) => effects.watch.lasts = Some(*lasts),
+        Action::ListPartial(n) => effects.partial = Some(*n),
+        Action::ListStale(n) => effects.stale = Some(*n),
+        Action::ListContinueExpired => effects.continue_expired = true,
+        Action::ConversionDown => effects.conversion_down = true,
+        Action::Compact(keep) => effects.compact = Some(*keep),
+        // A pause, or what replaces the answer.
+        Action::Delay(_)
+        | Action::SoapFault { .. }
+        | Action::Status { .. }
+        | Action::Reset
+        | Action::Blackhole
+        | Action::Truncate { .. }
+        | Action::KubeStatus(_)
+        | Action::Deny(_)
+        | Action::WebhookUnreachable
+        | Action::Throttle(_)
+        | Action::NotServed
+        | Action::NamespaceTerminating => {}
     }
 }
 

@@ -14,6 +14,14 @@
 //!   ttl: 5m
 //! ```
 //!
+//! Failures of a Supervisor that production has seen have names ([`catalogue`], `sim fault known`). A name
+//! stands for its rule, and keys beside `use` replace those of the rule:
+//!
+//! ```yaml
+//! - token-expired
+//! - {use: conversion-webhook-down, ttl: 2m}
+//! ```
+//!
 //! and the same in Rust:
 //!
 //! ```
@@ -23,6 +31,7 @@
 //! let fault = Action::SoapFault { class: "InvalidLogin".into(), message: None };
 //! let rule = Rule::new("second-login-fails", [fault]).on(Face::Soap).op(["Login"]).nth(2);
 //! assert_eq!(rule.check(), Ok(()));
+//! assert!(Rule::known("conversion-webhook-down").is_some());
 //! ```
 //!
 //! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger. One that no
@@ -30,11 +39,17 @@
 //! it, and `sim serve --faults` and `sim fault add` warn. Classes of faults are [`sim::fault_classes`](crate::fault_classes). How often a rule fired is told by
 //! [`Sim::fired`](crate::Sim::fired): a test whose rule never fired has tested nothing.
 
+mod catalogue;
 mod effects;
 mod engine;
 mod rule;
 
+pub(crate) use catalogue::named;
+pub use catalogue::{Known, catalogue};
 pub use effects::{Effects, MissingPaths, WatchEffects};
 pub use engine::{Armed, Evaluation, Faults, RuleError};
-pub(crate) use engine::{Ending, Verdict};
-pub use rule::{Action, Between, Client, Effect, Matcher, Nth, Ops, Resource, Rule, When};
+pub(crate) use engine::{ClusterAnswer, Ending, Verdict};
+pub use rule::{
+    Action, Between, Client, Denial, Effect, KubeCause, KubeStatus, Matcher, Nth, Ops, Resource,
+    Rule, Throttle, When,
+};

@@ -5,6 +5,7 @@
 mod action;
 mod check;
 mod doubt;
+mod kubernetes;
 mod matcher;
 mod scalars;
 mod when;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Face;
 pub use action::Action;
+pub use kubernetes::{Denial, KubeCause, KubeStatus, Throttle};
 pub(super) use matcher::glob;
 pub use matcher::{Client, Matcher, Ops, Resource};
 pub use when::{Between, Nth, When};
@@ -74,6 +76,11 @@ impl Rule {
     /// A rule that always fires.
     pub fn new(id: impl Into<String>, actions: impl IntoIterator<Item = Action>) -> Self {
         Self { id: id.into(), actions: actions.into_iter().collect(), ..Self::default() }
+    }
+
+    /// A rule of the catalogue, by its name.
+    pub fn known(name: &str) -> Option<Self> {
+        super::catalogue().iter().find(|known| known.name() == name).map(|known| known.rule.clone())
     }
 
     /// For one front end.

@@ -55,14 +55,17 @@ pub(super) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
 }
 
 /// A failure with this code, as the real server would word it for this call.
+///
+/// `resource` is what the call is about, if that is known.
 pub(super) fn asked_for(
     call: &Call,
+    resource: Option<&GroupResource>,
     code: u16,
     reason: Option<&str>,
     message: Option<&str>,
     retry_after: Option<u32>,
 ) -> Status {
-    let mut status = usual(call, code, reason);
+    let mut status = usual(call, resource, code, reason);
     if let Some(reason) = reason {
         status.reason = reason.to_owned().into();
     }
@@ -76,11 +79,13 @@ pub(super) fn asked_for(
 }
 
 /// What the real server says with this code; where it has several words for one, the reason decides.
-fn usual(call: &Call, code: u16, reason: Option<&str>) -> Status {
-    let (verb, resource) = subject(call);
+fn usual(call: &Call, resource: Option<&GroupResource>, code: u16, reason: Option<&str>) -> Status {
+    let verb = call.operation.split(' ').next().unwrap_or_default();
+    let unknown = || GroupResource { group: "".into(), resource: plural(call).to_owned().into() };
+    let resource = resource.cloned().unwrap_or_else(unknown);
     let name = call.target.name.as_deref().unwrap_or_default();
     match (code, reason) {
-        (403, _) => forbidden(call, &verb, &resource),
+        (403, _) => forbidden(call, verb, &resource),
         (404, _) => Status::not_found(&resource, name),
         (409, Some("AlreadyExists")) => Status::already_exists(&resource, name),
         (409, _) => Status::modified(&resource, name),
@@ -138,11 +143,8 @@ fn with_details(mut status: Status, retry_after_seconds: u32) -> Status {
     status
 }
 
-/// Verb and resource of a call, from its operation.
-fn subject(call: &Call) -> (String, GroupResource) {
-    let (verb, rest) = call.operation.split_once(' ').unwrap_or((&call.operation, ""));
-    let resource = rest.split('/').next().unwrap_or_default();
-    let group = if resource == "leases" { "coordination.k8s.io" } else { "" };
-    let resource = GroupResource { group: group.into(), resource: resource.to_owned().into() };
-    (verb.to_owned(), resource)
+/// The plural of what a call is about, from its operation.
+pub(super) fn plural(call: &Call) -> &str {
+    let rest = call.operation.split_once(' ').map_or("", |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
 }

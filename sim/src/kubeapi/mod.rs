@@ -13,6 +13,7 @@ mod discovery;
 mod duplicates;
 mod encodings;
 mod failure;
+mod faulty;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
 mod health;
@@ -206,7 +207,6 @@ impl KubeApi {
     }
 
     /// The answer that a fault rule asks for, in the words of the real server.
-    #[expect(clippy::unused_self, reason = "every face has this method")]
     pub(crate) fn failure(
         &self,
         call: &Call,
@@ -215,7 +215,10 @@ impl KubeApi {
         message: Option<&str>,
         retry_after: Option<u32>,
     ) -> Reply {
-        let reply = answer::failure(&failure::asked_for(call, code, reason, message, retry_after));
+        let about = self.about(call);
+        let resource = about.as_ref().map(|def| &def.id);
+        let status = failure::asked_for(call, resource, code, reason, message, retry_after);
+        let reply = answer::failure(&status);
         // As those of whoever decides about permissions.
         if code == 403 { answer::unsniffed(reply) } else { reply }
     }

@@ -7,8 +7,9 @@ use http::StatusCode;
 use serde_json::Value;
 use sim_world::objects::{
     Action, Command, Effect, FieldErrors, FieldSelector, GroupResource, Key, LabelSelector, Page,
-    Paging, ResourceDef, Selection, Status, Subresource,
+    Paging, ResourceDef, Selection, Status, Store, Subresource,
 };
+use sim_world::supervisor::OUTAGE;
 
 use super::options::{self, DeleteOptions, WriteOptions};
 use super::render::Rendering;
@@ -47,6 +48,12 @@ impl KubeApi {
             let message = format!("Name parameter invalid: {:?}: {why}", target.name);
             return answer::failure(&Status::bad_request(message));
         }
+        if effects.conversion_down {
+            let lost = |store: &Store| store.unconverted(&def, &target.version, &OUTAGE);
+            if let Some(status) = self.cluster.read(lost) {
+                return answer::failure(&status);
+            }
+        }
         let answered = match target.verb {
             Verb::Get => self.get(&def, request, target, effects),
             Verb::List => self.list(&def, request, target, effects),
@@ -80,8 +87,13 @@ impl KubeApi {
             return Err(missing());
         }
         let asked = request.query.version()?;
-        let (object, revision) =
-            self.cluster.read(|store| (store.get(&key(def, target)).cloned(), store.revision()));
+        let (object, revision) = self.cluster.read(|store| {
+            let object = match stale(store, def, request, effects) {
+                Some(paging) => as_of(store, def, target, &paging)?,
+                None => store.get(&key(def, target)).cloned(),
+            };
+            Ok::<_, Status>((object, store.revision()))
+        })?;
         if asked > revision {
             return Err(Status::too_large_version(asked, revision));
         }
@@ -111,9 +123,16 @@ impl KubeApi {
             return Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors));
         }
         let paging = paging(request)?;
-        let mut page: Page = self.cluster.read(|store| store.list(&def.id, &selection, &paging))?;
-        if effects.empty_result {
-            page = Page { items: Vec::new(), continue_token: None, remaining: None, ..page };
+        if let (true, Some(status)) = (effects.continue_expired, paging.expired()) {
+            return Err(status);
+        }
+        let mut page: Page = self.cluster.read(|store| {
+            let paging = stale(store, def, request, effects).unwrap_or(paging);
+            store.list(&def.id, &selection, &paging)
+        })?;
+        if let Some(n) = effects.shown_objects() {
+            page.items.truncate(n);
+            page = Page { continue_token: None, remaining: None, ..page };
         }
         page.items.retain(|item| !effects.hides(name_of(item)));
         self.show(def, &mut page)?;
@@ -216,6 +235,35 @@ impl KubeApi {
         let reply = self.cluster.apply(command)?;
         Ok((reply.object, reply.effect, reply.warnings))
     }
+}
+
+/// The state that a reader gets who is content with any, if a rule says that it is an old one.
+pub(super) fn stale(
+    store: &Store,
+    def: &ResourceDef,
+    request: &Request,
+    effects: &Effects,
+) -> Option<Paging> {
+    let n_changes = effects.stale?;
+    let query = &request.query;
+    let is_any = query.get("resourceVersion") == "0" && query.get("continue").is_empty();
+    is_any.then(|| Paging {
+        resource_version: store.revision_before(&def.id, n_changes).to_string(),
+        version_match: "Exact".into(),
+        ..Paging::default()
+    })
+}
+
+/// An object as it was in that state.
+fn as_of(
+    store: &Store,
+    def: &ResourceDef,
+    target: &Target,
+    paging: &Paging,
+) -> Result<Option<Arc<Value>>, Status> {
+    let selection = Selection::in_namespace(&target.namespace);
+    let page = store.list(&def.id, &selection, paging)?;
+    Ok(page.items.into_iter().find(|item| name_of(item) == target.name))
 }
 
 /// Whether this resource is served at this path.

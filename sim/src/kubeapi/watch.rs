@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::accept::Form;
 use super::cluster::ClusterHandle;
 use super::encodings::{self, Edition, Encodings, Moment};
-use super::objects::{name_of, selection};
+use super::objects::{self, name_of, selection};
 use super::query::Query;
 use super::render::Rendering;
 use super::route::Target;
@@ -55,7 +55,7 @@ pub(super) fn answer(
     let query = &request.query;
     let selection = selection(def, request, target)?;
     check_options(request)?;
-    let timeout = timeout(query)?;
+    let timeout = effects.watch.lasts.map_or(timeout(query)?, |lasts| lasts.min(LONGEST));
     let asked = query.version()?;
     let now = Instant::now();
     let mut watch = Watch {
@@ -71,6 +71,7 @@ pub(super) fn answer(
         generation: cluster.read(|store| store.watches_ended()),
         cursor: asked,
         pending: VecDeque::new(),
+        late: VecDeque::new(),
         n_told: 0,
         bookmarks: query.flag("allowWatchBookmarks") && !effects.watch.no_bookmark,
         next_bookmark: now,
@@ -81,7 +82,8 @@ pub(super) fn answer(
     watch.schedule_bookmark(now);
     watch.interrupt();
     let wants_initial = query.has("sendInitialEvents").then(|| query.flag("sendInitialEvents"));
-    watch.begin(asked, wants_initial)?;
+    let stale = cluster.read(|store| objects::stale(store, def, request, effects));
+    watch.begin(asked, wants_initial, stale.unwrap_or_default())?;
     Ok(Reply { response: streamed(watch), outcome: Outcome::default() })
 }
 
@@ -163,6 +165,8 @@ struct Watch {
     cursor: u64,
     /// Objects and not bytes: a slow reader holds references, and no copies.
     pending: VecDeque<Pending>,
+    /// What is told when its time has come, if a rule delays it.
+    late: VecDeque<(Instant, &'static str, Arc<Value>)>,
     /// Events told, bookmarks and errors apart.
     n_told: u64,
     bookmarks: bool,
@@ -193,14 +197,18 @@ impl Watch {
                 self.is_over = true;
                 continue;
             }
+            self.tell_late();
             // Seen before looking: what changes after the look wakes us.
             self.changes.mark_unchanged();
             self.look();
             if self.is_over || !self.pending.is_empty() {
                 continue;
             }
-            let wake =
+            let mut wake =
                 if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+            if let Some((due, ..)) = self.late.front() {
+                wake = wake.min(*due);
+            }
             tokio::select! {
                 biased;
                 () = self.changes.changed() => {}
@@ -213,7 +221,12 @@ impl Watch {
     ///
     /// # Errors
     /// 410 and the like; once a watch is accepted, whatever else is wrong comes as an event.
-    fn begin(&mut self, asked: u64, wants_initial: Option<bool>) -> Result<(), Status> {
+    fn begin(
+        &mut self,
+        asked: u64,
+        wants_initial: Option<bool>,
+        state: Paging,
+    ) -> Result<(), Status> {
         let current = self.began;
         match (wants_initial, asked) {
             _ if self.effects.watch.gone410 => self.forget(),
@@ -221,12 +234,12 @@ impl Watch {
                 self.fail(&Status::too_large_version(asked, current));
             }
             (Some(true), _) => {
-                self.begin_with_everything()?;
+                self.begin_with_everything(&state)?;
                 self.tell_initial_end();
             }
             (Some(false), 0) => self.cursor = current,
             // Without a version a watch begins with all that there is.
-            (None, 0) => self.begin_with_everything()?,
+            (None, 0) => self.begin_with_everything(&state)?,
             (_, _) => {}
         }
         Ok(())
@@ -243,7 +256,10 @@ impl Watch {
         let now = Instant::now();
         if self.bookmarks && now >= self.next_bookmark {
             self.schedule_bookmark(now);
-            self.bookmark(None);
+            // It would say that what is late has been told.
+            if self.late.is_empty() {
+                self.bookmark(None);
+            }
         }
         self.is_over |= now >= self.deadline;
     }
@@ -270,16 +286,15 @@ impl Watch {
         self.is_over |= !may_go_on;
     }
 
-    fn begin_with_everything(&mut self) -> Result<(), Status> {
+    fn begin_with_everything(&mut self, state: &Paging) -> Result<(), Status> {
         self.changes.mark_unchanged();
-        let page = self
-            .cluster
-            .read(|store| store.list(&self.def.id, &self.selection, &Paging::default()))?;
+        let page = self.cluster.read(|store| store.list(&self.def.id, &self.selection, state))?;
         self.cursor = page.revision;
-        if self.effects.watch.silent || self.effects.empty_result {
+        if self.effects.watch.silent {
             return Ok(());
         }
-        for object in &page.items {
+        let n_shown = self.effects.shown_objects().unwrap_or(usize::MAX);
+        for object in page.items.iter().take(n_shown) {
             self.tell("ADDED", object, false);
         }
         Ok(())
@@ -295,13 +310,38 @@ impl Watch {
         if self.is_over || self.is_held || self.effects.hides(name_of(object)) {
             return;
         }
+        match self.effects.watch.delay.filter(|_| is_live) {
+            Some(delay) => self.late.push_back((Instant::now() + delay, kind, object.clone())),
+            None => self.tell_now(kind, object, is_live),
+        }
+    }
+
+    /// Tells what is late and whose time has come.
+    fn tell_late(&mut self) {
+        let now = Instant::now();
+        while self.late.front().is_some_and(|(due, ..)| *due <= now) {
+            if let Some((_, kind, object)) = self.late.pop_front() {
+                self.tell_now(kind, &object, true);
+            }
+        }
+    }
+
+    fn tell_now(&mut self, kind: &'static str, object: &Arc<Value>, is_live: bool) {
+        if self.is_over || self.is_held {
+            return;
+        }
         self.n_told += 1;
         // In the real server what happens while somebody watches comes wrapped, and nothing is hidden
         // in what is wrapped (`apiserver: pkg/storage/cacher/caching_object.go`).
         let as_kept = is_live && self.def.strategy.hide.is_some();
         let object = if as_kept { Ok(object.clone()) } else { self.shown(object) };
         match object {
-            Ok(object) => self.pending.push_back(Pending { kind, object, as_kept }),
+            Ok(object) => {
+                if self.effects.watch.duplicate {
+                    self.pending.push_back(Pending { kind, object: object.clone(), as_kept });
+                }
+                self.pending.push_back(Pending { kind, object, as_kept });
+            }
             Err(status) => return self.fail(&status),
         }
         self.interrupt();

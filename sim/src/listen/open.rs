@@ -132,6 +132,9 @@ impl Sim {
         let supervisor = supervisor
             .map(|(server, listener)| open(server, listener, public_supervisor, Alpn::Http2, None))
             .transpose()?;
+        if let (Some(it), Some(endpoint)) = (self.supervisor(), &supervisor) {
+            it.listens_with(endpoint.certificates.clone());
+        }
 
         let address = local("admin", &admin)?;
         let token = match admin_token {
@@ -139,7 +142,8 @@ impl Sim {
             None if address.ip().is_loopback() => None,
             None => Some(random_token()?),
         };
-        let router = admin::router(self.control().clone(), token.clone());
+        let router =
+            admin::router(self.control().clone(), self.supervisor().cloned(), token.clone());
         self.serve(Listener {
             listener: admin,
             tls: None,

@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use sim_world::ControlPlane;
 
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
-use crate::faults::Effects;
+use crate::faults::{ClusterAnswer, Effects};
 use crate::kubeapi::{self, KubeApi};
 use crate::soap::{self, Refusal, SoapFace};
 use crate::vapi::{self, VapiFace};
@@ -182,6 +182,23 @@ impl Front {
             Face::Soap => SoapFace::fault(class, message),
             Face::Vapi | Face::Cluster | Face::Supervisor => {
                 self.status(call, incoming, StatusCode::INTERNAL_SERVER_ERROR, message, None)
+            }
+        }
+    }
+
+    /// The answer that only an API server has; on other front ends, its code in their words.
+    pub(super) fn cluster_answer(
+        &self,
+        call: &Call,
+        incoming: &Incoming,
+        answer: &ClusterAnswer,
+    ) -> Reply {
+        match self {
+            Self::Cluster(api) => api.made_to_say(call, incoming.parts.uri.path(), answer),
+            Self::VCenter { .. } => {
+                let code = StatusCode::from_u16(answer.code());
+                let code = code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                self.status(call, incoming, code, None, None)
             }
         }
     }

@@ -141,6 +141,9 @@ impl CallPath {
                 let reply = self.front.soap_fault(call, incoming, &class, message.as_deref());
                 Ok(record.answered(reply, None))
             }
+            Ending::Cluster(answer) => {
+                Ok(record.answered(self.front.cluster_answer(call, incoming, &answer), None))
+            }
             Ending::Status { code, retry_after, message } => {
                 let status =
                     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -31,6 +31,15 @@ pub enum TlsError {
     Rustls(#[from] rustls::Error),
 }
 
+/// How long a certificate is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Validity {
+    /// For longer than anybody looks.
+    Long,
+    /// For one day, long ago.
+    Over,
+}
+
 /// A certificate authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -114,8 +123,21 @@ impl Authority {
     /// # Errors
     /// When one of them cannot stand in a certificate.
     pub(crate) fn issue(&self, name: &str, hosts: &[String]) -> Result<Leaf, TlsError> {
+        self.issue_for(name, hosts, Validity::Long)
+    }
+
+    /// The same for a time of its own.
+    pub(super) fn issue_for(
+        &self,
+        name: &str,
+        hosts: &[String],
+        validity: Validity,
+    ) -> Result<Leaf, TlsError> {
         let mut params = CertificateParams::new(hosts)?;
         set_validity(&mut params);
+        if validity == Validity::Over {
+            params.not_after = date_time_ymd(2025, 1, 2);
+        }
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::OrganizationName, "sim");
         params.distinguished_name.push(DnType::CommonName, name);

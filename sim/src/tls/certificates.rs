@@ -9,9 +9,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
+use super::authority::Validity;
 use super::{Authority, TlsError};
 use crate::WorldHandle;
 
@@ -73,6 +75,21 @@ impl Leaf {
     }
 }
 
+/// What can be wrong with the certificate that a server shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Certificate {
+    /// Nothing.
+    #[default]
+    Good,
+    /// It has expired.
+    Expired,
+    /// It is good for another name.
+    WrongName,
+    /// Nobody knows who signed it.
+    Untrusted,
+}
+
 /// What a server shows in handshakes.
 ///
 /// A vCenter's certificate has a number in the world. A handshake gets the certificate of the number
@@ -84,6 +101,15 @@ pub(crate) struct Certificates {
     /// The world of a vCenter; a server without one never changes its certificate.
     world: Option<WorldHandle>,
     made: Mutex<BTreeMap<u32, Leaf>>,
+    /// What is shown in place of all that, once somebody asks for it. It is not kept.
+    instead: Mutex<Instead>,
+}
+
+/// The authority that signs from now on, and the certificate that is shown.
+#[derive(Default)]
+struct Instead {
+    authority: Option<Arc<Authority>>,
+    leaf: Option<Leaf>,
 }
 
 impl fmt::Debug for Certificates {
@@ -101,19 +127,51 @@ impl Certificates {
         kept: BTreeMap<u32, Leaf>,
     ) -> Result<Self, TlsError> {
         let name = name.to_owned();
-        let all = Self { authority, name, hosts, world, made: Mutex::new(kept) };
+        let instead = Mutex::default();
+        let all = Self { authority, name, hosts, world, made: Mutex::new(kept), instead };
         all.current()?;
         Ok(all)
     }
 
     /// The certificate that a handshake gets now.
     pub(crate) fn current(&self) -> Result<Leaf, TlsError> {
+        if let Some(leaf) = &self.instead().leaf {
+            return Ok(leaf.clone());
+        }
         let number = self.number();
         if let Some(leaf) = self.lock().get(&number) {
             return Ok(leaf.clone());
         }
         let leaf = self.authority.issue(&self.name, &self.hosts)?;
         Ok(self.lock().entry(number).or_insert(leaf).clone())
+    }
+
+    /// Shows a certificate of this kind from now on.
+    pub(crate) fn show(&self, certificate: Certificate) -> Result<(), TlsError> {
+        let mut instead = self.instead();
+        let authority = instead.authority.as_ref().unwrap_or(&self.authority);
+        let issue = |hosts: &[String], validity| authority.issue_for(&self.name, hosts, validity);
+        instead.leaf = match (certificate, &instead.authority) {
+            (Certificate::Good, None) => None,
+            (Certificate::Good, Some(_)) => Some(issue(&self.hosts, Validity::Long)?),
+            (Certificate::Expired, _) => Some(issue(&self.hosts, Validity::Over)?),
+            (Certificate::WrongName, _) => {
+                Some(issue(&["somebody-else.example".to_owned()], Validity::Long)?)
+            }
+            (Certificate::Untrusted, _) => {
+                Some(Authority::generate()?.issue(&self.name, &self.hosts)?)
+            }
+        };
+        Ok(())
+    }
+
+    /// Lets another authority sign from now on; returns its certificate as PEM.
+    pub(crate) fn rotate(&self) -> Result<String, TlsError> {
+        let authority = Arc::new(Authority::generate()?);
+        let leaf = authority.issue(&self.name, &self.hosts)?;
+        let pem = authority.pem().to_owned();
+        *self.instead() = Instead { authority: Some(authority), leaf: Some(leaf) };
+        Ok(pem)
     }
 
     /// Every certificate so far, by its number.
@@ -126,6 +184,10 @@ impl Certificates {
             world.read(|world| world.vcenter(&self.name).map(|vc| vc.certificate))
         };
         self.world.as_ref().and_then(number).unwrap_or_default()
+    }
+
+    fn instead(&self) -> MutexGuard<'_, Instead> {
+        self.instead.lock().expect("no holder of the certificates panics")
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Leaf>> {

@@ -8,6 +8,6 @@ mod server;
 
 pub use authority::{Authority, TlsError};
 pub(crate) use certificates::Certificates;
-pub use certificates::{Leaf, Thumbprints};
+pub use certificates::{Certificate, Leaf, Thumbprints};
 pub(crate) use client::identity;
 pub(crate) use server::{Alpn, acceptor};

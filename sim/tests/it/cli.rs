@@ -482,3 +482,31 @@ fn exchange(address: &str, request: &str) -> String {
     stream.read_to_string(&mut answer).expect("it answers");
     answer
 }
+
+#[test]
+fn a_supervisor_fails_by_name_and_its_files_are_rewritten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mounts = directory.path().join("super");
+    let below = mounts.display().to_string();
+    let sim = Serving::start(
+        directory.path(),
+        &["--vms", "1", "--supervisor", &below, "--supervisor-listen", "127.0.0.1:0"],
+    );
+    let token = mounts.join("etc/cloud/ccm-provider/token");
+    let first = std::fs::read_to_string(&token).expect("it is there");
+    assert_eq!(
+        std::fs::read_link(&token).expect("a link"),
+        Path::new("..data/token"),
+        "published as a kubelet does"
+    );
+    let known = said(&sim.ask(&["fault", "known"]));
+    assert!(known.contains("\nconversion-webhook-down "), "{known}");
+    assert_eq!(
+        said(&sim.ask(&["fault", "add", "conversion-webhook-down"])),
+        "exit code 0\nadded conversion-webhook-down\n"
+    );
+    let rotated = sim.ask(&["world", "event", r#"{"supervisor.token.rotate": {"grace": "1m"}}"#]);
+    assert!(rotated.status.success(), "{}", said(&rotated));
+    assert_ne!(std::fs::read_to_string(&token).expect("it is there"), first);
+    assert_eq!(sim.stop().0, Some(0));
+}

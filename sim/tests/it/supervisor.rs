@@ -1,7 +1,11 @@
 //! The Supervisor as a provider meets it: its own objects, tokens and roles beside those of the cluster.
 
+mod credentials;
+mod faults;
+mod life;
+
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
 use sim::faults::{Action, Rule};
@@ -13,14 +17,57 @@ const MACHINES: &str = "/apis/vmoperator.vmware.com/v1alpha6/namespaces/workload
 
 /// Status and body of a request with the provider's token.
 async fn get(sim: &Sim, path: &str) -> (u16, Value) {
-    let supervisor = sim.supervisor().expect("there is one");
-    let bearer = format!("Bearer {}", supervisor.provider_token());
-    let request = Request::get(path).header("authorization", bearer);
-    let request = request.body(Full::<Bytes>::default()).expect("a request");
-    let response = supervisor.server().service("").oneshot(request).await.expect("an answer");
-    let status = response.status().as_u16();
-    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    let token = sim.supervisor().expect("there is one").current_token();
+    let (status, _, body) = ask(sim, Method::GET, path, &token, Value::Null).await;
     (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+/// The same with the administrator's token, and a body if it is not null.
+async fn admin(sim: &Sim, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let token = sim.supervisor().expect("there is one").admin_token().to_owned();
+    let (status, _, body) = ask(sim, method, path, &token, body).await;
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+async fn ask(
+    sim: &Sim,
+    method: Method,
+    path: &str,
+    token: &str,
+    body: Value,
+) -> (u16, HeaderMap, Bytes) {
+    let response = answer(sim, method, path, token, body).await.expect("an answer");
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.expect("a body").to_bytes();
+    (parts.status.as_u16(), parts.headers, body)
+}
+
+async fn answer(
+    sim: &Sim,
+    method: Method,
+    path: &str,
+    token: &str,
+    body: Value,
+) -> std::io::Result<http::Response<sim::Body>> {
+    let supervisor = sim.supervisor().expect("there is one");
+    let kind = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let body = if body.is_null() { Bytes::new() } else { body.to_string().into() };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("authorization", format!("Bearer {token}"))
+        .header("content-type", kind)
+        .body(Full::new(body))
+        .expect("a request");
+    supervisor.server().service("").oneshot(request).await
+}
+
+/// Lets so many seconds pass.
+async fn pass(seconds: u64) {
+    tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
 }
 
 fn builder() -> sim::Builder {

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::completion::{Completion, Step};
-use crate::objects;
+use crate::objects::{self, Quota};
+use crate::supervisor::OperatorChange;
 use crate::vcenter::{Family, LoginRules, MachineSpec};
 use crate::world::ControlPlane;
 pub use named::{Grant, Named, TagName};
@@ -250,6 +251,13 @@ pub enum Command {
     /// Detaches a tag, by name.
     #[serde(rename = "tag.detach")]
     DetachTag(TagName),
+
+    /// VM Operator goes away, comes back, or tells what it knows in another way.
+    #[serde(rename = "vmoperator.set")]
+    SetVmOperator(OperatorChange),
+    /// How many objects of a kind a namespace of the Supervisor may have; one without limits is lifted.
+    #[serde(rename = "supervisor.quota")]
+    SetQuota(Quota),
 
     /// The API server forgets all but the last so many changes of every resource, as after a compaction
     /// of etcd: watches and pages of an older state answer 410.

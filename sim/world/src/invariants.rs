@@ -1,5 +1,7 @@
 //! What holds in every world after every event.
 
+mod supervisor;
+
 use crate::vcenter::{Data, Inventory, MoRef, VCenter, may_hang};
 use crate::world::State;
 
@@ -24,6 +26,7 @@ impl State {
                 ));
             }
         }
+        found.extend(supervisor::violations(self));
         if let Some(((at, _), _)) = self.timers.first_key_value()
             && *at < self.latest
         {

@@ -4,16 +4,20 @@
 //! What makes machines of them is in `vmoperator`.
 
 pub mod conversion;
+mod operator;
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use crate::vmoperator::OUTAGE;
+pub use operator::{Operator, OperatorChange};
+
 use crate::completion::Step;
-use crate::objects::{self, GroupResource, Op};
+use crate::objects::{self, GroupResource, Op, Quota};
 use crate::reactions::Reaction;
 use crate::topology::SupervisorTopology;
 use crate::{Ids, Time, vmoperator};
@@ -35,10 +39,19 @@ pub struct Supervisor {
     pub vcenter: String,
     /// Its objects.
     pub objects: objects::Store,
+    /// Whether VM Operator works, and how it tells what it knows.
+    #[serde(default)]
+    pub operator: Operator,
+    /// How many objects there may be, by the quotas' names.
+    #[serde(default)]
+    pub quotas: BTreeMap<String, Quota>,
     /// What VM Operator does next, by the path of the object: at most one thing each.
     pending: BTreeMap<String, Pending>,
     /// The paths of the objects that machines belong to, by the machine's id.
     machines: BTreeMap<String, String>,
+    /// The same by the machine's instance UUID.
+    #[serde(default)]
+    instances: BTreeMap<String, String>,
 }
 
 /// Something that VM Operator is going to do.
@@ -59,8 +72,11 @@ impl Supervisor {
             cluster: String::new(),
             vcenter: String::new(),
             objects,
+            operator: Operator::default(),
+            quotas: BTreeMap::new(),
             pending: BTreeMap::new(),
             machines: BTreeMap::new(),
+            instances: BTreeMap::new(),
         }
     }
 
@@ -77,11 +93,13 @@ impl Supervisor {
         let all = PARSED.iter().map(|it| (definitions.clone(), it.clone()));
         let room = json!({"metadata": {"name": namespace}});
         equip(&mut store);
-        for (resource, object) in all.chain([(GroupResource::core("namespaces"), room)]) {
-            let command = objects::Command::create(resource, "", object);
-            let Ok(decision) = store.decide(now, command) else { continue };
-            decision.events.iter().for_each(|event| store.fold(event));
-        }
+        store.founding(|store| {
+            for (resource, object) in all.chain([(GroupResource::core("namespaces"), room)]) {
+                let command = objects::Command::create(resource, "", object);
+                let Ok(decision) = store.decide(now, command) else { continue };
+                decision.events.iter().for_each(|event| store.fold(event));
+            }
+        });
         let none = Self::none(ids);
         Self {
             namespace: namespace.clone(),
@@ -95,7 +113,29 @@ impl Supervisor {
     /// The same with what no snapshot keeps.
     pub(crate) fn restored(mut self) -> Self {
         equip(&mut self.objects);
+        self.settle();
         self
+    }
+
+    /// Tells the store what it does not keep itself.
+    fn settle(&mut self) {
+        self.objects.cut_off_webhooks((!self.operator.webhooks).then_some(OUTAGE));
+        self.objects.limit_with(self.quotas.values().cloned().collect());
+    }
+
+    /// Makes a change of VM Operator so.
+    pub(crate) fn set_operator(&mut self, operator: Operator) {
+        self.operator = operator;
+        self.settle();
+    }
+
+    /// Makes a change of quotas so: one without limits is none.
+    pub(crate) fn set_quota(&mut self, quota: &Quota) {
+        match quota.hard.is_empty() {
+            true => self.quotas.remove(&quota.name),
+            false => self.quotas.insert(quota.name.clone(), quota.clone()),
+        };
+        self.settle();
     }
 
     /// Whether there is one.
@@ -115,19 +155,46 @@ impl Supervisor {
 
     /// Makes a change of an object so.
     pub(crate) fn fold(&mut self, event: &objects::Event) {
+        if event.key.resource == vmoperator::machines() {
+            self.index(event);
+        }
         self.objects.fold(event);
-        if event.key.resource != vmoperator::machines() {
-            return;
-        }
+    }
+
+    /// Notes which machine an object belongs to now.
+    fn index(&mut self, event: &objects::Event) {
         let path = event.key.path();
-        let id = event.object["status"]["uniqueID"].as_str().filter(|_| event.op != Op::Deleted);
-        if id.is_some_and(|id| self.machines.get(id) == Some(&path)) {
-            return;
+        let before = self.objects.get(&event.key).cloned();
+        let now = Some(&event.object).filter(|_| event.op != Op::Deleted);
+        for (index, field) in
+            [(&mut self.machines, "uniqueID"), (&mut self.instances, "instanceUUID")]
+        {
+            let of = |object: &Arc<Value>| object["status"][field].as_str().map(str::to_owned);
+            let (before, now) = (before.as_ref().and_then(of), now.and_then(of));
+            if let Some(before) = before.filter(|before| now.as_ref() != Some(before))
+                && index.get(&before) == Some(&path)
+            {
+                index.remove(&before);
+            }
+            if let Some(now) = now.filter(|now| index.get(now) != Some(&path)) {
+                index.insert(now, path.clone());
+            }
         }
-        self.machines.retain(|_, other| *other != path);
-        if let Some(id) = id {
-            self.machines.insert(id.to_owned(), path);
-        }
+    }
+
+    /// The path of the object that a machine of this instance UUID belongs to.
+    pub(crate) fn object_of_instance(&self, uuid: &str) -> Option<&str> {
+        self.instances.get(uuid).map(String::as_str)
+    }
+
+    /// The objects of machines, by the machine's id.
+    pub(crate) fn indexed(&self) -> &BTreeMap<String, String> {
+        &self.machines
+    }
+
+    /// What VM Operator is going to do, by the path of the object.
+    pub(crate) fn all_pending(&self) -> impl Iterator<Item = (&str, Pending)> {
+        self.pending.iter().map(|(path, pending)| (path.as_str(), *pending))
     }
 
     /// Takes note of a reaction that will happen.
@@ -164,6 +231,23 @@ fn equip(store: &mut objects::Store) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_definition_is_valid() {
+        let mut store = objects::Store::founded(Ids::new(0), Timestamp::UNIX_EPOCH);
+        let definitions = GroupResource::of("apiextensions.k8s.io", "customresourcedefinitions");
+        for definition in PARSED.iter() {
+            let create = objects::Command::create(definitions.clone(), "", definition.clone());
+            let decision = store.decide(Timestamp::UNIX_EPOCH, create).unwrap();
+            decision.events.iter().for_each(|event| store.fold(event));
+        }
+        let with = SupervisorTopology::default();
+        let founded = Supervisor::founded(Ids::new(0), Timestamp::UNIX_EPOCH, "vc0", &with);
+        let kept = |store: &objects::Store| {
+            store.all(&definitions).map(|it| it["spec"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&store), kept(&founded.objects), "looked at or not, they are the same");
+    }
 
     #[test]
     fn every_definition_is_served_in_all_its_versions() {

@@ -18,11 +18,16 @@ pub(crate) use conditions::{Missing, Prerequisites};
 pub(crate) use status::status;
 
 use crate::completion::Step;
-use crate::objects::GroupResource;
+use crate::objects::{GroupResource, Outage};
 use crate::vcenter::{Machine, MoRef, Power, VCenter};
 
 /// The group of its kinds.
 pub(crate) const GROUP: &str = "vmoperator.vmware.com";
+/// What its webhooks look like while it is away.
+pub const OUTAGE: Outage = Outage {
+    service: "https://vmware-system-vmop-webhook-service.vmware-system-vmop.svc:443",
+    why: "dial tcp 10.96.0.45:443: connect: connection refused",
+};
 /// Holds an object until its machine is gone.
 pub(crate) const FINALIZER: &str = "vmoperator.vmware.com/virtualmachine";
 /// Whoever sets it takes VM Operator's hands off the object.
@@ -37,6 +42,11 @@ pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 /// VirtualMachine objects.
 pub(crate) fn machines() -> GroupResource {
     GroupResource::of(GROUP, "virtualmachines")
+}
+
+/// The zones of a Supervisor, each of them clusters of the vCenter.
+pub(crate) fn zones() -> GroupResource {
+    GroupResource::of("topology.tanzu.vmware.com", "availabilityzones")
 }
 
 /// What there is in vCenter to an object.
@@ -60,7 +70,7 @@ pub(crate) fn next(object: &Value, found: Option<Found<'_>>, wanted: &Value) -> 
     if !has_finalizer(object) {
         return Some(Step::VmAccepted);
     }
-    let is_told = object["status"] == *wanted;
+    let is_told = object["status"] == *wanted && !lacks_zone_label(object);
     let is_made = is_text(&object["status"]["uniqueID"]);
     match found {
         None if is_made => (!is_told).then_some(Step::VmStatus),
@@ -93,7 +103,18 @@ pub(crate) fn spelled(power: Power) -> &'static str {
     }
 }
 
-fn has_finalizer(object: &Value) -> bool {
+/// Whether a zone is known and does not stand in the label.
+fn lacks_zone_label(object: &Value) -> bool {
+    is_text(&object["status"]["zone"]) && !is_text(&object["metadata"]["labels"][ZONE_LABEL])
+}
+
+/// Whether VM Operator looks at the object, and it is not on its way out.
+pub(crate) fn is_looked_at(object: &Value) -> bool {
+    !is_paused(object) && !object["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Whether VM Operator holds the object.
+pub(crate) fn has_finalizer(object: &Value) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array();
     finalizers.is_some_and(|all| all.iter().any(|it| it == FINALIZER))
 }

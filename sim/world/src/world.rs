@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::completion::{Completion, Step, Timing};
 use crate::log::{Log, Retain};
 use crate::reactions::{Held, Kubelet, Reaction};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Operator, Supervisor};
 use crate::topology::SupervisorTopology;
 use crate::vcenter::{MoRef, VCenter, VcEvent, VcFault};
 use crate::{Ids, Time, objects};
@@ -50,6 +50,10 @@ pub enum Event {
         /// Whose.
         plane: ControlPlane,
     },
+    /// VM Operator is another one from now on.
+    OperatorSet(Operator),
+    /// A quota was set, or lifted if it has no limits.
+    QuotaSet(objects::Quota),
     /// A Supervisor was founded.
     SupervisorFounded(Box<Supervisor>),
     /// A vCenter was added.
@@ -117,6 +121,9 @@ pub enum Fault {
     /// A vCenter refused.
     #[error("{0}")]
     VCenter(#[from] VcFault),
+    /// A command about a Supervisor makes no sense.
+    #[error("{0}")]
+    Supervisor(String),
 }
 
 /// What a command answered.
@@ -260,6 +267,8 @@ impl State {
         match event {
             Event::Cluster(event) => self.cluster.fold(event),
             Event::Supervisor(event) => self.supervisor.fold(event),
+            Event::OperatorSet(operator) => self.supervisor.set_operator(*operator),
+            Event::QuotaSet(quota) => self.supervisor.set_quota(quota),
             Event::SupervisorFounded(supervisor) => self.supervisor = (**supervisor).clone(),
             Event::ClusterCompacted { plane, keep } => self.objects_mut(*plane).compact(*keep),
             Event::WatchesEnded { plane } => self.objects_mut(*plane).end_watches(),

@@ -1,5 +1,9 @@
 //! Histories of the world: whatever is commanded, in whatever order, it stays sound, its log replays
-//! to its state, a snapshot goes on like the original, and the same seed gives the same log.
+//! to its state, a snapshot goes on like the original, and the same seed gives the same log. So does a world
+//! with a Supervisor, in which clients write objects while VM Operator works on them or is away.
+
+#[path = "histories/supervisor.rs"]
+mod supervisor;
 
 use std::time::Duration;
 

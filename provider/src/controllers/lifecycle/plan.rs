@@ -111,6 +111,10 @@ pub(super) fn plan(
         let Some(since) = guard.held.get(&node.uid) else {
             guard.held.insert(node.uid.clone(), proved_at);
             steps.push(Step::Hold { node: Arc::clone(node), n_gone, n_nodes });
+            if mutant!(active, GuardSkipped) && n_released < limit {
+                n_released += 1;
+                steps.push(Step::Delete { node: Arc::clone(node), proved_at });
+            }
             continue;
         };
         let is_due = proved_at >= *since + HOLD && guard.may_try(&node.uid, now);
@@ -221,6 +225,23 @@ mod tests {
         let judged = [Judged { node: node("n", false), judgement: there }];
         plan(&judged, 0, &mut guard, start, Active::default());
         assert!(guard.may_try("n", start));
+    }
+
+    #[cfg(feature = "mutants")]
+    #[tokio::test(start_paused = true)]
+    async fn a_guard_that_is_skipped_deletes_with_the_first_proof() {
+        let now = Instant::now();
+        let gone = || not_ready(Lookup::Gone { proved_at: now, matched: true }, None);
+        let judged: Vec<Judged> = ["a", "b", "c"]
+            .map(|name| Judged { node: node(name, false), judgement: gone() })
+            .into();
+        let steps = |mutant| {
+            let steps = plan(&judged, 0, &mut Guard::default(), now, Active { mutant });
+            names(&steps)
+        };
+        assert_eq!(steps(None), ["hold a", "hold b", "hold c"]);
+        let skipped = steps(Some(crate::Mutant::GuardSkipped));
+        assert_eq!(skipped, ["hold a", "delete a", "hold b", "hold c"]);
     }
 
     #[tokio::test(start_paused = true)]

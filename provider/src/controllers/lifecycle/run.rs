@@ -1,8 +1,8 @@
 //! Carries out what `plan` decides about nodes that are not ready, once per period.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all};
 use provider_vcenter::{Chain, Jitter};
 use serde_json::json;
 use tokio::time::Instant;
@@ -71,6 +71,7 @@ impl LifecycleController {
 
     async fn run(&self, stop: &CancellationToken) {
         let mut guard = Guard::default();
+        let mut told = BTreeMap::new();
         let mut jitter = Jitter::new(self.settings.seed, "lifecycle");
         if stop.run_until_cancelled(self.store.synced()).await.is_none() {
             return;
@@ -78,6 +79,7 @@ impl LifecycleController {
         loop {
             let judging = self.judge(&guard);
             let Some(judged) = stop.run_until_cancelled(judging).await else { return };
+            tell_unknown(&judged, &mut told);
             let n_missing = self.instances.n_missing();
             let now = Instant::now();
             let steps = plan(&judged, n_missing, &mut guard, now, self.settings.active);
@@ -131,8 +133,8 @@ impl LifecycleController {
         })
     }
 
-    /// Asks about every node that is not ready, all at once: they are answered from the view, but for the few whose
-    /// machines are missing.
+    /// Asks about every node that is not ready, all at once where the backend allows it: they are answered from the view,
+    /// but for the few whose machines are missing.
     async fn judge(&self, guard: &Guard) -> Vec<Judged> {
         let now = Instant::now();
         let (ready, not_ready): (Vec<_>, Vec<_>) =
@@ -152,7 +154,8 @@ impl LifecycleController {
             let age = node.created.map_or(Duration::ZERO, |created| self.clock.since(created));
             Judged { node, judgement: Judgement::NotReady { exists, shutdown, age } }
         });
-        let mut judged = join_all(questions).await;
+        let asking = futures::stream::iter(questions).buffered(self.instances.n_at_once());
+        let mut judged: Vec<Judged> = asking.collect().await;
         judged.extend(ready.into_iter().map(|node| Judged { node, judgement: Judgement::Ready }));
         judged
     }
@@ -275,4 +278,18 @@ impl LifecycleController {
         }
         Some(Arc::new(node))
     }
+}
+
+/// Says why nodes that are not ready cannot be judged, once per node and reason.
+fn tell_unknown(judged: &[Judged], told: &mut BTreeMap<String, String>) {
+    let mut now = BTreeMap::new();
+    for Judged { node, judgement } in judged {
+        let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else { continue };
+        let why = why.to_string();
+        if told.get(&node.uid) != Some(&why) {
+            tracing::warn!(node = %node.name, reason = %why, "not ready, and nothing is known of its machine");
+        }
+        now.insert(node.uid.clone(), why);
+    }
+    *told = now;
 }

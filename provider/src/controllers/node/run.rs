@@ -14,7 +14,7 @@ use super::plan::{self, Plan, Writes};
 use crate::{
     cluster::{Cluster, ClusterError, Events, NodeChange, NodeStore, PatchKind, Severity},
     controllers::WorkQueue,
-    instances::{Instances, ZoneWanted},
+    instances::{Instances, LateZone, ZoneWanted},
     model::{Lookup, Node, Unknown},
     mutant::Active,
     tasks::Tasks,
@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     pub workers: usize,
     pub status_period: Duration,
     pub extra_labels: BTreeMap<String, String>,
+    pub late_zone: LateZone,
     pub seed: u64,
     pub active: Active,
 }
@@ -173,7 +174,7 @@ impl NodeController {
         if !self.take_due(name) {
             return Ok(None);
         }
-        match plan::refresh(&node, &lookup(), self.settings.active) {
+        match plan::refresh(&node, &lookup(), self.settings.late_zone, self.settings.active) {
             Plan::Nothing => Ok(None),
             // The next change or the next period looks again; what is published stays.
             Plan::Wait(Unknown::Pending) => Ok(None),

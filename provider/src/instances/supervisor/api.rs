@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     cluster::{Cluster, ClusterError, WatchEvents, encode},
+    mutant::{Active, mutant},
     supervisor::VmOperatorVersion,
 };
 
@@ -72,6 +73,7 @@ impl ApiError {
 pub(super) struct Api {
     cluster: Cluster,
     path: String,
+    active: Active,
 }
 
 /// Whether a list comes in pages.
@@ -84,9 +86,14 @@ pub(super) enum Paging {
 }
 
 impl Api {
-    pub(super) fn new(client: kube::Client, namespace: &str, version: VmOperatorVersion) -> Self {
+    pub(super) fn new(
+        client: kube::Client,
+        namespace: &str,
+        version: VmOperatorVersion,
+        active: Active,
+    ) -> Self {
         let api = Self::patient(client, namespace, version);
-        Self { cluster: api.cluster.impatient(), ..api }
+        Self { cluster: api.cluster.impatient(), active, ..api }
     }
 
     /// The same, and a throttled request is sent again when the server allows it, as client-go does.
@@ -98,7 +105,7 @@ impl Api {
         let cluster = Cluster::new(client, QPS, BURST);
         let path =
             format!("/apis/vmoperator.vmware.com/{version}/namespaces/{namespace}/virtualmachines");
-        Self { cluster, path }
+        Self { cluster, path, active: Active::default() }
     }
 
     /// One machine; `None` when the namespace has none of that name.
@@ -114,6 +121,9 @@ impl Api {
                 }
             },
             Err(err) if is_about(&err, name) => Ok(None),
+            Err(err) if mutant!(self.active, CollectionNotFoundIsGone) && err.is_not_found() => {
+                Ok(None)
+            }
             Err(err) => Err(err.into()),
         }
     }
@@ -143,7 +153,14 @@ impl Api {
                     format!("{}?limit={PAGE}&continue={}", self.path, encode(&token))
                 }
             };
-            let page = self.cluster.get(&path).await?;
+            let page = match self.cluster.get(&path).await {
+                Err(err)
+                    if mutant!(self.active, CollectionNotFoundIsGone) && err.is_not_found() =>
+                {
+                    serde_json::json!({ "items": [] })
+                }
+                other => other?,
+            };
             let Some(items) = page.get("items").and_then(Value::as_array) else {
                 return Err(ApiError::Answer { path, what: "something that is no list" });
             };

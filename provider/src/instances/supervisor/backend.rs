@@ -11,12 +11,13 @@ use super::{
     api::Api,
     follow,
     freshness::{Mode, ViewState, WINDOW},
-    proof::{self, Verdict},
+    proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
 };
 use crate::{
     instances::{Instances, ZoneWanted},
     model::{Lookup, Metadata, NodeIdentity, Unknown},
+    mutant::{Active, mutant},
     supervisor::InstancesMode,
     tasks::Tasks,
     telemetry::{ListReason, SupervisorReading, Telemetry},
@@ -35,19 +36,20 @@ impl SupervisorInstances {
     /// A backend over a client that knows the way and the token. Nothing is called before its tasks are started.
     ///
     /// Must be called inside a tokio runtime with time.
-    pub fn new(
+    pub(crate) fn new(
         client: kube::Client,
         namespace: &str,
         tuning: Tuning,
         telemetry: &Telemetry,
+        active: Active,
     ) -> Self {
         let mode = match tuning.mode {
             InstancesMode::Auto | InstancesMode::Watch => Mode::Watch,
             InstancesMode::Poll | InstancesMode::V1 => Mode::Poll,
         };
-        let api = Api::new(client, namespace, tuning.version);
+        let api = Api::new(client, namespace, tuning.version, active);
         let metrics = telemetry.supervisor();
-        Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics)) }
+        Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics, active)) }
     }
 
     /// Starts the tasks.
@@ -83,6 +85,18 @@ impl SupervisorInstances {
             n_machines: state.view.len(),
             n_duplicates: state.view.n_duplicates(),
             last_contact_age: state.freshness.age(now),
+            is_lost: state.is_lost && !state.any_matched,
+        }
+    }
+
+    /// Notes that absence was to be proved before any node was matched; told once.
+    fn note_lost(&self) {
+        let is_news = {
+            let mut state = self.shared.lock();
+            !state.any_matched && !std::mem::replace(&mut state.is_lost, true)
+        };
+        if is_news {
+            tracing::error!("{NEVER_MATCHED}; no node is deleted");
         }
     }
 
@@ -113,7 +127,15 @@ impl SupervisorInstances {
             };
             match answer {
                 Answer::Found(()) => return Lookup::Found(()),
+                Answer::Unknown(Unknown::NotOurs(_))
+                    if mutant!(self.shared.active, ForeignIdIsGone) =>
+                {
+                    return Lookup::Gone { proved_at: Instant::now(), matched: true };
+                }
                 Answer::Unknown(why) => return Lookup::Unknown(why),
+                Answer::NeedsProof if mutant!(self.shared.active, ProofFromView) => {
+                    return Lookup::Gone { proved_at: Instant::now(), matched: true };
+                }
                 Answer::NeedsProof => return self.prove(node, proof_after).await,
                 Answer::NeedsSync => {
                     // Over when the list is in or the time is; the next round tells which.
@@ -151,7 +173,10 @@ impl SupervisorInstances {
                         return Lookup::Unknown(why);
                     }
                 }
-                Verdict::NeedsGet { .. } => self.shared.read(&node.name, &node.name).await,
+                Verdict::NeedsGet { .. } => {
+                    let machine = self.shared.lock().machine_of(node);
+                    self.shared.read(&node.name, &machine).await;
+                }
                 Verdict::Present => {
                     self.shared.metrics.proved("present");
                     return Lookup::Found(());
@@ -162,6 +187,7 @@ impl SupervisorInstances {
                 }
                 Verdict::Unknown(why) => {
                     self.shared.metrics.proved("unknown");
+                    self.note_lost();
                     return Lookup::Unknown(why);
                 }
             }

@@ -17,7 +17,7 @@ use super::{
     shared::{Shared, failure},
     view::Changes,
 };
-use crate::{cluster::Heard, supervisor::InstancesMode, telemetry::ListReason};
+use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
 /// The better way is tried again this often.
 const PROBE: Duration = Duration::from_secs(600);
@@ -29,15 +29,16 @@ const IDLE: Duration = Duration::from_secs(75);
 const WATCH: Duration = Duration::from_secs(300);
 /// A resource that is not served may be served after an upgrade.
 const NOT_SERVED: Duration = Duration::from_secs(30);
-/// A watch that ends sooner than this without a word counts as a failure.
+/// A watch that ends sooner than this counts as a failure; if it told something, as the first one.
 const LIVED: Duration = Duration::from_secs(1);
 
 /// Serves the view for ever.
 pub(super) async fn run(shared: &Shared) {
     let jitter = |purpose: &str| Jitter::new(shared.tuning.seed, &format!("supervisor/{purpose}"));
+    let (first, max) = (Duration::from_secs(1), Duration::from_secs(30));
     let mut follower = Follower {
         shared,
-        backoff: Backoff::new(Duration::from_secs(1), Duration::from_secs(30), jitter("backoff")),
+        backoff: Backoff::new(first, max, jitter("backoff")).with_full_jitter(),
         jitter: jitter("watch"),
         relist_at: Instant::now(),
         probe_at: Instant::now(),
@@ -151,18 +152,17 @@ impl Follower<'_> {
         };
         self.shared.fold(Happened::WatchOpened);
         let opened_at = Instant::now();
-        let mut has_told = false;
+        let idle = if mutant!(self.shared.active, WatchStallUnnoticed) { RELIST } else { IDLE };
         loop {
             let heard = tokio::select! {
                 // Events first: they cost nothing, a list does.
                 biased;
-                heard = events.next(IDLE) => heard,
+                heard = events.next(idle) => heard,
                 () = sleep_until(self.relist_at) => return Next::List(ListReason::Periodic),
             };
             match heard {
                 Ok(Heard::Event(event)) => match self.take(&event, &mut version) {
                     Taken::Told => {
-                        has_told = true;
                         self.has_expired = false;
                         self.backoff.reset();
                     }
@@ -175,7 +175,7 @@ impl Follower<'_> {
                         return Next::Watch(version);
                     }
                 },
-                Ok(Heard::End) if !has_told && opened_at.elapsed() < LIVED => {
+                Ok(Heard::End) if opened_at.elapsed() < LIVED => {
                     let pause = self.backoff.fail();
                     tracing::warn!(pause = ?pause, "the watch of machines ended at once");
                     sleep(pause).await;
@@ -189,6 +189,11 @@ impl Follower<'_> {
 
     /// A new list, at once; but a server to which every version is too old is not asked as fast as it answers.
     async fn expired(&mut self) -> Next {
+        if mutant!(self.shared.active, StaleViewAfterGone) {
+            self.shared.fold(Happened::Heard);
+            sleep(self.backoff.fail()).await;
+            return Next::Watch(String::new());
+        }
         if std::mem::replace(&mut self.has_expired, true) {
             let pause = self.backoff.fail();
             tracing::warn!(pause = ?pause, "the version of the list just made is too old for a watch");
@@ -211,7 +216,10 @@ impl Follower<'_> {
             }
             _ => {}
         }
-        self.shared.fold(Happened::Failed(Chain(err).to_string()));
+        let is_absence = mutant!(self.shared.active, CollectionNotFoundIsGone);
+        if !is_absence || err.meaning() != Meaning::NotServed {
+            self.shared.fold(Happened::Failed(Chain(err).to_string()));
+        }
         self.pause("machines not watched", err).await;
         if err.meaning() == Meaning::NotServed {
             Next::List(ListReason::Failed)
@@ -327,7 +335,13 @@ pub(super) async fn run_chores(shared: &Shared) {
                 {
                     reads.push(read);
                 }
-                (reads, std::mem::take(&mut state.wanted_lists))
+                let one_each = mutant!(shared.active, ListPerNode);
+                let lists = if one_each {
+                    state.wanted_lists.pop_first().into_iter().collect()
+                } else {
+                    std::mem::take(&mut state.wanted_lists)
+                };
+                (reads, lists)
             };
             if reads.is_empty() && lists.is_empty() {
                 break;

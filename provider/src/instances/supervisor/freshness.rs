@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::mutant::{Active, mutant};
+
 /// A watch that has told nothing for this long, not even a bookmark (they come once a minute), tells nothing any more.
 pub(super) const T_STALE: Duration = Duration::from_secs(180);
 /// Without a question a namespace is polled this often.
@@ -91,6 +93,7 @@ pub(super) struct Freshness {
     listed_at: Option<Instant>,
     /// Why nobody should ask the Supervisor at present.
     trouble: Option<String>,
+    pub active: Active,
 }
 
 impl Freshness {
@@ -102,6 +105,7 @@ impl Freshness {
             last_contact: None,
             listed_at: None,
             trouble: None,
+            active: Active::default(),
         }
     }
 
@@ -174,7 +178,8 @@ impl Freshness {
 
     /// Whether nothing was heard for too long.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
-        self.age(now).is_none_or(|age| age > T_STALE)
+        let is_silent = self.age(now).is_none_or(|age| age > T_STALE);
+        is_silent && !mutant!(self.active, WatchStallUnnoticed)
     }
 
     /// How long ago something was heard.

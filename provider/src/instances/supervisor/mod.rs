@@ -34,7 +34,18 @@ use crate::supervisor::{InstancesMode, VmOperatorVersion};
 pub use addresses::{AddressPolicy, HostnameEntry, NoneWanted};
 pub use backend::SupervisorInstances;
 pub use freshness::ViewState;
+pub(crate) use proof::NEVER_MATCHED;
 pub use v1::SupervisorV1;
+
+/// Whether an initialized node without zone labels gets them when its machine has a zone at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LateZone {
+    /// No: labels are written at initialization, as upstream has it.
+    #[default]
+    LeftOut,
+    /// Yes. Labels that a node has are never changed.
+    Added,
+}
 
 /// How the backend behaves.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +56,8 @@ pub struct Tuning {
     pub version: VmOperatorVersion,
     /// Which addresses nodes report.
     pub addresses: AddressPolicy,
+    /// `--supervisor-late-zone-labels`.
+    pub late_zone: LateZone,
     /// `--vm-cache-sync-timeout`: how long the first list is waited for.
     pub sync_timeout: Duration,
     /// Seeds pauses.
@@ -57,6 +70,7 @@ impl Default for Tuning {
             mode: InstancesMode::default(),
             version: VmOperatorVersion::default(),
             addresses: AddressPolicy::default(),
+            late_zone: LateZone::default(),
             sync_timeout: Duration::from_secs(60),
             seed: 0,
         }

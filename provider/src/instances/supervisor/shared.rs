@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     model::Unknown,
+    mutant::{Active, mutant},
     telemetry::{ListReason, SupervisorMetrics},
 };
 
@@ -44,6 +45,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) tuning: Tuning,
     pub(super) metrics: Arc<SupervisorMetrics>,
+    pub(super) active: Active,
     state: Mutex<State>,
     /// Held while a list is made: one at a time, and who waited takes what came of it.
     listing: AsyncMutex<()>,
@@ -61,13 +63,15 @@ impl Shared {
         tuning: Tuning,
         mode: Mode,
         metrics: Arc<SupervisorMetrics>,
+        active: Active,
     ) -> Self {
         let deadline = Instant::now() + tuning.sync_timeout;
         Self {
             api,
             tuning,
             metrics,
-            state: Mutex::new(State::new(mode, deadline)),
+            active,
+            state: Mutex::new(State::new(mode, deadline, active)),
             listing: AsyncMutex::new(()),
             news: News::default(),
             synced: CancellationToken::new(),
@@ -107,7 +111,9 @@ impl Shared {
         let _turn = self.listing.lock().await;
         let (mode, pause) = {
             let state = self.lock();
-            if let Some(listing) = state.evidence.as_ref().filter(|it| it.began_at >= after) {
+            let shares = !mutant!(self.active, ListPerNode);
+            let evidence = state.evidence.as_ref().filter(|it| shares && it.began_at >= after);
+            if let Some(listing) = evidence {
                 return Ok(Arc::clone(listing));
             }
             if let Some((_, why)) = state.list_failure.as_ref().filter(|(at, _)| *at >= after) {
@@ -122,7 +128,8 @@ impl Shared {
             (mode, pause)
         };
         let take = if mode == Mode::Watch { Take::Evidence } else { Take::Replace };
-        if take == Take::Replace && !pause.is_zero() {
+        let is_patient = !mutant!(self.active, ListPerNode);
+        if take == Take::Replace && !pause.is_zero() && is_patient {
             tokio::time::sleep(pause).await;
         }
         self.list(take, reason).await.map_err(|err| {
@@ -208,12 +215,14 @@ impl Shared {
     /// Reads one machine for a node, and remembers what came of it.
     pub(super) async fn read(&self, node: &str, machine: &str) {
         let began_at = Instant::now();
+        let why = self.lock().freshness.state(began_at);
         let answer = self.api.get(machine).await;
-        self.metrics.read(match &answer {
+        let result = match &answer {
             Ok(Some(_)) => "found",
             Ok(None) => "not_found",
             Err(_) => "failed",
-        });
+        };
+        self.metrics.read(why, result);
         let read = match answer {
             Ok(Some(object)) => {
                 self.change(|state, _| state.view.inject(&Arc::new(object), began_at));

@@ -15,7 +15,13 @@ use super::{
     proof::Claim,
     view::{Changes, EVIDENCE_AGE, View},
 };
-use crate::model::{NodeIdentity, Unknown};
+use crate::{
+    model::{NodeIdentity, Unknown},
+    mutant::{Active, mutant},
+};
+
+/// So many machines do not go at once without a second look.
+const MANY: usize = 3;
 
 /// One node that is cared for.
 #[derive(Clone, Debug)]
@@ -37,6 +43,8 @@ pub(super) struct State {
     nodes_by_uuid: BTreeMap<String, BTreeSet<String>>,
     /// Whether any node was matched since the start.
     pub any_matched: bool,
+    /// Somebody asked for a proof before any node was matched.
+    pub is_lost: bool,
     /// The last complete list.
     pub evidence: Option<Arc<Listing>>,
     /// The last list that failed, and why.
@@ -53,17 +61,21 @@ pub(super) struct State {
     pub wanted_reads: BTreeMap<String, String>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
+    active: Active,
 }
 
 impl State {
-    pub(super) fn new(mode: Mode, sync_deadline: Instant) -> Self {
+    pub(super) fn new(mode: Mode, sync_deadline: Instant, active: Active) -> Self {
+        let (mut view, mut freshness) = (View::default(), Freshness::new(mode));
+        (view.active, freshness.active) = (active, active);
         Self {
-            view: View::default(),
-            freshness: Freshness::new(mode),
+            view,
+            freshness,
             sync_deadline,
             nodes: BTreeMap::new(),
             nodes_by_uuid: BTreeMap::new(),
             any_matched: false,
+            is_lost: false,
             evidence: None,
             list_failure: None,
             n_old_lists: 0,
@@ -72,6 +84,7 @@ impl State {
             waiting: BTreeSet::new(),
             wanted_reads: BTreeMap::new(),
             wanted_lists: BTreeSet::new(),
+            active,
         }
     }
 
@@ -130,6 +143,13 @@ impl State {
         }
     }
 
+    /// Under which name a node's machine was last seen; its own, if never.
+    pub(super) fn machine_of(&self, node: &NodeIdentity) -> String {
+        let it = identity(node).ok();
+        let entry = it.and_then(|it| find_strict(&self.view, &it, node));
+        entry.map_or(&node.name, |entry| &entry.machine.name).clone()
+    }
+
     /// A question about a node.
     pub(super) fn asked<'a>(&'a self, node: &'a NodeIdentity, now: Instant) -> Asked<'a> {
         Asked {
@@ -161,13 +181,19 @@ impl State {
             matched: tracked.is_some_and(|tracked| tracked.matched),
             any_matched: self.any_matched,
             now,
+            active: self.active,
         }
     }
 
-    /// Nodes that had their machines and do not have them at present, as far as is known.
+    /// Nodes that had their machines and do not have them at present, as far as is known. A list without any machine counts
+    /// for all nodes, however few of them had theirs.
     pub(super) fn n_missing(&self, now: Instant) -> usize {
         let is_young = |at: Instant| now.saturating_duration_since(at) <= EVIDENCE_AGE;
         let evidence = self.evidence.as_deref().filter(|it| is_young(it.began_at));
+        let is_empty = evidence.is_some_and(|listing| listing.machines().next().is_none());
+        if is_empty && mutant!(self.active, EmptyListBelieved) {
+            return 0;
+        }
         let is_missing = |tracked: &&Tracked| {
             let node = &tracked.identity;
             let Ok(it) = identity(node) else { return false };
@@ -184,6 +210,7 @@ impl State {
                 entry.seen_at < listing.began_at && listing.by_name(&entry.machine.name).is_none()
             })
         };
-        self.nodes.values().filter(is_missing).count()
+        let n_missing = self.nodes.values().filter(is_missing).count();
+        if is_empty && n_missing >= MANY { self.nodes.len() } else { n_missing }
     }
 }

@@ -280,6 +280,11 @@ impl Instances for SupervisorV1 {
         }
     }
 
+    /// One node after the other, as the framework's loop does.
+    fn n_at_once(&self) -> usize {
+        1
+    }
+
     fn n_missing(&self) -> usize {
         0
     }

@@ -99,37 +99,91 @@ fn an_empty_owner_reference_is_told() {
     assert!(mounted.warnings[0].contains("no apiVersion, kind, name, uid"));
 }
 
+/// What is said about one file with this content, or without it.
+fn complaint(path: &Path, content: Option<&str>) -> String {
+    let mut files = mount();
+    match content {
+        Some(text) => files.insert(path.to_owned(), text.as_bytes().to_vec()),
+        None => files.remove(path),
+    };
+    let said = read_from(&files, Some("6443")).unwrap_err().to_string();
+    let path = format!("{}: ", path.display());
+    let rest = said.strip_prefix(&path).unwrap_or_else(|| panic!("{said}"));
+    assert!(rest.contains("; "), "it has a remedy: {said}");
+    rest.to_owned()
+}
+
+fn owner() -> PathBuf {
+    let [_, _, owner] = MountPaths::default().constant();
+    owner
+}
+
+fn namespace_file() -> PathBuf {
+    let [_, namespace, _] = MountPaths::default().constant();
+    namespace
+}
+
+fn ca() -> PathBuf {
+    let [ca, _, _] = MountPaths::default().constant();
+    ca
+}
+
 #[test]
-fn what_is_wrong_is_said_with_file_problem_and_remedy() {
-    let paths = MountPaths::default();
-    let [ca, namespace, owner] = paths.constant();
-    let token = paths.token();
-    let long = "a".repeat(64);
-    for (name, path, bytes, want) in [
-        ("no owner", &owner, None, "ownerref.json: cannot be read: "),
-        ("owner", &owner, Some("tkc1"), "ownerref.json: is not the JSON of one owner reference"),
-        ("no token", &token, None, "token: cannot be read: "),
-        ("empty token", &token, Some(" \n"), "token: the token is empty"),
-        ("two tokens", &token, Some("a\nb"), "token: the token holds a character"),
-        ("no CA", &ca, None, "ca.crt: cannot be read: "),
-        ("CA", &ca, Some("hello"), "ca.crt: holds no certificate"),
-        ("no namespace", &namespace, None, "namespace: cannot be read: "),
-        ("empty namespace", &namespace, Some("\n"), "namespace: is empty"),
-        ("namespace", &namespace, Some("Dev"), "namespace: \"Dev\" is not the name of a"),
-        ("path", &namespace, Some("a/../b"), "namespace: \"a/../b\" is not the name of a"),
-        ("dash", &namespace, Some("-a"), "namespace: \"-a\" is not the name of a"),
-        ("long", &namespace, Some(long.as_str()), "is not the name of a namespace"),
-    ] {
-        let mut files = mount();
-        match bytes {
-            Some(bytes) => files.insert(path.clone(), bytes.as_bytes().to_vec()),
-            None => files.remove(path),
-        };
-        let err = read_from(&files, Some("6443")).unwrap_err().to_string();
-        assert!(err.contains(want), "{name}: {err}");
-        assert!(err.starts_with(&path.display().to_string()), "{name}: {err}");
-        assert!(err.contains("; "), "{name} has a remedy: {err}");
+fn a_missing_owner_reference_is_named() {
+    assert!(complaint(&owner(), None).starts_with("cannot be read: "));
+}
+
+#[test]
+fn a_malformed_owner_reference_is_named() {
+    for text in ["tkc1", "", "[]", "{\"name\": 7}"] {
+        let said = complaint(&owner(), Some(text));
+        assert!(said.starts_with("is not the JSON of one owner reference: "), "{text}: {said}");
     }
+}
+
+#[test]
+fn a_missing_token_is_named() {
+    assert!(complaint(&MountPaths::default().token(), None).starts_with("cannot be read: "));
+}
+
+#[test]
+fn a_malformed_token_is_named_and_not_shown() {
+    for (text, want) in [
+        (" \n", "the token is empty; "),
+        ("hunter2\nhunter2", "the token holds a character that no token has; "),
+        ("hunter2 hunter2", "the token holds a character that no token has; "),
+    ] {
+        let said = complaint(&MountPaths::default().token(), Some(text));
+        assert!(said.starts_with(want) && !said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn a_missing_ca_certificate_is_named() {
+    assert!(complaint(&ca(), None).starts_with("cannot be read: "));
+}
+
+#[test]
+fn a_malformed_ca_certificate_is_named() {
+    assert!(complaint(&ca(), Some("hello")).starts_with("holds no certificate; "));
+}
+
+#[test]
+fn a_missing_namespace_file_is_named() {
+    assert!(complaint(&namespace_file(), None).starts_with("cannot be read: "));
+}
+
+#[test]
+fn a_malformed_namespace_is_named() {
+    assert!(complaint(&namespace_file(), Some("\n")).starts_with("is empty; "));
+    for text in ["Dev", "a/../b", "-a", "a b", "dev?x=y", &"a".repeat(64)] {
+        let said = complaint(&namespace_file(), Some(text));
+        assert!(said.contains("is not the name of a namespace; "), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_missing_or_malformed_port_is_named() {
     for (port, want) in [
         (None, "is empty or not set"),
         (Some(""), "is empty or not set"),

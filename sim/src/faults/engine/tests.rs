@@ -159,7 +159,7 @@ fn nonsense_is_refused_with_a_remedy() {
         (
             "a watch elsewhere",
             Rule::new("r", [Action::WatchHoldAfter(1)]).on(Face::Soap),
-            "watches are the cluster's",
+            "watch.holdAfter is for a Kubernetes API",
         ),
         (
             "code",

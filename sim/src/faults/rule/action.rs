@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Denial, KubeStatus, Throttle};
 use crate::faults::MissingPaths;
 
 /// What happens to a call. The first that replaces the answer ends the chain.
@@ -70,8 +71,88 @@ pub enum Action {
     /// is gone without a word.
     #[serde(rename = "watch.holdAfter")]
     WatchHoldAfter(u64),
+    /// A watch tells everything twice.
+    #[serde(rename = "watch.duplicate")]
+    WatchDuplicate,
+    /// A watch tells what happens this long after it happened; no bookmark overtakes it.
+    #[serde(rename = "watch.delay")]
+    WatchDelay(#[serde(with = "sim_world::duration")] Duration),
+    /// A watch ends cleanly after this long, whatever time it asked for.
+    #[serde(rename = "watch.lasts")]
+    WatchLasts(#[serde(with = "sim_world::duration")] Duration),
+    /// A list, or what a watch begins with, has only the first so many objects, and says that it is whole.
+    #[serde(rename = "list.partial")]
+    ListPartial(usize),
+    /// Reads that are content with any state (`resourceVersion=0`) get that before the last so many
+    /// changes of the resource.
+    #[serde(rename = "list.stale")]
+    ListStale(usize),
+    /// The token of a list that goes on is too old: 410.
+    #[serde(rename = "list.continueExpired")]
+    ListContinueExpired,
+    /// The conversion webhook does not answer: versions of its kinds that are not the stored one cannot be
+    /// read, watched or written. Other versions and other kinds are served as ever.
+    #[serde(rename = "webhook.conversionDown")]
+    ConversionDown,
+    /// An admission webhook denies the request.
+    #[serde(rename = "webhook.deny")]
+    Deny(Denial),
+    /// An admission webhook does not answer.
+    #[serde(rename = "webhook.unreachable")]
+    WebhookUnreachable,
+    /// Answer with a Kubernetes `Status` in these words.
+    #[serde(rename = "k8sStatus")]
+    KubeStatus(KubeStatus),
+    /// Priority and fairness turns the request away: 429 as a page, with `Retry-After` and the headers that
+    /// name flow schema and priority level.
+    #[serde(rename = "throttle")]
+    Throttle(Throttle),
+    /// There is no such resource, as before its definition is there or in a version that is not served.
+    #[serde(rename = "notServed")]
+    NotServed,
+    /// The namespace is on its way out and takes nothing new.
+    #[serde(rename = "namespaceTerminating")]
+    NamespaceTerminating,
     /// Before the call is served, the cluster forgets all but the last so many changes of every
     /// resource, as after a compaction of etcd.
     #[serde(rename = "cluster.compact")]
     Compact(usize),
+}
+
+impl Action {
+    /// What makes sense for an API server only, by its name in a rule.
+    pub(super) fn of_cluster(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::WatchGone => "watch.gone410",
+            Self::WatchGoneAfter(_) => "watch.gone410After",
+            Self::WatchSilent => "watch.silent",
+            Self::WatchNoBookmark => "watch.noBookmark",
+            Self::WatchCloseAfter(_) => "watch.closeAfter",
+            Self::WatchHoldAfter(_) => "watch.holdAfter",
+            Self::WatchDuplicate => "watch.duplicate",
+            Self::WatchDelay(_) => "watch.delay",
+            Self::WatchLasts(_) => "watch.lasts",
+            Self::ListPartial(_) => "list.partial",
+            Self::ListStale(_) => "list.stale",
+            Self::ListContinueExpired => "list.continueExpired",
+            Self::ConversionDown => "webhook.conversionDown",
+            Self::Deny(_) => "webhook.deny",
+            Self::WebhookUnreachable => "webhook.unreachable",
+            Self::KubeStatus(_) => "k8sStatus",
+            Self::Throttle(_) => "throttle",
+            Self::NotServed => "notServed",
+            Self::NamespaceTerminating => "namespaceTerminating",
+            Self::Delay(_)
+            | Self::SoapFault { .. }
+            | Self::Status { .. }
+            | Self::Reset
+            | Self::Blackhole
+            | Self::Truncate { .. }
+            | Self::EmptyResult
+            | Self::Hide(_)
+            | Self::MissingSet(_)
+            | Self::VersionReset
+            | Self::Compact(_) => return None,
+        })
+    }
 }

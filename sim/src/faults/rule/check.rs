@@ -1,6 +1,6 @@
 //! What is wrong with a rule that can be read and makes no sense.
 
-use super::{Action, Rule};
+use super::{Action, Denial, KubeStatus, Rule};
 
 impl Rule {
     /// What is wrong with the rule itself.
@@ -33,22 +33,24 @@ impl Rule {
                 Action::Status { code, .. } if !(100..=599).contains(code) => {
                     return Err(format!("rule `{id}`: status code {code} is none of HTTP's"));
                 }
-                Action::WatchGone
-                | Action::WatchGoneAfter(_)
-                | Action::WatchSilent
-                | Action::WatchNoBookmark
-                | Action::WatchCloseAfter(_)
-                | Action::WatchHoldAfter(_)
-                    if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) =>
+                Action::KubeStatus(KubeStatus { code, .. }) | Action::Deny(Denial { code, .. })
+                    if !(400..=599).contains(code) =>
                 {
                     return Err(format!(
-                        "rule `{id}`: watches are the cluster's; leave match.protocol out or write cluster"
+                        "rule `{id}`: status code {code} is no failure; write 400 or more"
                     ));
                 }
                 Action::SoapFault { class, .. } if crate::vim::fault_class(class).is_none() => {
                     return Err(format!(
                         "rule `{id}`: soapFault type `{class}` is not known; try SystemError"
                     ));
+                }
+                action if matcher.protocol.is_some_and(|face| !face.is_kubernetes()) => {
+                    if let Some(name) = action.of_cluster() {
+                        return Err(format!(
+                            "rule `{id}`: {name} is for a Kubernetes API; leave match.protocol out or write k8s.guest or k8s.supervisor"
+                        ));
+                    }
                 }
                 _ => {}
             }

@@ -119,6 +119,8 @@ impl<'a> Act<'a> {
             Command::SetTiming { step, completion } => {
                 self.emit(Event::TimingSet { step, completion });
             }
+            Command::SetVmOperator(change) => self.set_operator(change)?,
+            Command::SetQuota(quota) => self.set_quota(quota)?,
             Command::CompactCluster { plane, keep } => {
                 self.emit(Event::ClusterCompacted { plane, keep });
             }

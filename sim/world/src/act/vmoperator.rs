@@ -3,18 +3,21 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Act;
 use crate::completion::Step;
-use crate::objects::{self, GroupResource, Key, Op, PatchKind};
+use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
 use crate::reactions::Reaction;
+use crate::supervisor::OperatorChange;
 use crate::vcenter::{Change, Kind, MachineSpec, MoRef, Power, VcFault};
 use crate::vmoperator::{
     self, FINALIZER, FIRST_BOOT_DONE, Found, GROUP, Missing, Prerequisites, ZONE_LABEL,
 };
-use crate::world::{ControlPlane, Event};
+use crate::world::{ControlPlane, Event, Fault};
 
 /// How long VM Operator waits before it tries again what vCenter refused.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
@@ -29,7 +32,12 @@ impl Act<'_> {
                 Op::Deleted => self.unschedule(&event.key.path()),
                 Op::Added | Op::Modified => self.reconcile(&event.key.path()),
             }
-        } else if event.key.resource.group == GROUP || is_named_by_machines(&event.key.resource) {
+        } else if event.key.resource == vmoperator::zones() {
+            // They say where every machine is.
+            self.reconcile_all();
+        } else if event.key.resource.group == GROUP
+            || event.key.resource == GroupResource::core("secrets")
+        {
             // Whoever waits for it looks again.
             let waiting: Vec<String> = self
                 .state
@@ -43,15 +51,21 @@ impl Act<'_> {
         }
     }
 
-    /// Takes `object` for that of a machine which is there.
+    /// Takes `object` for that of a machine which is there, in one write: a topology has thousands of them.
     pub(crate) fn adopt(&mut self, object: Value, machine: MoRef) {
         let namespace = key_of(&object).namespace;
         let create = objects::Command::create(vmoperator::machines(), namespace, object);
-        let Ok(reply) = self.objects(ControlPlane::Supervisor, create) else { return };
-        let mut made = reply.object.as_ref().clone();
-        made["status"] = json!({"uniqueID": machine.to_string()});
-        made["status"] = self.wanted(&made);
-        self.write_supervisor(objects::Command::update(key_of(&made), made).on_status());
+        let now = self.now.timestamp(self.state.epoch);
+        let store = self.state.objects(ControlPlane::Supervisor);
+        let Ok(decision) = store.decide(now, create) else { return };
+        for mut event in decision.events {
+            let made = Arc::make_mut(&mut event.object);
+            made["status"] = json!({"uniqueID": machine.to_string()});
+            let status = self.wanted(made);
+            made["status"] = status;
+            self.emit_object(ControlPlane::Supervisor, event.clone());
+            self.supervisor_written(&event);
+        }
     }
 
     /// Something about a machine changed in vCenter.
@@ -60,9 +74,53 @@ impl Act<'_> {
         if vcenter != supervisor.vcenter {
             return;
         }
-        if let Some(path) = supervisor.object_of(&id.to_string()).map(str::to_owned) {
+        let known = supervisor.object_of(&id.to_string());
+        // A machine that was registered again has another id.
+        let again = || {
+            let machine = self.vcenter(vcenter).ok()?.inventory.machine(id)?;
+            supervisor.object_of_instance(&machine.config.instance_uuid.to_string())
+        };
+        if let Some(path) = known.or_else(again).map(str::to_owned) {
             self.reconcile(&path);
         }
+    }
+
+    /// VM Operator goes away or comes back, or tells what it knows otherwise. Nothing that it was about to do
+    /// is remembered: when it is back it looks at every object anew.
+    pub(super) fn set_operator(&mut self, change: OperatorChange) -> Result<(), Fault> {
+        self.require_supervisor()?;
+        let before = self.state.supervisor.operator;
+        let operator = change.of(before);
+        if operator != before {
+            self.emit(Event::OperatorSet(operator));
+            self.reconcile_all();
+        }
+        Ok(())
+    }
+
+    pub(super) fn set_quota(&mut self, quota: Quota) -> Result<(), Fault> {
+        self.require_supervisor()?;
+        if let Some(wrong) = quota.unknown() {
+            return Err(Fault::Supervisor(format!(
+                "`{wrong}` is no count of objects; write count/virtualmachines.vmoperator.vmware.com for one"
+            )));
+        }
+        self.emit(Event::QuotaSet(quota));
+        Ok(())
+    }
+
+    fn require_supervisor(&self) -> Result<(), Fault> {
+        if self.state.supervisor.is_there() {
+            return Ok(());
+        }
+        Err(Fault::Supervisor("this world has no Supervisor".to_owned()))
+    }
+
+    fn reconcile_all(&mut self) {
+        let machines = vmoperator::machines();
+        let all = self.state.supervisor.objects.all(&machines);
+        let paths: Vec<String> = all.map(|object| path_of(object)).collect();
+        paths.iter().for_each(|path| self.reconcile(path));
     }
 
     /// Lets what is due next about an object happen when its step ends.
@@ -86,7 +144,11 @@ impl Act<'_> {
         }
     }
 
-    fn next_about(&self, path: &str) -> Option<Step> {
+    /// What is due next about an object, if VM Operator looks at any.
+    pub(crate) fn next_about(&self, path: &str) -> Option<Step> {
+        if !self.state.supervisor.operator.reconciles {
+            return None;
+        }
         let object = self.virtual_machine(path)?;
         vmoperator::next(object, self.found(object), &self.wanted(object))
     }
@@ -108,29 +170,34 @@ impl Act<'_> {
         };
         match done {
             Ok(()) if self.next_about(path) == Some(step) => {
-                debug_assert!(false, "{step:?} of {path} does not settle: {object}");
+                // It may have led to what takes no time and makes the same due again.
+                let is_pending = self.state.supervisor.pending(path).is_some();
+                debug_assert!(is_pending, "{step:?} of {path} does not settle: {object}");
             }
             Ok(()) => self.reconcile(path),
-            // What vCenter refuses now it may do later.
-            Err(_) => {
+            // What is refused now may be done later.
+            Err(Refused) if self.next_about(path) == Some(step) => {
+                self.unschedule(path);
                 let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
                 self.at(self.now + RETRY, reaction);
             }
+            // Part of it was done, and that leads to something else.
+            Err(Refused) => self.reconcile(path),
         }
     }
 
-    fn accept(&mut self, object: &Value) -> Result<(), VcFault> {
+    fn accept(&mut self, object: &Value) -> Result<(), Refused> {
         let mut finalizers =
             object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.push(FINALIZER.into());
-        self.edit(object, json!({"metadata": {"finalizers": finalizers}}));
-        Ok(())
+        self.edit(object, json!({"metadata": {"finalizers": finalizers}}))
     }
 
     /// Tells whether what the object names is there; if it is, where the machine will be.
-    fn place(&mut self, object: &Value) -> Result<(), VcFault> {
+    fn place(&mut self, object: &Value) -> Result<(), Refused> {
         let mut status = self.wanted(object);
-        if self.prerequisites(object).are_met()
+        if self.state.supervisor.operator.tells_zones
+            && self.prerequisites(object).are_met()
             && let Some(placement) = self.placement(zone_label(object))
         {
             status["zone"] = placement.zone.into();
@@ -139,19 +206,19 @@ impl Act<'_> {
     }
 
     /// Writes a status, and the zone in it as a label.
-    fn report(&mut self, object: &Value, status: Value) -> Result<(), VcFault> {
+    fn report(&mut self, object: &Value, status: Value) -> Result<(), Refused> {
         let zone = status["zone"].as_str().map(str::to_owned);
         let mut told = object.clone();
         told["status"] = status;
-        self.write_supervisor(objects::Command::update(key_of(object), told).on_status());
-        if let Some(zone) = zone.filter(|zone| zone_label(object) != zone) {
-            self.edit(object, json!({"metadata": {"labels": {ZONE_LABEL: zone}}}));
+        self.write_supervisor(objects::Command::update(key_of(object), told).on_status())?;
+        match zone.filter(|zone| zone_label(object) != zone) {
+            Some(zone) => self.edit(object, json!({"metadata": {"labels": {ZONE_LABEL: zone}}})),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Makes the machine and notes which it is; what else is known of it follows.
-    fn make(&mut self, object: &Value) -> Result<(), VcFault> {
+    fn make(&mut self, object: &Value) -> Result<(), Refused> {
         let vcenter = self.state.supervisor.vcenter.clone();
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let spec = MachineSpec {
@@ -170,29 +237,28 @@ impl Act<'_> {
         }
         let mut told = object.clone();
         told["status"]["uniqueID"] = id.to_string().into();
-        self.write_supervisor(objects::Command::update(key_of(object), told).on_status());
-        Ok(())
+        self.write_supervisor(objects::Command::update(key_of(object), told).on_status())
     }
 
-    fn settle_power(&mut self, object: &Value) -> Result<(), VcFault> {
+    fn settle_power(&mut self, object: &Value) -> Result<(), Refused> {
         let Some(found) = self.found(object) else { return Ok(()) };
         let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
         match vmoperator::wants(object) {
             Some(Power::PoweredOn) => {
                 self.power_on(&vcenter, id)?;
                 if object["metadata"]["annotations"][FIRST_BOOT_DONE].is_null() {
-                    self.edit(object, json!({"metadata": {"annotations": {FIRST_BOOT_DONE: ""}}}));
+                    self.edit(object, json!({"metadata": {"annotations": {FIRST_BOOT_DONE: ""}}}))?;
                 }
-                Ok(())
             }
-            Some(Power::PoweredOff) => self.power_off(&vcenter, id),
-            Some(Power::Suspended) => self.suspend(&vcenter, id),
-            None => Ok(()),
+            Some(Power::PoweredOff) => self.power_off(&vcenter, id)?,
+            Some(Power::Suspended) => self.suspend(&vcenter, id)?,
+            None => {}
         }
+        Ok(())
     }
 
     /// The machine goes, and the object after it. One whose host does not answer stays.
-    fn remove(&mut self, object: &Value) -> Result<(), VcFault> {
+    fn remove(&mut self, object: &Value) -> Result<(), Refused> {
         if let Some(found) = self.found(object) {
             let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
             self.manageable(&vcenter, id)?;
@@ -200,18 +266,16 @@ impl Act<'_> {
         }
         let finalizers = object["metadata"]["finalizers"].as_array().into_iter().flatten();
         let rest: Vec<Value> = finalizers.filter(|it| *it != FINALIZER).cloned().collect();
-        self.edit(object, json!({"metadata": {"finalizers": rest}}));
-        Ok(())
+        self.edit(object, json!({"metadata": {"finalizers": rest}}))
     }
 
-    fn edit(&mut self, object: &Value, patch: Value) {
-        let command = objects::Command::patch(key_of(object), PatchKind::Merge, patch);
-        self.write_supervisor(command);
+    fn edit(&mut self, object: &Value, patch: Value) -> Result<(), Refused> {
+        self.write_supervisor(objects::Command::patch(key_of(object), PatchKind::Merge, patch))
     }
 
-    fn write_supervisor(&mut self, command: objects::Command) {
-        // It can be refused only by what somebody did to the object meanwhile; the next look sees that.
-        let _ = self.objects(ControlPlane::Supervisor, command);
+    /// Refused while webhooks do not answer, or by what somebody did to the object meanwhile.
+    fn write_supervisor(&mut self, command: objects::Command) -> Result<(), Refused> {
+        self.objects(ControlPlane::Supervisor, command).map(drop).map_err(|_| Refused)
     }
 
     fn virtual_machine(&self, path: &str) -> Option<&Value> {
@@ -230,7 +294,9 @@ impl Act<'_> {
         };
         let by_uuid = || {
             let uuid = status["instanceUUID"].as_str()?.parse().ok()?;
-            vcenter.inventory.by_instance_uuid(uuid).next()
+            let owner = |id: &MoRef| self.state.supervisor.object_of(&id.to_string());
+            let is_free = |id: &MoRef| owner(id).is_none_or(|path| path == path_of(object));
+            vcenter.inventory.by_instance_uuid(uuid).find(is_free)
         };
         let id = by_id().or_else(by_uuid)?;
         let machine = vcenter.inventory.machine(id)?;
@@ -241,7 +307,13 @@ impl Act<'_> {
     fn wanted(&self, object: &Value) -> Value {
         let now = self.now.timestamp(self.state.epoch);
         let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
-        vmoperator::status(object, self.found(object), &self.prerequisites(object), &now)
+        let operator = &self.state.supervisor.operator;
+        // Of a machine that was made nobody asks any more what it took.
+        let prerequisites = match object["status"]["uniqueID"].is_string() {
+            true => Prerequisites { all: Vec::new() },
+            false => self.prerequisites(object),
+        };
+        vmoperator::status(object, self.found(object), &prerequisites, operator, &now)
     }
 
     /// Whether what the object names is there.
@@ -289,7 +361,7 @@ impl Act<'_> {
             &|name| has(GroupResource::core("secrets"), namespace, name),
         );
         let zone = zone_label(object);
-        let placed = match self.placement(zone) {
+        let placed = match self.candidates(zone).next() {
             None if !zone.is_empty() => Err(Missing {
                 reason: "NotReady",
                 message: format!("zone \"{zone}\" has no placement candidates"),
@@ -313,30 +385,45 @@ impl Act<'_> {
 
     /// Where a machine of that zone goes; of no zone in particular, to the cluster with the fewest machines.
     fn placement(&self, zone: &str) -> Option<Placement> {
-        let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
-        let inventory = &vcenter.inventory;
-        let name =
-            |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let candidates =
-            self.zones().filter(|it| zone.is_empty() || name(it) == zone).flat_map(|it| {
-                let ids =
-                    it["spec"]["clusterComputeResourceMoIDs"].as_array().into_iter().flatten();
-                ids.filter_map(|id| MoRef::parse(id.as_str()?)).map(move |id| (name(it), id))
-            });
+        let inventory = &self.state.vcenters.get(&self.state.supervisor.vcenter)?.inventory;
         let n_machines = |(_, cluster): &(String, MoRef)| {
             let parent = |host: MoRef| inventory.get(host).and_then(|it| it.parent);
             inventory.machines().filter(|(_, _, it)| parent(it.host) == Some(*cluster)).count()
         };
-        let is_there =
-            |(_, id): &(String, MoRef)| id.kind == Kind::Cluster && inventory.get(*id).is_some();
-        let (zone, cluster) = candidates.filter(is_there).min_by_key(n_machines)?;
+        let (zone, cluster) = self.candidates(zone).min_by_key(n_machines)?;
         Some(Placement { zone, cluster: inventory.get(cluster)?.name.clone() })
     }
 
+    /// The clusters of that zone, of every zone if it is empty.
+    fn candidates(&self, zone: &str) -> impl Iterator<Item = (String, MoRef)> {
+        let inventory =
+            self.state.vcenters.get(&self.state.supervisor.vcenter).map(|it| &it.inventory);
+        let name =
+            |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let zones = self.zones().filter(move |it| zone.is_empty() || name(it) == zone);
+        let clusters = zones.flat_map(move |it| {
+            let ids = it["spec"]["clusterComputeResourceMoIDs"].as_array().into_iter().flatten();
+            ids.filter_map(|id| MoRef::parse(id.as_str()?)).map(move |id| (name(it), id))
+        });
+        let is_there = move |id: MoRef| {
+            id.kind == Kind::Cluster && inventory.is_some_and(|it| it.get(id).is_some())
+        };
+        clusters.filter(move |(_, id)| is_there(*id))
+    }
+
     fn zones(&self) -> impl Iterator<Item = &Value> {
-        let zones = GroupResource::of("topology.tanzu.vmware.com", "availabilityzones");
+        let zones = vmoperator::zones();
         let all: Vec<&Value> = self.state.supervisor.objects.all(&zones).map(|it| &**it).collect();
         all.into_iter()
+    }
+}
+
+/// Somebody does not let VM Operator do what it wants: vCenter, or its own API server.
+struct Refused;
+
+impl From<VcFault> for Refused {
+    fn from(_: VcFault) -> Self {
+        Self
     }
 }
 
@@ -350,12 +437,6 @@ struct Placement {
 /// The zone that an object asks for, empty if any will do.
 fn zone_label(object: &Value) -> &str {
     object["metadata"]["labels"][ZONE_LABEL].as_str().unwrap_or_default()
-}
-
-/// Whether VirtualMachines name objects of this kind.
-fn is_named_by_machines(resource: &GroupResource) -> bool {
-    *resource == GroupResource::core("secrets")
-        || *resource == GroupResource::of("topology.tanzu.vmware.com", "availabilityzones")
 }
 
 fn key_of(object: &Value) -> Key {

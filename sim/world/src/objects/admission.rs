@@ -12,13 +12,33 @@ use crate::Ids;
 pub struct Admission {
     /// The name of the one that refuses, for the message.
     pub validating: &'static str,
+    /// The name of the one that fills in.
+    pub mutating: &'static str,
+    /// The paths of the two: that of the one that refuses, that of the one that fills in.
+    pub paths: [&'static str; 2],
     /// Fills in a new object; identifiers come from the last two, what they are of and which one it is.
     pub default: fn(&mut Value, Ids, &str),
     /// Looks at a new object, or at a change of an old one.
     pub validate: fn(&Value, Option<&Value>, &mut FieldErrors),
 }
 
+/// Webhooks that do not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// Where they are called, up to the path.
+    pub service: &'static str,
+    /// What becomes of a call.
+    pub why: &'static str,
+}
+
 impl Store {
+    /// Lets nothing that stands for a webhook answer; `None` lets it answer again.
+    ///
+    /// It belongs to this store and its clones; a snapshot does not keep it.
+    pub fn cut_off_webhooks(&mut self, outage: Option<Outage>) {
+        self.outage = outage;
+    }
+
     /// Lets `admission` stand for the webhooks of `resource`.
     ///
     /// It belongs to this store and its clones; a snapshot does not keep it.
@@ -35,6 +55,7 @@ impl Store {
         object: Value,
     ) -> Result<Value, Status> {
         let Some(admission) = self.admissions.get(&def.id) else { return Ok(object) };
+        self.reached(admission.mutating, admission.paths[1])?;
         let mut kept = self.stored(def, object)?;
         let serial = format!("{}#{}", key.path(), self.revision + 1);
         (admission.default)(&mut kept, self.ids, &serial);
@@ -50,6 +71,7 @@ impl Store {
         existing: Option<&Value>,
     ) -> Result<(), Status> {
         let Some(admission) = self.admissions.get(&def.id) else { return Ok(()) };
+        self.reached(admission.validating, admission.paths[0])?;
         let object = self.stored(def, object.clone())?;
         let existing = existing.map(|existing| self.stored(def, existing.clone())).transpose()?;
         let mut errors = FieldErrors::default();
@@ -61,5 +83,15 @@ impl Store {
         let message =
             format!("admission webhook \"{}\" denied the request: {why}", admission.validating);
         Err(Status::new(422, why, message))
+    }
+
+    /// Fails as the real server does when a webhook that must answer does not.
+    fn reached(&self, name: &str, path: &str) -> Result<(), Status> {
+        match self.outage {
+            None => Ok(()),
+            Some(Outage { service, why }) => Err(Status::internal(&format!(
+                "failed calling webhook \"{name}\": failed to call webhook: Post \"{service}{path}?timeout=10s\": {why}"
+            ))),
+        }
     }
 }

@@ -111,6 +111,12 @@ impl Store {
         Ok(page)
     }
 
+    /// The revision before the last `n_changes` changes of a resource, or the oldest that is remembered.
+    pub fn revision_before(&self, resource: &GroupResource, n_changes: usize) -> u64 {
+        let Some(log) = self.logs.get(resource) else { return self.revision };
+        log.before(n_changes).unwrap_or(self.revision).max(1)
+    }
+
     /// Where to start, at which exact revision, and whether that comes from a token.
     fn position(&self, paging: &Paging) -> Result<(Option<String>, Option<u64>, bool), Status> {
         if !paging.continue_token.is_empty() {
@@ -187,6 +193,14 @@ enum State<'a> {
 }
 
 impl Paging {
+    /// What is answered when the token to go on with is too old; `None` if there is none.
+    pub fn expired(&self) -> Option<Status> {
+        let token = decode(&self.continue_token).ok()?;
+        let mut status = Status::expired(TOO_OLD_TO_CONTINUE);
+        status.continue_token = encode(-1, &token.start);
+        Some(status)
+    }
+
     /// # Errors
     /// 422 if the parameters contradict each other.
     fn check(&self) -> Result<(), Status> {

@@ -49,6 +49,16 @@ impl Log {
         self.floor
     }
 
+    /// The revision before the last so many changes; `None` if none is meant.
+    pub(super) fn before(&self, n_changes: usize) -> Option<u64> {
+        let oldest = self.entries.len().checked_sub(n_changes);
+        match oldest {
+            Some(at) if at == self.entries.len() => None,
+            Some(at) if at > 0 => self.entries.get(at - 1).map(|entry| entry.revision),
+            _ => Some(self.floor),
+        }
+    }
+
     /// Changes after `revision`, oldest first.
     pub(super) fn since(&self, revision: u64) -> impl DoubleEndedIterator<Item = &Entry> {
         let from = self.entries.partition_point(|entry| entry.revision <= revision);

@@ -19,6 +19,7 @@ mod meta;
 mod names;
 mod patch;
 mod patterns;
+mod quota;
 mod resource;
 mod resources;
 mod schema;
@@ -30,7 +31,7 @@ mod store;
 mod tests;
 mod text;
 
-pub use admission::Admission;
+pub use admission::{Admission, Outage};
 pub use command::{
     Action, Command, Decision, Deletion, Effect, Event, FieldValidation, Key, Op, PatchKind,
     Preconditions, Propagation, Reply, Subresource,
@@ -43,6 +44,7 @@ pub use log::{WatchEvent, WatchType};
 #[cfg(fuzzing)]
 pub use patch::strategic_merge_patch_of;
 pub use patch::{json_patch, merge_patch, strategic_merge_patch};
+pub use quota::Quota;
 pub use resource::{
     Allocate, Check, GroupResource, MergeRule, NameRule, ResourceDef, SelectableField, Strategy,
 };

@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::graves::Graves;
 use super::log::{Entry, Log};
 use super::resources::{self, customresourcedefinitions};
-use super::{Admission, Conversion, Custom, Event, GroupResource, Key, Op, ResourceDef};
+use super::{
+    Admission, Conversion, Custom, Event, GroupResource, Key, Op, Outage, Quota, ResourceDef,
+};
 use crate::Ids;
 
 /// How many changes of one resource a watch may lag behind before it has to start over, at least. It is
@@ -39,6 +41,12 @@ pub struct Store {
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
     /// What stands for webhooks of kinds.
     pub(super) admissions: BTreeMap<GroupResource, Admission>,
+    /// Whether what stands for webhooks does not answer.
+    pub(super) outage: Option<Outage>,
+    /// Whether what is created comes with the program and is not looked at once more.
+    pub(super) is_founding: bool,
+    /// How many objects there may be.
+    pub(super) quotas: Vec<Quota>,
     /// Changes that are kept of a resource; `None` for as many as [`DEFAULT_WINDOW`] says.
     window: Option<usize>,
     /// How often every watch was ended.
@@ -73,9 +81,20 @@ impl Store {
             revision: FIRST_REVISION,
             conversions: BTreeMap::new(),
             admissions: BTreeMap::new(),
+            outage: None,
+            is_founding: false,
+            quotas: Vec::new(),
             window: None,
             watches_ended: 0,
         }
+    }
+
+    /// Lets `found` create what comes with the program. It is not validated: patterns of definitions would be
+    /// compiled to see whether they can be, and tests have seen that.
+    pub(crate) fn founding(&mut self, found: impl FnOnce(&mut Self)) {
+        self.is_founding = true;
+        found(self);
+        self.is_founding = false;
     }
 
     /// The revision: the resourceVersion of whatever changed last.

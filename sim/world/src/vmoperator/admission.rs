@@ -12,6 +12,11 @@ use crate::objects::{Admission, FieldErrors};
 /// The webhooks.
 pub(crate) const ADMISSION: Admission = Admission {
     validating: "default.validating.virtualmachine.v1alpha6.vmoperator.vmware.com",
+    mutating: "default.mutating.virtualmachine.v1alpha6.vmoperator.vmware.com",
+    paths: [
+        "/default-validate-vmoperator-vmware-com-v1alpha6-virtualmachine",
+        "/default-mutate-vmoperator-vmware-com-v1alpha6-virtualmachine",
+    ],
     default,
     validate,
 };

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Condition};
 use super::{Found, GROUP, Prerequisites, spelled, wants};
+use crate::supervisor::Operator;
 use crate::vcenter::{Guest, GuestNic, Power, Tools};
 
 /// The virtual hardware that machines of this simulation have.
@@ -18,6 +19,7 @@ pub(crate) fn status(
     object: &Value,
     found: Option<Found<'_>>,
     prerequisites: &Prerequisites,
+    operator: &Operator,
     now: &str,
 ) -> Value {
     let before = &object["status"];
@@ -36,7 +38,7 @@ pub(crate) fn status(
                 wanted.extend(prerequisites.told());
             }
             wanted.push(Condition::met("VirtualMachineCreated"));
-            told(object, found, &mut out, &mut wanted);
+            told(object, found, operator, &mut out, &mut wanted);
         }
     }
     let conditions = conditions::write(&before["conditions"], &wanted, now);
@@ -50,6 +52,7 @@ pub(crate) fn status(
 fn told(
     object: &Value,
     found: Found<'_>,
+    operator: &Operator,
     out: &mut Map<String, Value>,
     wanted: &mut Vec<Condition>,
 ) {
@@ -64,13 +67,19 @@ fn told(
     });
     set("class", class.into());
     set("uniqueID", id.to_string().into());
-    set("biosUUID", machine.config.uuid.map(|uuid| uuid.to_string()).into());
+    let bios = machine.config.uuid.map(|uuid| match operator.upper_case_uuids {
+        true => uuid.to_string().to_uppercase(),
+        false => uuid.to_string(),
+    });
+    set("biosUUID", bios.into());
     set("instanceUUID", machine.config.instance_uuid.to_string().into());
     set("hardwareVersion", HARDWARE_VERSION.into());
     set("powerState", spelled(machine.power).into());
     let host = vcenter.inventory.get(machine.host).map(|host| host.name.clone());
     set("nodeName", host.into());
-    set("zone", Some(zone).filter(|zone| !zone.is_empty()).into());
+    if operator.tells_zones {
+        set("zone", Some(zone).filter(|zone| !zone.is_empty()).into());
+    }
     let is_running = machine.power == Power::PoweredOn && machine.guest.tools == Tools::Running;
     set("network", if is_running { network(&machine.guest) } else { Value::Null });
     wanted.push(match wants(object).is_none_or(|wanted| wanted == machine.power) {

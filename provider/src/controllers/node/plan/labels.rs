@@ -44,6 +44,20 @@ pub(super) fn at_initialization(
     labels
 }
 
+/// Zone and region labels that an initialized node has in no spelling, and its machine has by now.
+pub(super) fn of_late_zone(node: &Node, lookup: &Lookup<Metadata>) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::new();
+    let Lookup::Found(Metadata { zone: Ok(Some(zone)), .. }) = lookup else { return labels };
+    for ((beta, stable), value) in LABEL_PAIRS.iter().zip([&zone.zone, &zone.region]) {
+        let is_labelled = [beta, stable].iter().any(|key| node.labels.contains_key(**key));
+        if !value.is_empty() && !is_labelled {
+            labels.insert((*beta).to_owned(), value.clone());
+            labels.insert((*stable).to_owned(), value.clone());
+        }
+    }
+    labels
+}
+
 /// Decides about the labels of an initialized node. `lookup` is asked for only when something is written anyway.
 pub(crate) fn reconcile_labels(node: &Node, lookup: impl FnOnce() -> Lookup<Metadata>) -> Plan {
     let mut labels = BTreeMap::new();

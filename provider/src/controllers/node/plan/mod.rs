@@ -13,6 +13,7 @@ use self::addresses::{published, refresh_addresses, status_patch};
 use super::provided_ip;
 use crate::{
     controllers::{UNINITIALIZED_TAINT, taints::taints_json},
+    instances::LateZone,
     model::{Lookup, MACHINE_ANNOTATION, MachineReference, Metadata, Node, Unknown},
     mutant::{Active, mutant},
 };
@@ -91,15 +92,28 @@ pub(crate) fn initialize(
 /// Decides about the addresses of an initialized node, and about the reference when its machine has moved.
 ///
 /// A node that never had a reference (upstream initialized it) gets one only with a write that is due anyway.
-pub(crate) fn refresh(node: &Node, lookup: &Lookup<Metadata>, active: Active) -> Plan {
+pub(crate) fn refresh(
+    node: &Node,
+    lookup: &Lookup<Metadata>,
+    late_zone: LateZone,
+    active: Active,
+) -> Plan {
+    let labels = match late_zone {
+        LateZone::LeftOut => BTreeMap::new(),
+        LateZone::Added => labels::of_late_zone(node, lookup),
+    };
     let moved = match lookup {
         Lookup::Found(metadata) if node.reference.is_some() => news(node, metadata),
         _ => None,
     };
+    let body = |reference| json!({"metadata": metadata_json(node, &labels, reference)});
     match (refresh_addresses(node, lookup, active), moved) {
-        (Plan::Nothing | Plan::Wait(_), Some(reference)) => {
-            let body = json!({"metadata": metadata_json(node, &BTreeMap::new(), Some(reference))});
-            Plan::Write(Writes { node: Some(body), ..Writes::default() })
+        (Plan::Nothing | Plan::Wait(_), moved) if moved.is_some() || !labels.is_empty() => {
+            Plan::Write(Writes { node: Some(body(moved)), ..Writes::default() })
+        }
+        // The status takes the reference, and no labels.
+        (Plan::Write(writes), _) if !labels.is_empty() => {
+            Plan::Write(Writes { node: Some(body(None)), ..writes })
         }
         (plan, _) => plan,
     }

@@ -148,7 +148,7 @@ fn addresses_are_written_only_when_the_set_differs() {
         {"type": "InternalIP", "address": "10.0.0.9"}, {"type": "Hostname", "address": "n1"},
     ]));
     let refresh = |node: &Node, metadata: Metadata| {
-        refresh(node, &Lookup::Found(metadata), Active::default())
+        refresh(node, &Lookup::Found(metadata), LateZone::LeftOut, Active::default())
     };
     assert_eq!(refresh(&same, metadata()), Plan::Nothing);
     let kept = || Metadata { order: AddressOrder::Kept, ..metadata() };
@@ -182,7 +182,7 @@ fn a_reference_is_written_alone_only_when_the_machine_has_moved() {
         node(base)
     };
     let refreshed = |node: &Node, metadata: Metadata| {
-        let plan = refresh(node, &Lookup::Found(metadata), Active::default());
+        let plan = refresh(node, &Lookup::Found(metadata), LateZone::LeftOut, Active::default());
         let Plan::Write(writes) = plan else { return None };
         assert_eq!(writes.status, None);
         Some(writes.node.unwrap()["metadata"]["annotations"][MACHINE_ANNOTATION].clone())
@@ -200,7 +200,8 @@ fn a_reference_is_written_alone_only_when_the_machine_has_moved() {
         assert_eq!(refreshed(&node, metadata), want.map(Value::String), "{name}");
     }
     // A write that is due anyway takes it along.
-    let plan = refresh(&node(json!({})), &Lookup::Found(metadata()), Active::default());
+    let plan =
+        refresh(&node(json!({})), &Lookup::Found(metadata()), LateZone::LeftOut, Active::default());
     let Plan::Write(writes) = plan else { panic!("{plan:?}") };
     assert_eq!(writes.status.unwrap()["metadata"]["annotations"][MACHINE_ANNOTATION], same);
 }
@@ -258,5 +259,39 @@ fn label_keys_are_checked_like_kubernetes_does() {
         ("a/b/c", false),
     ] {
         assert_eq!(valid_label(key), want, "{key:?}");
+    }
+}
+
+#[test]
+fn a_zone_that_comes_late_is_added_where_that_is_wanted_and_never_changed() {
+    let bare = json!({"spec": {"taints": []}});
+    let labelled =
+        |key: &str| json!({"spec": {"taints": []}, "metadata": {"labels": {key: "old"}}});
+    let both = "failure-domain.beta.kubernetes.io/region=eu failure-domain.beta.kubernetes.io/zone=a \
+                topology.kubernetes.io/region=eu topology.kubernetes.io/zone=a";
+    let region = "failure-domain.beta.kubernetes.io/region=eu topology.kubernetes.io/region=eu";
+    let zoneless = Metadata { zone: Ok(None), ..metadata() };
+    let unread = Metadata { zone: Err(Unknown::Pending), ..metadata() };
+    for (name, object, metadata, late_zone, want) in [
+        ("not wanted", bare.clone(), metadata(), LateZone::LeftOut, ""),
+        ("added", bare.clone(), metadata(), LateZone::Added, both),
+        ("there", labelled("topology.kubernetes.io/zone"), metadata(), LateZone::Added, region),
+        (
+            "in beta",
+            labelled("failure-domain.beta.kubernetes.io/zone"),
+            metadata(),
+            LateZone::Added,
+            region,
+        ),
+        ("none", bare.clone(), zoneless, LateZone::Added, ""),
+        ("not readable", bare.clone(), unread, LateZone::Added, ""),
+    ] {
+        let plan = refresh(&node(object), &Lookup::Found(metadata), late_zone, Active::default());
+        let Plan::Write(writes) = plan else { panic!("{name}: {plan:?}") };
+        assert!(writes.status.is_some(), "{name}: addresses as always");
+        let labels = writes.node.map(|body| body["metadata"]["labels"].clone()).unwrap_or_default();
+        let text = labels.as_object().into_iter().flatten();
+        let text: Vec<String> = text.map(|(k, v)| format!("{k}={}", v.as_str().unwrap())).collect();
+        assert_eq!(text.join(" "), want, "{name}");
     }
 }

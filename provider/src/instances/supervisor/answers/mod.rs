@@ -15,6 +15,7 @@ use super::{
     freshness::{Freshness, Purpose, ViewState, WINDOW},
     identity::{Identity, identity, provider_id},
     machine::{Field, MachineObject, PowerState},
+    proof::is_disowned,
     view::{Entry, View},
 };
 use crate::{
@@ -80,7 +81,7 @@ pub(super) fn find_strict<'a>(
 ) -> Option<&'a Entry> {
     match identity {
         Identity::Uuid(key) => view.by_uuid(key, &node.name),
-        Identity::Name => view.by_name(&node.name),
+        Identity::Name => view.by_name(&node.name).filter(|_| !is_disowned(view.active, node)),
     }
 }
 

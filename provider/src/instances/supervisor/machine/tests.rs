@@ -90,6 +90,43 @@ fn what_is_not_there_is_empty() {
 }
 
 #[test]
+fn a_machine_without_a_network_has_no_addresses() {
+    for network in [json!(null), json!({}), json!({"interfaces": []})] {
+        let mut value = object("v1alpha2");
+        value["status"]["network"] = network;
+        let machine = MachineObject::from_json(&value).unwrap();
+        let addresses = (machine.primary4, machine.primary6, machine.interface_addresses);
+        assert_eq!(addresses, (String::new(), String::new(), Vec::new()));
+        assert!(machine.odd.is_empty());
+    }
+}
+
+/// The addresses of interfaces.
+fn interfaces(list: Value) -> Vec<String> {
+    let value = json!({"metadata": {"name": "n"}, "status": {"network": {"interfaces": list}}});
+    let machine = MachineObject::from_json(&value).unwrap();
+    assert!(machine.odd.is_empty());
+    machine.interface_addresses
+}
+
+#[test]
+fn an_interface_without_addresses_is_skipped() {
+    let list = json!([{"name": "eth0"}, {"ip": null}, {"ip": {}}, {"ip": {"addresses": []}},
+        {"ip": {"addresses": [{"address": "10.0.0.1"}]}}]);
+    assert_eq!(interfaces(list), ["10.0.0.1"]);
+}
+
+#[test]
+fn the_length_of_a_prefix_is_left_out() {
+    let addresses =
+        json!([{"address": "10.0.0.1/24"}, {"address": "2001:db8::1/64"}, {"address": "10.0.0.2"}]);
+    assert_eq!(
+        interfaces(json!([{"ip": {"addresses": addresses}}])),
+        ["10.0.0.1", "2001:db8::1", "10.0.0.2"]
+    );
+}
+
+#[test]
 fn an_odd_field_costs_itself_and_nothing_else() {
     for (pointer, odd, field) in [
         ("/status/biosUUID", json!(7), Field::Uuid),

@@ -12,7 +12,13 @@ use super::{
     listing::Listing,
     view::EVIDENCE_AGE,
 };
-use crate::model::{NodeIdentity, Unknown};
+use crate::{
+    model::{NodeIdentity, Unknown},
+    mutant::{Active, mutant},
+};
+
+/// Said when no node has its machine.
+pub(crate) const NEVER_MATCHED: &str = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
 
 /// The claim that a node's machine is gone.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +33,7 @@ pub(super) struct Claim<'a> {
     /// Whether any node was matched to a machine since the start.
     pub any_matched: bool,
     pub now: Instant,
+    pub active: Active,
 }
 
 /// The verdict.
@@ -48,12 +55,11 @@ impl Claim<'_> {
     /// What may be said before any evidence is looked at.
     fn identity(&self) -> Result<Identity, Unknown> {
         let identity = identity(self.node)?;
-        if self.any_matched {
+        if self.any_matched || mutant!(self.active, NeverMatchedSkipped) {
             return Ok(identity);
         }
         // The provider runs on a node of this cluster. When none of them is anywhere, we look in the wrong place.
-        let why = "no node was matched to a machine since the start; check the Supervisor's address, namespace and credentials";
-        Err(Unknown::Unavailable(why.to_owned()))
+        Err(Unknown::Unavailable(NEVER_MATCHED.to_owned()))
     }
 
     /// The earliest beginning of evidence that counts.
@@ -74,7 +80,10 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
         return Verdict::NeedsList { after };
     };
     let namesake = listing.by_name(&claim.node.name);
+    let exact = |key: &str| listing.machines().any(|machine| machine.bios_uuid == key);
     match &identity {
+        Identity::Uuid(key) if mutant!(claim.active, UuidCaseMatters) && !exact(key) => {}
+        Identity::Name if is_disowned(claim.active, claim.node) => {}
         Identity::Uuid(key) if listing.has_uuid(key) => return Verdict::Present,
         Identity::Name if namesake.is_some() => return Verdict::Present,
         _ => {}
@@ -82,6 +91,7 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
     if let Some(machine) = namesake
         && machine.uuid_key().is_none()
         && machine.wanted_uuid.trim().is_empty()
+        && !mutant!(claim.active, EmptyUuidIsGone)
     {
         let why = format!("VirtualMachine {} does not say yet which machine it is", machine.name);
         return Verdict::Unknown(Unknown::Incomplete(why));
@@ -92,6 +102,11 @@ pub(super) fn by_list(claim: &Claim<'_>, evidence: Option<&Listing>) -> Verdict 
         return Verdict::Unknown(Unknown::Incomplete(why));
     }
     Verdict::Gone { proved_at: listing.began_at }
+}
+
+/// Whether a provider ID without a UUID makes the node nobody's. It does not, but for the mutant.
+pub(super) fn is_disowned(active: Active, node: &NodeIdentity) -> bool {
+    node.provider_id.is_some() && mutant!(active, EmptyUuidIsGone)
 }
 
 /// Judges by a read of the machine of the node's name, where lists are forbidden. That proves less, so it is believed

@@ -36,7 +36,15 @@ fn machines(texts: &[&str]) -> Vec<MachineObject> {
 fn claim(node: &NodeIdentity, start: Instant) -> Claim<'_> {
     let now = start + seconds(100);
     let after = now - seconds(5);
-    Claim { node, after, changed_at: None, matched: true, any_matched: true, now }
+    Claim {
+        node,
+        after,
+        changed_at: None,
+        matched: true,
+        any_matched: true,
+        now,
+        active: Active::default(),
+    }
 }
 
 #[tokio::test(start_paused = true)]

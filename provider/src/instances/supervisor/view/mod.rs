@@ -15,6 +15,7 @@ use super::{
     listing::Listing,
     machine::{MachineObject, uuid_key},
 };
+use crate::mutant::{Active, mutant};
 
 /// For this long it is remembered when something about a machine changed; no evidence that old is used.
 pub(super) const EVIDENCE_AGE: Duration = Duration::from_secs(60);
@@ -57,6 +58,7 @@ pub(super) struct View {
     version: String,
     /// When a machine of this name or UUID last came, went or changed.
     touched: BTreeMap<Key, Instant>,
+    pub active: Active,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +113,8 @@ impl View {
 
     /// Forgets the machines and how far they were told: versions begin anew, as after a store was restored.
     pub(super) fn start_over(&mut self) {
-        *self = Self { touched: std::mem::take(&mut self.touched), ..Self::default() };
+        let touched = std::mem::take(&mut self.touched);
+        *self = Self { touched, active: self.active, ..Self::default() };
     }
 
     /// Takes over what an event of the watch shows.
@@ -222,6 +225,8 @@ impl View {
     pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
         let names = self.by_uuid.get(&uuid_key(key))?;
         let entries = names.iter().filter_map(|name| self.machines.get(name));
+        let exact = mutant!(self.active, UuidCaseMatters);
+        let entries = entries.filter(|entry| !exact || entry.machine.bios_uuid == key);
         entries.min_by_key(|entry| {
             let MachineObject { name, deleting, created, .. } = &*entry.machine;
             (name != node_name, *deleting, created.is_none(), *created, name.clone())

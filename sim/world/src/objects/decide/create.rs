@@ -72,11 +72,14 @@ impl Store {
         if def.strategy.knows_finalizers {
             meta::validate_finalizers(&object, &mut errors);
         }
-        body::validate(def, &version, &object, &mut errors);
+        if !self.is_founding {
+            body::validate(def, &version, &object, &mut errors);
+        }
         if !errors.is_empty() {
             return Err(Status::invalid(&def.id.group, &def.kind, &key.name, errors));
         }
         self.admitted(def, &object, None)?;
+        self.within_quotas(def, &key.namespace, &key.name)?;
         if meta::text(&object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
             // The real server answers this one without a reason.
             let why = "resourceVersion should not be set on objects to be created";

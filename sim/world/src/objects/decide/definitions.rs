@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::objects::resources::customresourcedefinitions as definitions;
 use crate::objects::{
-    Decision, Event, GroupResource, Key, Op, ResourceDef, Status, Store, custom, meta,
+    Decision, Event, GroupResource, Key, Op, Outage, ResourceDef, Status, Store, custom, meta,
 };
 
 impl Store {
@@ -40,6 +40,7 @@ impl Store {
         if object["apiVersion"] == def.api_version(version).as_str() {
             return Ok(object);
         }
+        self.converting(def, custom, &object)?;
         let conversion = self.conversions.get(&def.id).copied();
         let mut shown = custom::convert(def, custom, conversion, &object, version)?;
         if let Some(version) = custom.version(version) {
@@ -72,12 +73,37 @@ impl Store {
         if object["apiVersion"] == def.api_version(&def.version).as_str() {
             return Ok(object);
         }
+        self.converting(def, custom, &object)?;
         let conversion = self.conversions.get(&def.id).copied();
         let mut stored = custom::convert(def, custom, conversion, &object, &def.version)?;
         if let Some(version) = custom.version(&def.version) {
             version.complete(&mut stored);
         }
         Ok(custom::sorted(stored))
+    }
+
+    /// Fails as the real server does when a conversion webhook does not answer.
+    fn converting(
+        &self,
+        def: &ResourceDef,
+        custom: &custom::Custom,
+        object: &Value,
+    ) -> Result<(), Status> {
+        match &self.outage {
+            Some(outage) if custom.is_converted => {
+                let from = object["apiVersion"].as_str().unwrap_or_default();
+                Err(unconverted(def, from, outage))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a reader of `version` is told while the conversion webhook of a kind does not answer; `None` if
+    /// that version needs no conversion.
+    pub fn unconverted(&self, def: &ResourceDef, version: &str, outage: &Outage) -> Option<Status> {
+        let kept = &self.resources.get(&def.id)?.version;
+        let is_converted = def.custom.as_ref().is_some_and(|custom| custom.is_converted);
+        (is_converted && kept != version).then(|| unconverted(def, &def.api_version(kept), outage))
     }
 
     /// Whether a write of the same would leave an object as it is: it is kept in the version and by
@@ -138,4 +164,11 @@ impl Store {
             push(definition.key.clone(), Op::Deleted, definition.object.as_ref().clone());
         }
     }
+}
+
+/// 500 in the words of the real server (`apiextensions-apiserver: pkg/apiserver/conversion/webhook_converter.go`).
+fn unconverted(def: &ResourceDef, from: &str, outage: &Outage) -> Status {
+    let (Outage { service, why }, kind) = (outage, &def.kind);
+    let call = format!("Post \"{service}/convert?timeout=30s\": {why}");
+    Status::new(500, "", format!("conversion webhook for {from}, Kind={kind} failed: {call}"))
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Replaces a file with `text`, readable by its owner only. A reader sees the old or the new one.
-pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
@@ -21,7 +21,7 @@ pub(super) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 }
 
 /// Opens a new or emptied file, readable by its owner only.
-pub(super) fn private(path: &Path) -> io::Result<fs::File> {
+pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
@@ -30,7 +30,7 @@ pub(super) fn private(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Makes a directory that its owner only can enter. It may exist already.
-pub(super) fn private_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -40,11 +40,11 @@ pub(super) fn private_directory(path: &Path) -> io::Result<()> {
 
 /// A directory of this process, gone when it is dropped.
 #[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes one. Somebody else's directory of the same name is never used.
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         let id = std::process::id();
         for n in 0..100 {
@@ -61,7 +61,7 @@ impl Scratch {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a directory"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }

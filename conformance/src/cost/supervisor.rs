@@ -1,0 +1,158 @@
+//! The phases of a provider's life with a Supervisor, one after the other in one run: a join of 5,000 is played once.
+//!
+//! Upstream's figures are those of its calls per entry point (`pkg/cloudprovider/vsphereparavirtual`): a GET and two LISTs to
+//! initialize a node, a LIST per node and address period, two LISTs per node that is not Ready and tick. Its
+//! LISTs come whole; ours come in pages of 500, and each page is counted.
+
+use std::time::Duration;
+
+use sim::world::{Command, ControlPlane};
+
+use super::phases::{NOT_READY, Phase, changes, machine, s, settled, world};
+use crate::scenario::{Act, Scenario};
+
+/// Objects in a page of a list.
+const PAGE: u32 = 500;
+
+/// Pages of a list of `n`.
+fn pages(n: u32) -> u64 {
+    u64::from(n.div_ceil(PAGE))
+}
+
+/// Address periods are this long, monitor ticks that.
+const PERIOD: u64 = 300;
+const TICK: u64 = 5;
+/// Silence after which a node is NotReady.
+const GRACE: u64 = 50;
+
+/// When the fleet has settled and an address pass has just ended.
+fn begin(n: u32) -> Duration {
+    s(settled(n).as_secs().div_ceil(PERIOD) * PERIOD + 10)
+}
+
+/// Every phase in turn. Each window lies between two ticks, and holds no address pass but where it says so.
+fn life(n: u32) -> Scenario {
+    let begin = begin(n);
+    let phase = |name: &str| Act::Phase(name.to_owned());
+    let mut scenario = world(n, begin + s(PERIOD * 4))
+        .at(s(0), phase("join"))
+        .at(settled(n), phase(""))
+        // One pass falls into it.
+        .at(begin, phase("steady"))
+        .at(begin + s(PERIOD), phase(""));
+    let not_ready = begin + s(PERIOD);
+    for k in 1..=NOT_READY {
+        scenario = scenario
+            .at(not_ready, Command::StopKubelet(machine(k)))
+            .at(not_ready + s(150), Command::StartKubelet(machine(k)));
+    }
+    let deleted = begin + s(PERIOD * 2);
+    let changed = begin + s(PERIOD * 3);
+    let scenario = scenario
+        .at(not_ready + s(GRACE + 30), phase("not-ready"))
+        .at(not_ready + s(GRACE + 30 + 12 * TICK), phase(""))
+        .at(deleted, phase("delete"))
+        .at(deleted, Command::DeleteMachine(machine(7)))
+        .at(deleted + s(90), phase(""))
+        .at(changed, phase("change"))
+        .at(changed + s(30), phase("watch-lost"))
+        .at(changed + s(31), Command::EndWatches { plane: ControlPlane::Supervisor })
+        .at(changed + s(90), phase(""));
+    changes(scenario, n, changed + s(1))
+}
+
+/// What a phase may cost, by how machines are followed.
+struct Allowed {
+    join: fn(u32) -> u64,
+    steady: fn(u32) -> u64,
+    not_ready: fn(u32) -> u64,
+    delete: fn(u32) -> u64,
+    watches: u64,
+}
+
+const fn phases(allowed: &Allowed) -> [Phase; 6] {
+    [
+        Phase {
+            name: "join",
+            what: "N nodes register at once, until all are initialized",
+            scenario: life,
+            formula: "N GET + 2·N LIST",
+            upstream: Some(|n| 3 * n as u64),
+            allowed: allowed.join,
+            allowed_polls: 3 * allowed.watches,
+        },
+        Phase {
+            name: "steady",
+            what: "one address sync period of 5 min, nothing changed",
+            scenario: life,
+            formula: "N LIST",
+            upstream: Some(|n| n as u64),
+            allowed: allowed.steady,
+            allowed_polls: allowed.watches,
+        },
+        Phase {
+            name: "not-ready",
+            what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
+            scenario: life,
+            formula: "2·K LIST per tick, K = 5",
+            upstream: Some(|_| 12 * 2 * NOT_READY as u64),
+            allowed: allowed.not_ready,
+            allowed_polls: allowed.watches,
+        },
+        Phase {
+            name: "delete",
+            what: "one machine deleted, until its node is and half a minute longer",
+            scenario: life,
+            formula: "1 LIST, 1 GET",
+            upstream: Some(|_| 2),
+            allowed: allowed.delete,
+            allowed_polls: allowed.watches,
+        },
+        Phase {
+            name: "change",
+            what: "1 % of the machines change address at once",
+            scenario: life,
+            formula: "seen at the next sync",
+            upstream: None,
+            allowed: |_| 0,
+            allowed_polls: allowed.watches,
+        },
+        Phase {
+            name: "watch-lost",
+            what: "every watch ends at once, and a minute longer",
+            scenario: life,
+            formula: "it holds none",
+            upstream: None,
+            allowed: |_| 0,
+            allowed_polls: allowed.watches,
+        },
+    ]
+}
+
+/// One list, and then a watch.
+pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
+    join: pages,
+    steady: |_| 0,
+    not_ready: |_| 0,
+    // The object is asked for by its name, and everything listed once.
+    delete: |n| pages(n) + 1,
+    watches: 1,
+});
+
+/// A list at most every five seconds while somebody asks, and every five minutes otherwise.
+pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
+    join: |n| pages(n) * (settled(n).as_secs() / TICK),
+    steady: pages,
+    not_ready: |n| pages(n) * 12,
+    delete: |n| pages(n) * 18 + 1,
+    watches: 0,
+});
+
+/// Upstream's calls one for one: what its formulas say has to come out.
+pub(super) static V1: [Phase; 6] = phases(&Allowed {
+    join: |n| 3 * n as u64,
+    steady: |n| n as u64,
+    not_ready: |_| 12 * 2 * NOT_READY as u64,
+    delete: |_| 2,
+    watches: 0,
+});

@@ -1,0 +1,143 @@
+use std::time::Duration;
+
+use super::*;
+
+fn parse_line(line: &str) -> Result<Arguments, ArgumentsError> {
+    let words = std::iter::once("provider").chain(line.split_whitespace());
+    parse(words.map(str::to_owned))
+}
+
+#[test]
+fn the_command_line_of_upstream_is_understood() {
+    let arguments = parse_line(
+        "--cloud-provider=vsphere --cloud-config=vsphere.conf --kubeconfig=k \
+         --authentication-skip-lookup --leader-elect=false --bind-address=127.0.0.1 --v=2",
+    )
+    .unwrap();
+    assert!(arguments.options.leader_election.is_none());
+    assert_eq!(arguments.secure_port, 10258);
+    assert_eq!(arguments.verbosity, 2);
+    assert_eq!(arguments.notes, ["--authentication-skip-lookup has no effect in this provider"]);
+}
+
+#[test]
+fn defaults_are_those_of_upstream() {
+    let arguments = parse_line("--cloud_config c").unwrap();
+    let options = arguments.options;
+    assert_eq!(options.leader_election, Some(LeaderElection::default()));
+    assert_eq!(options.node_status_period, Duration::from_secs(300));
+    assert_eq!(options.node_monitor_period, Duration::from_secs(5));
+    assert!(options.cloud_node && options.cloud_node_lifecycle);
+    assert!(arguments.notes.is_empty(), "{:?}", arguments.notes);
+}
+
+#[test]
+fn controllers_named_one_by_one_add_up_as_with_go() {
+    for (line, want) in [
+        ("", (true, true)),
+        ("--controllers=cloud-node", (true, false)),
+        ("--controllers=cloud-node --controllers=cloud-node-lifecycle", (true, true)),
+        ("--controllers=cloud-node --controllers cloud-node-lifecycle", (true, true)),
+        ("--controllers=* --controllers=-cloud-node", (false, true)),
+        ("--controllers=-cloud-node,* --controllers=cloud-node", (false, true)),
+        ("--controllers=cloud-node --controllers=-cloud-node", (true, false)),
+        ("--controllers=", (false, false)),
+    ] {
+        let options = parse_line(&format!("--cloud-config=c {line}")).unwrap().options;
+        assert_eq!((options.cloud_node, options.cloud_node_lifecycle), want, "{line}");
+    }
+    let err = parse_line("--cloud-config=c --controllers=service --controllers=cloud-node");
+    let err = err.unwrap_err().to_string();
+    assert!(err.starts_with("--controllers: service-lb-controller"), "{err}");
+}
+
+#[test]
+fn wrong_command_lines_say_what_is_wrong() {
+    let mut seen = String::new();
+    for line in [
+        "",
+        "--cloud-config=c --cloud-provider=aws",
+        "--cloud-config=c --cloud-provider=Vsphere-Paravirtual",
+        "--cloud-config=c --instances-mode=v2",
+        "--cloud-config=c --instances-mode=v1",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --instances-mode=v2",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-operator-api-version=v1alpha7",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-operator-api-version=",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --cluster-ip-family=",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --cluster-ip-family=ipv6",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --enable-vpc-mode",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --pod-ip-pool-type=Public",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --enable-vpc-mode=maybe",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --is-legacy-paravirtual=maybe",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --supervisor-credentials-dir=",
+        "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-cache-sync-timeout=5",
+        "--cloud-config=c --controllers=nope",
+        "--cloud-config=c --controllers=service",
+        "--cloud-config=c --node-monitor-period=5",
+        "--cloud-config=c --node-monitor-period=0s",
+        "--cloud-config=c --concurrent-node-syncs=0",
+        "--cloud-config=c --leader-elect=maybe",
+        "--cloud-config=c --leader-elect-lease-duration=5s",
+        "--cloud-config=c --node-labels=a",
+        "--cloud-config=c --node-labels=-a=b",
+        "--cloud-config=c --secure-port=70000",
+    ] {
+        seen.push_str(&parse_line(line).unwrap_err().to_string());
+        seen.push('\n');
+    }
+    insta::assert_snapshot!(seen);
+    assert!(matches!(parse_line("--cloud-config=c --nonsense"), Err(ArgumentsError::Clap(_))));
+    assert!(matches!(parse_line("--cloud-config=c stray"), Err(ArgumentsError::Clap(_))));
+}
+
+#[test]
+fn the_other_mode_has_flags_of_its_own() {
+    let paravirtual = "--cloud-config=c --cloud-provider=vsphere-paravirtual";
+    let arguments = parse_line(paravirtual).unwrap();
+    let supervisor = arguments.supervisor.unwrap();
+    assert_eq!(supervisor.paths, crate::MountPaths::default());
+    let tuning = arguments.options.supervisor.unwrap();
+    assert_eq!(tuning.mode, InstancesMode::Auto);
+    assert_eq!(tuning.version.as_str(), "v1alpha2");
+    assert_eq!(tuning.addresses, crate::AddressPolicy::default());
+    assert_eq!(tuning.sync_timeout, Duration::from_secs(60));
+    assert!(arguments.notes.is_empty(), "{:?}", arguments.notes);
+
+    let line = format!(
+        "{paravirtual} --instances_mode=poll --vm-operator-api-version=v1alpha6 \
+         --cluster_ip_family=IPv6IPv4 --enable-vpc-mode --pod-ip-pool-type=Private \
+         --supervisor-credentials-dir=/c --supervisor-owner-ref=/o --supervisor-server=https://h:1 \
+         --supervisor-empty-hostname=false --supervisor-replace-unwanted-addresses \
+         --supervisor-late-zone-labels --vm-cache-sync-timeout=5s --is-legacy-paravirtual=false --node-labels=a=b"
+    );
+    let arguments = parse_line(&line).unwrap();
+    let supervisor = arguments.supervisor.unwrap();
+    assert_eq!(supervisor.paths.credentials.to_str(), Some("/c"));
+    assert_eq!(supervisor.paths.owner.to_str(), Some("/o"));
+    assert_eq!(supervisor.paths.server.as_deref(), Some("https://h:1"));
+    assert_eq!(supervisor.settings.pod_ip_pool, Some(crate::PodIpPool::Private));
+    let tuning = arguments.options.supervisor.unwrap();
+    assert_eq!(tuning.mode, InstancesMode::Poll);
+    assert_eq!(tuning.addresses.family, crate::ClusterFamily::V6V4);
+    assert_eq!(tuning.addresses.hostname, crate::HostnameEntry::Omitted);
+    assert_eq!(tuning.addresses.none_wanted, crate::NoneWanted::HostnameEntry);
+    assert_eq!(tuning.late_zone, crate::LateZone::Added);
+    assert_eq!(tuning.sync_timeout, Duration::from_secs(5));
+    assert!(arguments.options.node_labels.is_empty());
+    assert_eq!(
+        arguments.notes,
+        [
+            "--is-legacy-paravirtual has no effect in this provider",
+            "--enable-vpc-mode has no effect in this provider",
+            "--pod-ip-pool-type has no effect in this provider",
+            "--node-labels has an effect only with --cloud-provider=vsphere",
+        ]
+    );
+
+    let arguments = parse_line("--cloud-config=c --cluster-ip-family=nonsense").unwrap();
+    assert!(arguments.supervisor.is_none() && arguments.options.supervisor.is_none());
+    assert_eq!(
+        arguments.notes,
+        ["--cluster-ip-family has an effect only with --cloud-provider=vsphere-paravirtual"]
+    );
+}

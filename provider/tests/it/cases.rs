@@ -1,0 +1,78 @@
+//! `docs/supervisor-cases.md` names tests that exist, and all that it is the list of.
+
+use std::{collections::BTreeSet, path::Path};
+
+const LIST: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/supervisor-cases.md"));
+
+/// Directories of which every test is in the list.
+const WHOLE: [&str; 2] = ["tests/it/obligations", "src/instances/supervisor/tests/upstream"];
+
+/// Tests of one file: functions below an attribute that makes them one.
+fn tests_of(path: &str) -> BTreeSet<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|err| panic!("{path}: {err}"));
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let mut tests = BTreeSet::new();
+    for pair in lines.windows(2) {
+        let is_marked = pair[0] == "#[test]" || pair[0].starts_with("#[tokio::test");
+        let name = pair[1].trim_start_matches("async ").strip_prefix("fn ");
+        if let (true, Some((name, _))) = (is_marked, name.and_then(|it| it.split_once('('))) {
+            tests.insert(name.to_owned());
+        }
+    }
+    tests
+}
+
+/// Rows of the list: a case, and the tests that hold it as file and function.
+fn rows() -> Vec<(String, Vec<(String, String)>)> {
+    let rows = LIST.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`: "));
+    let row = |line: &str| {
+        let (case, held_by) = line.trim_matches('|').rsplit_once(" | ").unwrap();
+        let mut tests = Vec::new();
+        for part in held_by.split("; ") {
+            let (path, names) = part.trim().strip_prefix('`').unwrap().split_once("`: ").unwrap();
+            tests.extend(names.split(", ").map(|it| (path.to_owned(), it.trim().to_owned())));
+        }
+        (case.trim().to_owned(), tests)
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn every_case_is_held_by_tests_that_exist() {
+    let rows = rows();
+    assert!(rows.len() > 80, "{} cases were read", rows.len());
+    let mut wrong = Vec::new();
+    for (case, tests) in &rows {
+        for (path, name) in tests {
+            if !tests_of(path).contains(name) {
+                wrong.push(format!("{case}: {path} has no test {name}"));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn every_test_that_is_a_case_is_in_the_list() {
+    let named: BTreeSet<(String, String)> =
+        rows().into_iter().flat_map(|(_, tests)| tests).collect();
+    let mut missing = Vec::new();
+    for directory in WHOLE {
+        let entries = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+        for entry in std::fs::read_dir(entries).unwrap() {
+            let path = format!("{directory}/{}", entry.unwrap().file_name().display());
+            let unnamed = |name: &String| !named.contains(&(path.clone(), name.clone()));
+            missing.extend(tests_of(&path).into_iter().filter(unnamed));
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn all_that_instances_v2_owes_is_there() {
+    let section = LIST.split("\n## ").nth(1).unwrap();
+    let n_cases = section.lines().filter(|line| line.contains(".rs`: ")).count();
+    assert_eq!(n_cases, 26);
+}

@@ -1,0 +1,175 @@
+//! Which machine a node is, and what becomes of the node with it.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_there_keeps_its_node_and_costs_no_call() {
+    let lab = Lab::joined(3, InstancesMode::Auto).await;
+    lab.not_ready(&name(0));
+    sleep(4 * MINUTE).await;
+    assert!(lab.is_there(&name(0)));
+    let [n_gets, n_lists, _] = lab.count();
+    assert_eq!((n_gets, n_lists), (0, 0));
+    assert_eq!(lab.cluster.take_writes(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_gone_takes_its_node_with_it_after_one_list() {
+    let lab = Lab::joined(3, InstancesMode::Auto).await;
+    lab.not_ready(&name(0));
+    lab.supervisor.delete(&name(0));
+    lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
+    assert_eq!(lab.supervisor.take_calls(), ["LIST"]);
+    assert_eq!(lab.cluster.n_nodes(), 2);
+    assert!(lab.cluster.events().contains(&"DeletingNode".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_being_deleted_keeps_its_node_until_it_is_gone() {
+    let lab = Lab::joined(3, InstancesMode::Auto).await;
+    let mut deleting = machine(0);
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    deleting["metadata"]["finalizers"] = json!(["virtualmachine.vmoperator.vmware.com"]);
+    lab.supervisor.put(deleting.clone());
+    lab.not_ready(&name(0));
+    sleep(2 * MINUTE).await;
+    assert!(lab.is_there(&name(0)));
+    // Off while it is deleted: shut down, and there.
+    deleting["status"]["powerState"] = json!("PoweredOff");
+    lab.supervisor.put(deleting);
+    sleep(10 * SECOND).await;
+    assert!(has_taint(&lab.cluster.node(&name(0)).unwrap(), "shutdown"));
+    lab.supervisor.delete(&name(0));
+    lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_uuid_in_capitals_is_the_same_uuid_and_is_written_as_it_is() {
+    let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+    supervisor.put(object("new", "4215F0DE-00AB", "10.1.0.1"));
+    supervisor.put(object("old", "4215F0DE-00CD", "10.1.0.2"));
+    cluster.join("new", "");
+    cluster.put(old_node("old", "vsphere://4215f0de-00cd"));
+    let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));
+    sleep(10 * SECOND).await;
+    let id = lab.cluster.node("new").unwrap()["spec"]["providerID"].clone();
+    assert_eq!(id, "vsphere://4215F0DE-00AB");
+    assert_eq!(lab.addresses("old"), ["10.1.0.2"]);
+    lab.not_ready("new");
+    lab.not_ready("old");
+    sleep(3 * MINUTE).await;
+    assert!(lab.is_there("new") && lab.is_there("old"));
+    lab.supervisor.delete("old");
+    lab.until(10 * SECOND, |lab| !lab.is_there("old")).await;
+    assert!(lab.is_there("new"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_made_anew_under_its_name_is_another_one() {
+    let lab = Lab::joined(3, InstancesMode::Auto).await;
+    lab.not_ready(&name(0));
+    lab.supervisor.delete(&name(0));
+    let mut anew = object(&name(0), "", "10.7.0.1");
+    anew["metadata"]["uid"] = json!("another");
+    lab.supervisor.put(anew);
+    // Who the new one is is not said yet: it might be the old one.
+    sleep(2 * MINUTE).await;
+    assert!(lab.is_there(&name(0)));
+    lab.supervisor.set(&name(0), "/status/biosUUID", json!("u7777"));
+    lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
+    // Its node is another one too.
+    lab.cluster.join(&name(0), "");
+    lab.until(5 * SECOND, |lab| lab.is_initialized(&name(0))).await;
+    assert_eq!(lab.cluster.node(&name(0)).unwrap()["spec"]["providerID"], "vsphere://u7777");
+    lab.not_ready(&name(0));
+    sleep(2 * MINUTE).await;
+    assert!(lab.is_there(&name(0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_uuid_that_two_machines_have_is_counted_and_answered_by_the_one_of_the_name() {
+    let lab = Lab::joined(3, InstancesMode::Auto).await;
+    lab.supervisor.put(object("copy", "U0000", "10.7.0.1"));
+    sleep(SECOND).await;
+    assert!(lab.measures("vsphere_supervisor_duplicate_uuids 1"));
+    assert_eq!(lab.addresses(&name(0)), ["10.0.0.1"], "not those of the copy");
+    // While one of them is there the node's machine is.
+    lab.not_ready(&name(0));
+    lab.supervisor.delete(&name(0));
+    sleep(2 * MINUTE).await;
+    assert!(lab.is_there(&name(0)));
+    assert!(lab.measures("vsphere_supervisor_duplicate_uuids 0"));
+    lab.supervisor.delete("copy");
+    lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_uuid_that_is_empty_at_first_is_waited_for() {
+    let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+    supervisor.put(object("late", "", "10.1.0.1"));
+    cluster.join("late", "");
+    let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));
+    sleep(20 * MINUTE).await;
+    assert!(!lab.is_initialized("late"));
+    assert_eq!(lab.cluster.take_writes(), Vec::<String>::new());
+    lab.supervisor.set("late", "/status/biosUUID", json!("abc"));
+    lab.until(2 * SECOND, |lab| lab.is_initialized("late")).await;
+    assert_eq!(lab.cluster.node("late").unwrap()["spec"]["providerID"], "vsphere://abc");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_under_another_name_than_its_node_is_found_by_its_uuid() {
+    let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+    supervisor.put(object("other", "abc", "10.1.0.1"));
+    cluster.put(old_node("node", "vsphere://abc"));
+    let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));
+    sleep(10 * SECOND).await;
+    assert_eq!(lab.addresses("node"), ["10.1.0.1"]);
+    lab.not_ready("node");
+    sleep(2 * MINUTE).await;
+    assert!(lab.is_there("node"));
+    lab.supervisor.set("other", "/status/powerState", json!("PoweredOff"));
+    sleep(10 * SECOND).await;
+    assert!(has_taint(&lab.cluster.node("node").unwrap(), "shutdown"));
+    lab.supervisor.delete("other");
+    lab.until(10 * SECOND, |lab| !lab.is_there("node")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_without_a_uuid_leaves_the_name_as_the_identity() {
+    for id in ["vsphere://", "vsphere:// "] {
+        let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+        supervisor.put(object("node", "abc", "10.1.0.1"));
+        cluster.put(old_node("node", id));
+        let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));
+        sleep(10 * SECOND).await;
+        assert_eq!(lab.addresses("node"), ["10.1.0.1"]);
+        lab.not_ready("node");
+        sleep(2 * MINUTE).await;
+        assert!(lab.is_there("node"), "upstream deletes it, without a call");
+        lab.supervisor.delete("node");
+        lab.until(10 * SECOND, |lab| !lab.is_there("node")).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_provider_id_is_left_alone() {
+    for id in ["aws:///eu-1a/i-1", "k3s://foreign", "abc", "VSPHERE://abc"] {
+        let (supervisor, cluster) = (Supervisor::with(2), Cluster::new());
+        // With a machine of the node's name, and of what follows the scheme.
+        supervisor.put(object("foreign", "abc", "10.1.0.1"));
+        supervisor.put(object("gone", "def", "10.1.0.2"));
+        cluster.join(&name(0), "");
+        cluster.put(old_node("foreign", id));
+        cluster.put(old_node("gone", id));
+        let lab = Lab::start(supervisor, cluster, tuning(InstancesMode::Auto));
+        lab.until(10 * SECOND, |lab| lab.is_initialized(&name(0))).await;
+        lab.cluster.take_writes();
+        lab.not_ready("foreign");
+        lab.not_ready("gone");
+        lab.supervisor.delete("gone");
+        sleep(20 * MINUTE).await;
+        assert_eq!(lab.cluster.n_nodes(), 3, "{id}");
+        assert_eq!(lab.cluster.take_writes(), Vec::<String>::new(), "{id}");
+    }
+}

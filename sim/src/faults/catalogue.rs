@@ -1,0 +1,109 @@
+//! Failures with names: what production has seen of a Supervisor, ready to be added.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Rule;
+use crate::document::{self, Wrong, closest};
+
+static CATALOGUE: LazyLock<Vec<Known>> =
+    LazyLock::new(|| serde_saphyr::from_str(include_str!("catalogue.yaml")).unwrap_or_default());
+
+/// A failure with a name.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Known {
+    /// What it is, in one line.
+    pub about: String,
+    /// The rule; its id is the name.
+    pub rule: Rule,
+}
+
+impl Known {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.rule.id
+    }
+}
+
+/// Every failure with a name.
+pub fn catalogue() -> &'static [Known] {
+    &CATALOGUE
+}
+
+/// A rule of a document with what its name stands for: a text is a name, and an object with `use` is the
+/// rule of that name with its own keys in place of the rule's.
+pub(crate) fn named(value: Value) -> Result<Value, Wrong> {
+    let (name, own) = match value {
+        Value::String(name) => (name, None),
+        Value::Object(mut own) if own.contains_key("use") => {
+            let name: String = document::typed(own.shift_remove("use").unwrap_or_default())
+                .map_err(|wrong| wrong.below("use"))?;
+            (name, Some(own))
+        }
+        other => return Ok(other),
+    };
+    let Some(rule) = Rule::known(&name) else {
+        let names: Vec<&str> = catalogue().iter().map(Known::name).collect();
+        let remedy = match closest(&name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "sim fault known lists them".to_owned(),
+        };
+        return Err(Wrong::at("", &name.into(), "no failure has this name", remedy));
+    };
+    let mut rule = serde_json::to_value(rule).unwrap_or_default();
+    if let (Some(own), Value::Object(rule)) = (own, &mut rule) {
+        rule.extend(own);
+    }
+    Ok(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_makes_sense_and_has_a_name_of_its_own() {
+        let all: Vec<Known> = serde_saphyr::from_str(include_str!("catalogue.yaml")).unwrap();
+        assert_eq!(all, catalogue());
+        let mut names: Vec<&str> = all.iter().map(Known::name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        for known in &all {
+            assert_eq!(known.rule.check(), Ok(()), "{}", known.name());
+            assert_eq!(known.rule.doubts(), Vec::<String>::new(), "{}", known.name());
+            let text = serde_json::to_string(&known.rule).unwrap();
+            assert_eq!(serde_json::from_str::<Rule>(&text).unwrap(), known.rule, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_documentation_names_them_all() {
+        let page = include_str!("../../../docs/supervisor.md");
+        for known in catalogue() {
+            let row = format!("| `{}` | {} |", known.name(), known.about);
+            assert!(page.contains(&row), "docs/supervisor.md lacks the row\n{row}");
+        }
+    }
+
+    #[test]
+    fn a_name_stands_for_its_rule() {
+        let read = |text: &str| document::rules(document::yaml(text.as_bytes()).unwrap());
+        let rules = read("[hangs, {use: token-refused, id: mine, when: {nth: 2}}]").unwrap();
+        assert_eq!(rules[0], Rule::known("hangs").unwrap());
+        let mine = Rule { id: "mine".into(), ..Rule::known("token-refused").unwrap().nth(2) };
+        assert_eq!(rules[1], mine);
+        let wrong = |text: &str| read(text).map_err(|wrong| (wrong.what(), wrong.remedy));
+        assert_eq!(
+            wrong("[hang]"),
+            Err(("[0]: \"hang\": no failure has this name".into(), "did you mean `hangs`?".into()))
+        );
+        assert_eq!(
+            wrong("[{use: hangs, wen: {}}]"),
+            Err(("[0].wen: there is no such key".into(), "did you mean `when`?".into()))
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! What fault rules make an API server say: webhooks that deny or are away, throttling, what is not served.
+
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use sim_world::objects::{Cause, Details, GroupResource, ResourceDef, Status};
+use sim_world::supervisor::OUTAGE;
+
+use super::{KubeApi, answer, failure};
+use crate::faults::{ClusterAnswer, Denial, KubeCause, KubeStatus, Throttle};
+use crate::{Call, Reply};
+
+/// The two headers of priority and fairness, and the uids that this server gives for want of the objects.
+///
+/// After `api: flowcontrol/v1/types.go`, `apiserver: pkg/server/filters/priority-and-fairness.go`.
+const FLOW_CONTROL: [(HeaderName, HeaderValue); 2] = [
+    (
+        HeaderName::from_static("x-kubernetes-pf-flowschema-uid"),
+        HeaderValue::from_static("1c5e8a0f-5ad9-4f0e-9c8e-6b1f8a3d0001"),
+    ),
+    (
+        HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid"),
+        HeaderValue::from_static("1c5e8a0f-5ad9-4f0e-9c8e-6b1f8a3d0002"),
+    ),
+];
+
+impl KubeApi {
+    /// The answer that a rule asks for.
+    pub(crate) fn made_to_say(&self, call: &Call, path: &str, what: &ClusterAnswer) -> Reply {
+        let about = self.about(call);
+        let status = match what {
+            ClusterAnswer::Status(words) => return self.worded(call, about.as_ref(), words),
+            ClusterAnswer::Throttled(Throttle { retry_after }) => return throttled(*retry_after),
+            ClusterAnswer::NotServed if self.has_service(path) => failure::no_such_resource(),
+            ClusterAnswer::NotServed => return answer::page_not_found(),
+            ClusterAnswer::Denied(denial) => denied(about.as_ref(), denial),
+            ClusterAnswer::Unreachable => unreachable(about.as_ref()),
+            ClusterAnswer::Terminating => terminating(call, about.as_ref()),
+        };
+        answer::failure(&status)
+    }
+
+    /// The kind that a call is about.
+    pub(super) fn about(&self, call: &Call) -> Option<ResourceDef> {
+        let plural = failure::plural(call);
+        let kind = call.target.kind.as_deref()?;
+        self.cluster.read(|store| {
+            let is_it = |def: &&ResourceDef| def.id.resource == plural && def.kind == kind;
+            store.resources().find(is_it).cloned()
+        })
+    }
+
+    fn worded(&self, call: &Call, about: Option<&ResourceDef>, words: &KubeStatus) -> Reply {
+        let KubeStatus { code, reason, message, causes, retry_after } = words;
+        let id = about.map(|def| &def.id);
+        let mut status = failure::asked_for(
+            call,
+            id,
+            *code,
+            reason.as_deref(),
+            message.as_deref(),
+            *retry_after,
+        );
+        if !causes.is_empty() {
+            let details = status.details.get_or_insert_default();
+            details.causes = causes.iter().map(cause).collect();
+        }
+        if let (422, Some(def), None) = (code, about, message) {
+            invalid(call, def, causes, &mut status);
+        }
+        let mut reply = answer::failure(&status);
+        if let Some(seconds) = retry_after {
+            let value = HeaderValue::from(*seconds);
+            reply.response.headers_mut().insert(header::RETRY_AFTER, value);
+        }
+        if *code == 403 { answer::unsniffed(reply) } else { reply }
+    }
+}
+
+fn cause(words: &KubeCause) -> Cause {
+    let KubeCause { reason, message, field } = words;
+    Cause { reason: reason.clone().into(), message: message.clone(), field: field.clone() }
+}
+
+/// 422 as a schema has it: kind and name, and what is wrong with which field.
+fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut Status) {
+    let name = call.target.name.as_deref().unwrap_or_default();
+    let wrong: Vec<String> =
+        causes.iter().map(|it| format!("{}: {}", it.field, it.message)).collect();
+    let wrong = match wrong.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let group = &def.id.group;
+    let kind =
+        if group.is_empty() { def.kind.to_string() } else { format!("{}.{group}", def.kind) };
+    status.message = format!("{kind} {name:?} is invalid: {wrong}");
+    let details = status.details.get_or_insert_default();
+    name.clone_into(&mut details.name);
+    group.as_ref().clone_into(&mut details.group);
+    def.kind.as_ref().clone_into(&mut details.kind);
+}
+
+/// No `Status`: who is turned away at the door gets a page.
+fn throttled(seconds: u32) -> Reply {
+    let text = "Too many requests, please try again later.\n";
+    let reply = answer::text(StatusCode::TOO_MANY_REQUESTS, text).with_fault("TooManyRequests");
+    let mut reply = answer::unsniffed(reply);
+    let headers = reply.response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    headers.extend(FLOW_CONTROL);
+    reply
+}
+
+/// After `apiserver: pkg/admission/plugin/webhook/errors/statuserror.go`.
+fn denied(about: Option<&ResourceDef>, denial: &Denial) -> Status {
+    let Denial { code, webhook, message } = denial;
+    let name = webhook.clone().unwrap_or_else(|| webhook_of(about, "validating"));
+    let reason = if *code == 403 { "Forbidden".to_owned() } else { message.clone() };
+    let message = format!("admission webhook {name:?} denied the request: {message}");
+    Status::new(*code, reason, message)
+}
+
+fn unreachable(about: Option<&ResourceDef>) -> Status {
+    let name = webhook_of(about, "mutating");
+    let path = about.map(|def| {
+        let group = def.id.group.replace('.', "-");
+        format!("/default-mutate-{group}-{}-{}", def.version, def.kind.to_lowercase())
+    });
+    Status::internal(&format!(
+        "failed calling webhook {name:?}: failed to call webhook: Post \"{}{}?timeout=10s\": {}",
+        OUTAGE.service,
+        path.unwrap_or_default(),
+        OUTAGE.why
+    ))
+}
+
+/// A webhook's name as VM Operator gives them.
+fn webhook_of(about: Option<&ResourceDef>, what: &str) -> String {
+    match about {
+        Some(def) => {
+            let kind = def.kind.to_lowercase();
+            format!("default.{what}.{kind}.{}.{}", def.version, def.id.group)
+        }
+        None => format!("default.{what}.vmoperator.vmware.com"),
+    }
+}
+
+fn terminating(call: &Call, about: Option<&ResourceDef>) -> Status {
+    let namespace = call.target.namespace.as_deref().unwrap_or_default();
+    let name = call.target.name.as_deref().unwrap_or_default();
+    let why = format!(
+        "unable to create new content in namespace {namespace} because it is being terminated"
+    );
+    let unknown =
+        || GroupResource { group: "".into(), resource: failure::plural(call).to_owned().into() };
+    let resource = about.map_or_else(unknown, |def| def.id.clone());
+    let mut status = Status::forbidden(&resource, name, &why);
+    let details = status.details.get_or_insert_with(|| Box::new(Details::default()));
+    details.causes.push(Cause {
+        reason: "NamespaceTerminating".into(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".into(),
+    });
+    status
+}

@@ -1,0 +1,154 @@
+//! Tokens, files and certificates of the Supervisor, as they change while a provider runs.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use sim::tls::Certificate;
+use sim::{Endpoints, ListenOptions, SUPERVISOR_HOST, Sim};
+use tokio::net::TcpStream;
+
+use super::{MACHINES, ask, builder, get, pass};
+use crate::wire;
+
+/// The status of a list with this token.
+async fn listed(sim: &Sim, token: &str) -> u16 {
+    ask(sim, Method::GET, MACHINES, token, Value::Null).await.0
+}
+
+fn read(below: &Path, name: &str) -> String {
+    fs::read_to_string(below.join("etc/cloud/ccm-provider").join(name)).expect("it is there")
+}
+
+sim::test! {
+    async fn a_rotated_token_takes_the_place_of_the_old_one(sim: &Sim = builder()) {
+        let supervisor = sim.supervisor().expect("there is one");
+        let directory = tempfile::tempdir().expect("a directory");
+        supervisor.mount(directory.path(), "an authority").expect("it can be written");
+        let first = supervisor.provider_token().to_owned();
+        assert_eq!(read(directory.path(), "token"), first);
+        assert_eq!(read(directory.path(), "namespace"), "workloads");
+        assert_eq!(read(directory.path(), "ca.crt"), "an authority");
+        let second = supervisor.rotate_token(Duration::from_secs(30)).expect("it can be written");
+        assert_eq!(read(directory.path(), "token"), second);
+        assert_eq!((listed(sim, &first).await, listed(sim, &second).await), (200, 200));
+        pass(31).await;
+        assert_eq!((listed(sim, &first).await, listed(sim, &second).await), (401, 200));
+        let third = supervisor.rotate_token(Duration::ZERO).expect("it can be written");
+        assert_eq!((listed(sim, &second).await, listed(sim, &third).await), (401, 200));
+        assert_eq!(get(sim, MACHINES).await.0, 200);
+        let ledger = sim.ledger().to_jsonl();
+        for token in [&first, &second, &third] {
+            assert!(!ledger.contains(token), "a token stands in the ledger");
+            assert!(!format!("{supervisor:?}").contains(token), "a token is printed");
+        }
+    }
+
+    async fn the_files_may_name_another_namespace(sim: &Sim = builder()) {
+        let supervisor = sim.supervisor().expect("there is one");
+        assert!(supervisor.mount_namespace("other").is_err(), "nothing is mounted");
+        let directory = tempfile::tempdir().expect("a directory");
+        supervisor.mount(directory.path(), "").expect("it can be written");
+        supervisor.mount_namespace("other").expect("it can be written");
+        assert_eq!(read(directory.path(), "namespace"), "other");
+        assert_eq!(read(directory.path(), "token"), supervisor.provider_token());
+        assert!(supervisor.rotate_authority().is_err(), "it does not listen");
+        assert!(supervisor.show_certificate(Certificate::Expired).is_err(), "it does not listen");
+    }
+}
+
+/// Whether a client that trusts `pem` and dials the usual name shakes hands.
+async fn handshake(endpoints: &Endpoints, pem: &str) -> Result<(), String> {
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
+    roots.add(authority).expect("an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let address = endpoints.supervisor.as_ref().expect("it listens").address;
+    let socket = TcpStream::connect(address).await.expect("it listens");
+    let name = ServerName::try_from(SUPERVISOR_HOST).expect("a name");
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    connector.connect(name, socket).await.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn certificates_go_wrong_and_authorities_change() {
+    let sim = builder().start();
+    let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
+    let supervisor = sim.supervisor().expect("there is one");
+    let pem = endpoints.ca_pem().expect("TLS").to_owned();
+    let directory = tempfile::tempdir().expect("a directory");
+    supervisor.mount(directory.path(), &pem).expect("it can be written");
+    assert_eq!(handshake(&endpoints, &pem).await, Ok(()));
+    for (certificate, want) in [
+        (Certificate::Expired, "certificate expired"),
+        (Certificate::WrongName, "not valid for name"),
+        (Certificate::Untrusted, "BadSignature"),
+    ] {
+        supervisor.show_certificate(certificate).expect("it listens");
+        let error = handshake(&endpoints, &pem).await.expect_err("it must not be taken");
+        assert!(error.contains(want), "{certificate:?}: {error}");
+    }
+    supervisor.show_certificate(Certificate::Good).expect("it listens");
+    assert_eq!(handshake(&endpoints, &pem).await, Ok(()));
+    let new = supervisor.rotate_authority().expect("it listens");
+    assert!(handshake(&endpoints, &pem).await.is_err(), "the old authority signs no more");
+    assert_eq!(handshake(&endpoints, &new).await, Ok(()));
+    assert_eq!(read(directory.path(), "ca.crt"), new);
+    sim.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_admin_port_does_the_same() {
+    let sim = builder().start();
+    let endpoints = sim.listen(ListenOptions::default()).await.expect("free ports");
+    let supervisor = sim.supervisor().expect("there is one");
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = endpoints.admin.address;
+    let post = async |body: Value| {
+        let stream = TcpStream::connect(address).await.expect("the admin port");
+        let mut sender = wire::http(stream).await;
+        let request = wire::request("POST", "/world/events", &body.to_string());
+        let (status, text) = wire::exchange(&mut sender, request).await.expect("an answer");
+        (status, serde_json::from_str::<Value>(&text).unwrap_or_default())
+    };
+    let (status, answer) = post(json!({"supervisor.namespace": "other"})).await;
+    assert_eq!(status, 409, "{answer}");
+    supervisor.mount(directory.path(), endpoints.ca_pem().expect("TLS")).expect("it is written");
+    let first = supervisor.current_token();
+    for event in [
+        json!({"supervisor.token.rotate": {"grace": "0s"}}),
+        json!({"supervisor.namespace": "other"}),
+        json!({"supervisor.ca.rotate": {}}),
+        json!({"supervisor.certificate": "expired"}),
+        json!({"supervisor.grant": "tanzu"}),
+        json!({"vmoperator.set": {"reconciles": false}}),
+    ] {
+        let (status, answer) = post(event.clone()).await;
+        assert_eq!(status, 200, "{event}: {answer}");
+    }
+    assert_eq!(listed(&sim, &first).await, 401);
+    assert_eq!(read(directory.path(), "token"), supervisor.current_token());
+    assert_eq!(read(directory.path(), "namespace"), "other");
+    assert_ne!(read(directory.path(), "ca.crt"), endpoints.ca_pem().expect("TLS"));
+    let watch = format!("{MACHINES}?watch=true&timeoutSeconds=0");
+    assert_eq!(get(&sim, &watch).await.0, 403, "the role permits no watch");
+    let (status, answer) = post(json!({"supervisor.token.rotat": {}})).await;
+    assert_eq!(
+        (status, &answer["remedy"]),
+        (400, &json!("did you mean `supervisor.token.rotate`?"))
+    );
+    let (status, _) = post(json!({"supervisor": {}})).await;
+    assert_eq!(status, 400, "objects are written through the Supervisor itself");
+    sim.shutdown().await;
+}

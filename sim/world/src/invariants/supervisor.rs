@@ -1,0 +1,142 @@
+//! What holds in every Supervisor: objects and machines belong together one by one, what VM Operator has to
+//! do it is going to do, and revisions only grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::act::Act;
+use crate::objects::{Key, Store};
+use crate::reactions::Reaction;
+use crate::vmoperator;
+use crate::world::State;
+
+/// Everything that is wrong with a world's Supervisor.
+pub(super) fn violations(state: &State) -> Vec<String> {
+    let mut found = Vec::new();
+    if state.supervisor.is_there() {
+        store(&state.supervisor.objects, &mut found);
+        bindings(state, &mut found);
+        reactions(state, &mut found);
+        settled(state, &mut found);
+    }
+    found
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str)
+}
+
+/// Revisions are those of one counter, and nothing that waits for its end is held by nobody.
+fn store(store: &Store, found: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for def in store.resources() {
+        for object in store.all(&def.id) {
+            let name = format!("{} {}", def.id, text(object, "/metadata/name").unwrap_or_default());
+            let revision: Option<u64> =
+                text(object, "/metadata/resourceVersion").and_then(|it| it.parse().ok());
+            match revision {
+                None => found.push(format!("{name} has no revision")),
+                Some(revision) if revision > store.revision() => {
+                    found.push(format!("{name} is of revision {revision}, which is to come"));
+                }
+                Some(revision) if !seen.insert(revision) && def.custom.is_some() => {
+                    found.push(format!("{name} shares revision {revision}"));
+                }
+                Some(_) => {}
+            }
+            let is_held =
+                object["metadata"]["finalizers"].as_array().is_some_and(|it| !it.is_empty());
+            if def.custom.is_some()
+                && text(object, "/metadata/deletionTimestamp").is_some()
+                && !is_held
+            {
+                found.push(format!("{name} is to go and nobody holds it"));
+            }
+        }
+    }
+}
+
+/// No machine belongs to two objects; the index says what the objects say.
+fn bindings(state: &State, found: &mut Vec<String>) {
+    let mut scanned: BTreeMap<&str, String> = BTreeMap::new();
+    let machines = vmoperator::machines();
+    for object in state.supervisor.objects.all(&machines) {
+        let path = path_of(object);
+        let Some(id) = text(object, "/status/uniqueID") else { continue };
+        if let Some(other) = scanned.insert(id, path.clone()) {
+            found.push(format!("{id} belongs to {other} and to {path}"));
+        }
+        if !vmoperator::has_finalizer(object) {
+            found.push(format!("{path} has a machine and no finalizer of VM Operator"));
+        }
+    }
+    let scanned: BTreeMap<String, String> =
+        scanned.into_iter().map(|(id, path)| (id.to_owned(), path)).collect();
+    if scanned != *state.supervisor.indexed() {
+        found.push("the index of machines differs from what the objects say".to_owned());
+    }
+}
+
+/// What is noted as pending is a reaction that will happen, and there is no other.
+fn reactions(state: &State, found: &mut Vec<String>) {
+    let timers = state.timers.iter().map(|((at, id), it)| (Some(*at), *id, it));
+    let held = state.held.iter().map(|(id, (_, it))| (None, *id, it));
+    let mut coming: BTreeMap<&str, _> = BTreeMap::new();
+    for (at, id, reaction) in timers.chain(held) {
+        if let Reaction::VirtualMachine { path, step } = reaction
+            && coming.insert(path.as_str(), (*step, at, id)).is_some()
+        {
+            found.push(format!("two things are going to happen to {path}"));
+        }
+    }
+    let noted: BTreeMap<&str, _> = state
+        .supervisor
+        .all_pending()
+        .map(|(path, pending)| (path, (pending.step, pending.at, pending.id)))
+        .collect();
+    if noted != coming {
+        found.push(format!("noted as pending is {noted:?}, and coming is {coming:?}"));
+    }
+}
+
+/// What is due about an object is pending. Where nothing is, the object tells what vCenter knows.
+fn settled(state: &State, found: &mut Vec<String>) {
+    let mut copy = state.clone();
+    let now = state.latest;
+    let act = Act::new(&mut copy, now);
+    let machines = vmoperator::machines();
+    for object in state.supervisor.objects.all(&machines) {
+        let path = path_of(object);
+        let pending = state.supervisor.pending(&path).map(|it| it.step);
+        let due = act.next_about(&path);
+        if due.is_some() && pending.is_none() {
+            found.push(format!("{due:?} is due about {path}, and nothing is pending"));
+        }
+        let is_watched = state.supervisor.operator.reconciles && vmoperator::is_looked_at(object);
+        if is_watched && pending.is_none() {
+            told(state, object, &path, found);
+        }
+    }
+}
+
+/// The UUID and the power state of an object about which nothing is to be done.
+fn told(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
+    let Some(vcenter) = state.vcenters.get(&state.supervisor.vcenter) else { return };
+    let id = text(object, "/status/uniqueID").and_then(crate::vcenter::MoRef::parse);
+    let Some(machine) = id.and_then(|id| vcenter.inventory.machine(id)) else { return };
+    let uuid = machine.config.uuid.map(|uuid| uuid.to_string());
+    let shown = text(object, "/status/biosUUID").map(str::to_lowercase);
+    if uuid != shown {
+        found.push(format!("{path} tells the UUID {shown:?} of a machine with {uuid:?}"));
+    }
+    let power = vmoperator::spelled(machine.power);
+    if text(object, "/status/powerState") != Some(power) {
+        found.push(format!("{path} does not tell that its machine is {power}"));
+    }
+}
+
+fn path_of(object: &Value) -> String {
+    let name = |field| text(object, field).unwrap_or_default();
+    Key::new(vmoperator::machines(), name("/metadata/namespace"), name("/metadata/name")).path()
+}

@@ -1,0 +1,72 @@
+//! Quotas: how many objects of a kind a namespace may have.
+//!
+//! After `apiserver: pkg/admission/plugin/resourcequota/controller.go`, for counts of objects. The real
+//! server reads them from ResourceQuota objects; here they are set from outside.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
+use super::{GroupResource, ResourceDef, Status, Store};
+
+/// What a quota's counts begin with, `count/virtualmachines.vmoperator.vmware.com`.
+const COUNT: &str = "count/";
+
+/// The counts that one namespace must not exceed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// The namespace.
+    pub namespace: String,
+    /// Its name, which refusals tell.
+    pub name: String,
+    /// How many objects there may be of what: `count/virtualmachines.vmoperator.vmware.com`.
+    pub hard: BTreeMap<String, u64>,
+}
+
+impl Quota {
+    /// The first limit that is none on a count of objects.
+    pub fn unknown(&self) -> Option<&str> {
+        let is_count = |name: &&String| name.strip_prefix(COUNT).is_some_and(|it| !it.is_empty());
+        self.hard.keys().find(|name| !is_count(name)).map(String::as_str)
+    }
+}
+
+impl Store {
+    /// Lets these quotas decide who may create what, from now on and in place of those before.
+    ///
+    /// They belong to this store and its clones; a snapshot does not keep them.
+    pub fn limit_with(&mut self, quotas: Vec<Quota>) {
+        self.quotas = quotas;
+    }
+
+    /// Refuses one object more than a quota allows.
+    pub(super) fn within_quotas(
+        &self,
+        def: &ResourceDef,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), Status> {
+        let what = format!("{COUNT}{}", def.id);
+        for quota in self.quotas.iter().filter(|it| def.namespaced && it.namespace == namespace) {
+            let Some(limit) = quota.hard.get(&what) else { continue };
+            let used = self.n_in_namespace(&def.id, namespace);
+            if u64::try_from(used).is_ok_and(|used| used >= *limit) {
+                let why = format!(
+                    "exceeded quota: {}, requested: {what}=1, used: {what}={used}, limited: {what}={limit}",
+                    quota.name
+                );
+                return Err(Status::forbidden(&def.id, name, &why));
+            }
+        }
+        Ok(())
+    }
+
+    fn n_in_namespace(&self, resource: &GroupResource, namespace: &str) -> usize {
+        let prefix = format!("{namespace}/");
+        let Some(objects) = self.objects.get(resource) else { return 0 };
+        let from = objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        from.take_while(|(path, _)| path.starts_with(&prefix)).count()
+    }
+}
