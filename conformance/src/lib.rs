@@ -10,6 +10,7 @@ mod capture;
 pub mod catalogue;
 pub mod checks;
 pub mod cost;
+pub mod foreign;
 pub mod judge;
 pub mod kubernetes;
 pub mod lab;

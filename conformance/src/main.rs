@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,14 @@ use conformance::backend::Backend;
 use conformance::catalogue;
 use conformance::cost::{self, Table};
 use conformance::lab::{Mutants, Stage};
+use conformance::report::{self, About, Tally};
 use conformance::suite::{Conclusion, Filter};
-use conformance::{alike, kubernetes, report, sweep};
+use conformance::{alike, foreign, kubernetes, sweep};
 
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
 ///
-/// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 6 a budget was
-/// exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
+/// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 5 what failed held when it was
+/// tried again; 6 a budget was exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 struct Arguments {
@@ -95,11 +96,11 @@ struct RunArguments {
     /// Where every draw and identifier comes from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Write results.json, junit.xml, summary.md and ledger.jsonl here.
+    /// Write results.json, junit.xml, summary.md, index.html and ledger.jsonl here.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Give our provider this deliberate defect.
-    #[arg(long, value_parser = mutant)]
+    #[arg(long, value_parser = mutant, conflicts_with = "provider")]
     mutant: Option<Mutants>,
     /// Leave the table of calls per node and sync out.
     #[arg(long)]
@@ -107,6 +108,8 @@ struct RunArguments {
     /// Also a row per phase and operation in that table.
     #[arg(long, conflicts_with = "no_cost")]
     operations: bool,
+    #[command(flatten)]
+    foreign: foreign::command::Arguments,
 }
 
 /// Some modes, in the order in which they are judged.
@@ -223,6 +226,9 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     {
         return usage(out, &format!("{error:#}"));
     }
+    if arguments.foreign.provider.is_some() {
+        return run_foreign(out, filter, arguments);
+    }
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
     let mut conclusions = Vec::new();
@@ -248,23 +254,51 @@ fn run(out: &mut impl Write, arguments: &RunArguments) -> anyhow::Result<ExitCod
     }
     show(out, &tables, arguments.operations)?;
     if let Some(dir) = &arguments.out {
-        report::write(dir, &stage, &conclusions, &tables)?;
+        report::write(dir, &About::ours(&stage), &stage, &conclusions, &tables)?;
     }
-    let (passed, failed, inconclusive) = report::tally(&conclusions);
+    let tally = Tally::of(&conclusions);
     let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();
     writeln!(
         out,
-        "{passed} passed, {failed} failed, {inconclusive} inconclusive; {cases} cases, seed {}, {} of wall time",
+        "{tally}; {cases} cases, seed {}, {} of wall time",
         stage.seed,
         report::seconds(clock())
     )?;
-    if failed > 0 {
+    if tally.failed > 0 {
         return Ok(ExitCode::from(1));
     }
     if deviate(out, &tables)? {
         return Ok(ExitCode::from(6));
     }
-    Ok(if inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
+    Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
+}
+
+/// A provider that is a process. What this machine knows goes in here and nowhere below.
+fn run_foreign(
+    out: &mut impl Write,
+    filter: Filter,
+    arguments: &RunArguments,
+) -> anyhow::Result<ExitCode> {
+    #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
+    let now = jiff::Timestamp::now();
+    let program = std::env::current_exe().ok();
+    let surroundings = foreign::command::Surroundings {
+        now,
+        variables: std::env::vars().collect(),
+        beside: program.as_deref().and_then(Path::parent).map(Path::to_owned),
+        temporary: std::env::temp_dir(),
+    };
+    let request = foreign::command::Request {
+        filter,
+        seed: arguments.seed,
+        out: arguments.out.as_deref(),
+        arguments: &arguments.foreign,
+    };
+    let ran = foreign::command::run(out, &request, &surroundings);
+    match ran {
+        Err(error) if error.is::<foreign::command::Usage>() => usage(out, &error.to_string()),
+        other => other,
+    }
 }
 
 fn usage(out: &mut impl Write, text: &str) -> anyhow::Result<ExitCode> {

@@ -30,10 +30,16 @@ pub struct Conclusion {
     pub entry: &'static Entry,
     /// What stood behind the provider.
     pub backend: Backend,
+    /// How binding it is for the provider that was judged.
+    pub requirement: Requirement,
     /// The worst verdict of its cases.
     pub verdict: Verdict,
     /// How each case ended.
     pub outcomes: Vec<Outcome>,
+    /// Cases that were not run, by name, and why.
+    pub not_run: Vec<(String, Verdict)>,
+    /// The command that runs it again, if it is not that of our provider in virtual time.
+    pub again: Option<String>,
     /// How long it took.
     pub took: Duration,
 }
@@ -54,12 +60,20 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Cases that were run.
     pub cases: usize,
+    /// Cases that were not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_run: usize,
     /// Calls to vCenters in all cases.
     pub vcenter_calls: usize,
     /// Calls to Supervisors in all cases.
     pub supervisor_calls: usize,
     /// Calls to the cluster in all cases.
     pub cluster_calls: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
 }
 
 impl Filter {
@@ -149,20 +163,23 @@ impl Conclusion {
     pub fn reach(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
         let begin = clock();
         let outcomes: Vec<Outcome> = check.cases.iter().map(|case| case.run(stage)).collect();
+        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        Self::of(entry, stage.mode.backend(), outcomes, clock().saturating_sub(begin))
+    }
+
+    /// What the cases of a check amount to.
+    pub fn of(
+        entry: &'static Entry,
+        backend: Backend,
+        outcomes: Vec<Outcome>,
+        took: Duration,
+    ) -> Self {
         let verdict = outcomes
             .iter()
-            .map(|outcome| match (&outcome.verdict, outcome.case.as_str()) {
-                (verdict, "") => verdict.clone(),
-                (Verdict::Pass, _) => Verdict::Pass,
-                (Verdict::Fail(why), case) => Verdict::Fail(format!("[{case}] {why}")),
-                (Verdict::Inconclusive(why), case) => {
-                    Verdict::Inconclusive(format!("[{case}] {why}"))
-                }
-            })
+            .map(|outcome| outcome.verdict.clone().of_case(&outcome.case))
             .fold(Verdict::Pass, Verdict::worse);
-        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
-        let backend = stage.mode.backend();
-        Self { entry, backend, verdict, outcomes, took: clock().saturating_sub(begin) }
+        let (requirement, not_run, again) = (entry.requirement, Vec::new(), None);
+        Self { entry, backend, requirement, verdict, outcomes, not_run, took, again }
     }
 
     /// What stands in `results.json`.
@@ -174,9 +191,10 @@ impl Conclusion {
             id: self.entry.id.clone(),
             mode: self.backend,
             title: self.entry.title.clone(),
-            requirement: self.entry.requirement,
+            requirement: self.requirement,
             verdict: self.verdict.clone(),
             cases: self.outcomes.len(),
+            not_run: self.not_run.len(),
             vcenter_calls: calls(sim::ledger::Record::is_vcenter_call),
             supervisor_calls: calls(|call| Backend::Supervisor.takes(call)),
             cluster_calls: calls(sim::ledger::Record::is_cluster_call),
@@ -208,11 +226,13 @@ impl Conclusion {
             let _ = writeln!(out, "    {line}");
         }
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
-        let _ = writeln!(
-            out,
-            "  again: cargo run --release -p conformance -- run {} --mode {} --seed {}{mutant}",
-            self.entry.id, self.backend, stage.seed
-        );
+        let ours = || {
+            let (id, mode, seed) = (&self.entry.id, self.backend, stage.seed);
+            format!(
+                "cargo run --release -p conformance -- run {id} --mode {mode} --seed {seed}{mutant}"
+            )
+        };
+        let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));
         Some(out)
     }
 }

@@ -1,19 +1,40 @@
 //! The clock that world time follows.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use sim_world::Time;
 use tokio::time::Instant;
 
+use crate::signal::Signal;
+
 /// Maps the runtime's clock to world time.
 ///
-/// Follows tokio's clock, so a paused runtime is virtual time and a running one is real time.
-#[derive(Clone, Copy, Debug)]
+/// Follows tokio's clock, so a paused runtime is virtual time and a running one is real time. World time may
+/// pass faster than that by a whole factor, its pace, or stand still. Clones are the same clock.
+#[derive(Clone, Debug)]
 pub struct Clock {
-    start: Instant,
-    offset: Duration,
+    stretch: Arc<Mutex<Stretch>>,
+    paced: Signal,
     epoch: Timestamp,
+}
+
+/// A time of one pace.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    begin: Instant,
+    /// World time at its beginning.
+    at: Duration,
+    /// Seconds of the world in a second outside.
+    pace: u32,
+}
+
+impl Stretch {
+    fn now(&self) -> Duration {
+        self.at + self.begin.elapsed() * self.pace
+    }
 }
 
 impl Clock {
@@ -21,26 +42,102 @@ impl Clock {
     ///
     /// Must be called inside a tokio runtime.
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self { start: Instant::now(), offset: Duration::ZERO, epoch }
+        let stretch = Stretch { begin: Instant::now(), at: Duration::ZERO, pace: 1 };
+        Self { stretch: Arc::new(Mutex::new(stretch)), paced: Signal::default(), epoch }
     }
 
     /// The same clock for a world that has already lived for `age`.
     pub fn resumed_after(self, age: Duration) -> Self {
-        Self { offset: age, ..self }
+        self.stretch.lock().at += age;
+        self
+    }
+
+    /// From now on the world lives `pace` seconds in a second outside; none if it is 0.
+    pub(crate) fn set_pace(&self, pace: u32) {
+        {
+            let mut stretch = self.stretch.lock();
+            *stretch = Stretch { begin: Instant::now(), at: stretch.now(), pace };
+        }
+        self.paced.send();
+    }
+
+    /// Returns as soon as world time is `at`.
+    ///
+    /// Cancel safe.
+    pub async fn reach(&self, at: Time) {
+        let mut paced = self.paced.changes();
+        while self.now() < at {
+            let instant = self.instant(at);
+            let there = async {
+                match instant {
+                    Some(instant) => tokio::time::sleep_until(instant).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = there => {}
+                () = paced.changed() => {}
+            }
+        }
     }
 
     /// Now, in world time.
     pub fn now(&self) -> Time {
-        Time::after_start(self.start.elapsed() + self.offset)
+        Time::after_start(self.stretch.lock().now())
     }
 
-    /// The runtime's instant at which world time is `at`.
-    pub fn instant(&self, at: Time) -> Instant {
-        self.start + at.since_start().saturating_sub(self.offset)
+    /// The runtime's instant at which world time is `at`; none while it stands still.
+    pub fn instant(&self, at: Time) -> Option<Instant> {
+        let Stretch { begin, at: from, pace } = *self.stretch.lock();
+        let wait = at.since_start().saturating_sub(from);
+        let outside = wait.checked_div(pace)?;
+        // Not a moment too early: whoever wakes then has to find that it is time.
+        let rest = if outside * pace < wait { Duration::from_nanos(1) } else { Duration::ZERO };
+        Some(begin + outside + rest)
     }
 
     /// The wall-clock reading at the world's beginning.
     pub fn epoch(&self) -> Timestamp {
         self.epoch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn world_time_passes_at_its_pace_and_never_goes_back() {
+        let clock = Clock::starting_at(crate::VIRTUAL_EPOCH);
+        let begin = Instant::now();
+        tokio::time::advance(s(2)).await;
+        assert_eq!(clock.now().since_start(), s(2));
+        clock.set_pace(10);
+        tokio::time::advance(s(3)).await;
+        assert_eq!(clock.now().since_start(), s(32));
+        assert_eq!(clock.instant(Time::after_start(s(52))), Some(begin + s(7)));
+        clock.set_pace(0);
+        tokio::time::advance(s(100)).await;
+        assert_eq!(clock.now().since_start(), s(32));
+        assert_eq!(clock.instant(Time::after_start(s(52))), None);
+        clock.set_pace(1);
+        assert_eq!(clock.instant(Time::after_start(s(52))), Some(begin + s(125)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_wakes_at_an_instant_finds_that_it_is_time() {
+        let clock = Clock::starting_at(crate::VIRTUAL_EPOCH);
+        clock.set_pace(7);
+        for nanos in [1, 6, 7, 8, 999_999_999] {
+            let at = Time::after_start(clock.now().since_start() + Duration::from_nanos(nanos));
+            let instant = clock.instant(at).unwrap();
+            tokio::time::advance(instant.duration_since(Instant::now())).await;
+            assert!(clock.now() >= at, "{nanos} ns");
+        }
     }
 }

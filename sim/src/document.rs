@@ -11,24 +11,26 @@ use crate::faults::{self, Rule};
 
 /// Why a document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub struct Wrong {
     /// The path of the key, `spec.machines`; empty for the document as a whole.
-    pub(crate) key: String,
+    pub key: String,
     /// Its value, shortened; empty where it says nothing.
-    pub(crate) value: String,
+    pub value: String,
     /// What is wrong with it.
-    pub(crate) problem: String,
+    pub problem: String,
     /// What to do about it.
-    pub(crate) remedy: String,
+    pub remedy: String,
 }
 
 impl Wrong {
-    pub(crate) fn document(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
+    /// The document as a whole.
+    pub fn document(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (key, value) = (String::new(), String::new());
         Self { key, value, problem: problem.into(), remedy: remedy.into() }
     }
 
-    pub(crate) fn at(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
+    /// A key with its value.
+    pub fn at(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
             value: short(value),
@@ -38,7 +40,7 @@ impl Wrong {
     }
 
     /// Key, value and problem in one line.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         let Self { key, value, problem, .. } = self;
         match (key.as_str(), value.as_str()) {
             ("", "") => problem.clone(),
@@ -49,7 +51,7 @@ impl Wrong {
     }
 
     /// With this remedy, if there is none better.
-    pub(crate) fn or_remedy(mut self, remedy: &str) -> Self {
+    pub fn or_remedy(mut self, remedy: &str) -> Self {
         if self.remedy.is_empty() {
             remedy.clone_into(&mut self.remedy);
         }
@@ -57,7 +59,7 @@ impl Wrong {
     }
 
     /// The same, found below `key`.
-    pub(crate) fn below(mut self, key: &str) -> Self {
+    pub fn below(mut self, key: &str) -> Self {
         self.key = match (self.key.as_str(), self.key.starts_with('[')) {
             ("", _) => key.to_owned(),
             (inner, true) => format!("{key}{inner}"),
@@ -74,7 +76,10 @@ pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
 }
 
 /// A YAML document; JSON is YAML.
-pub(crate) fn yaml(text: &[u8]) -> Result<Value, Wrong> {
+///
+/// # Errors
+/// What is not text, or neither.
+pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
     if let Ok(value) = serde_json::from_slice(text) {
         return Ok(value);
     }
@@ -88,7 +93,10 @@ pub(crate) fn yaml(text: &[u8]) -> Result<Value, Wrong> {
 }
 
 /// Data as what it should be.
-pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
+///
+/// # Errors
+/// The key that does not fit.
+pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
     serde_path_to_error::deserialize(value.clone()).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
@@ -188,7 +196,7 @@ fn plain(expected: &str) -> &str {
 }
 
 /// The closest of the known words, if one is close.
-pub(crate) fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&&str| {
         let (a, b) = (found.to_lowercase(), word.to_lowercase());
         distance(&a, &b) <= 1 + found.len() / 4 || a.replace(['-', '_'], "") == b

@@ -1,5 +1,6 @@
 //! Lets the world live: wakes it when something is due.
 
+use sim_world::Time;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorldHandle;
@@ -11,19 +12,18 @@ pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
         changes.mark_unchanged();
         world.advance();
         let due = world.read(|world| world.next_timer());
-        let due = due.map(|at| world.clock().instant(at));
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = until(due) => {}
+            () = until(&world, due) => {}
             () = changes.changed() => {}
         }
     }
 }
 
-async fn until(due: Option<tokio::time::Instant>) {
+async fn until(world: &WorldHandle, due: Option<Time>) {
     match due {
-        Some(due) => tokio::time::sleep_until(due).await,
+        Some(due) => world.reach(due).await,
         None => std::future::pending().await,
     }
 }

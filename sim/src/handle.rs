@@ -31,7 +31,22 @@ impl WorldHandle {
 
     /// The clock.
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.clock.clone()
+    }
+
+    /// From now on the world lives `pace` seconds in a second outside, or stands still if it is 0.
+    ///
+    /// For clients on the real clock that need not wait in full for what takes a world minutes. What is counted on
+    /// the client's own clock is left alone: how long it waits for updates and watches.
+    pub fn set_pace(&self, pace: u32) {
+        self.clock.set_pace(pace);
+    }
+
+    /// Returns as soon as world time is `at`.
+    ///
+    /// Cancel safe.
+    pub async fn reach(&self, at: Time) {
+        self.clock.reach(at).await;
     }
 
     /// Carries out `command` now and wakes everybody who waits for a change.

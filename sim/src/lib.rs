@@ -41,7 +41,7 @@ mod call;
 pub mod cli;
 mod clock;
 mod control;
-mod document;
+pub mod document;
 mod driver;
 pub mod faults;
 mod files;
@@ -76,4 +76,6 @@ pub use server::{Server, Service};
 pub use signal::Changes;
 pub use sim::{Builder, CLUSTER, Sim, VIRTUAL_EPOCH};
 pub use sim_world as world;
-pub use supervisor::{Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor, SupervisorError};
+pub use supervisor::{
+    Profile, SUPERVISOR, SUPERVISOR_HOST, Supervisor, SupervisorError, credentials, owner_ref,
+};

@@ -15,7 +15,7 @@ use crate::kubeapi::{Access, Identity, Tokens};
 use crate::server::Server;
 pub(crate) use credentials::Given;
 pub use credentials::SupervisorError;
-pub(crate) use mounts::{credentials, owner_ref};
+pub use mounts::{credentials, owner_ref};
 
 /// The Supervisor's name in the ledger and in rules.
 pub const SUPERVISOR: &str = "supervisor";

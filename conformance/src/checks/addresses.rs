@@ -31,7 +31,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     checks
 }
 
-/// Addresses of the node never change after it was initialized.
+/// Addresses of the node never change after it was initialized and has some: that they are there by then is asked
+/// elsewhere.
 fn steady(run: &Run, node: &str) -> Verdict {
     if run.initialized(node).is_none() {
         return Verdict::Inconclusive(format!("node {node} was never initialized"));
@@ -39,7 +40,9 @@ fn steady(run: &Run, node: &str) -> Verdict {
     let shown: Vec<_> = run
         .versions(node)
         .into_iter()
-        .skip_while(|(_, node)| node.as_ref().is_none_or(|node| node.uninitialized))
+        .skip_while(|(_, node)| {
+            node.as_ref().is_none_or(|node| node.uninitialized || node.ips().next().is_none())
+        })
         .filter_map(|(_, node)| node.map(|node| node.addresses))
         .collect();
     let changed = shown.windows(2).find(|pair| pair[0] != pair[1]);

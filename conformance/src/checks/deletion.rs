@@ -15,6 +15,7 @@ use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::judge::NodeFacts;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
@@ -354,7 +355,8 @@ fn young() -> Case {
         })
         .and(|| run.keeps(&[6]))
     };
-    Case::new(scenario, judge).canary(Canary::Gone(3), s(100))
+    // How old a node is, is told by a clock that no provider shares with a world that is faster.
+    Case::new(scenario, judge).canary(Canary::Gone(3), s(100)).paced(Pace::Real)
 }
 
 fn vmotion() -> Case {

@@ -12,6 +12,7 @@ use super::deletion::{SAFE, survives};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 
@@ -72,6 +73,7 @@ fn mass_vanish() -> Case {
                 Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
             })
     })
+    .paced(Pace::Virtual("it reads a metric of our provider"))
     .named("machines really deleted")
 }
 
@@ -212,6 +214,7 @@ fn opted_out() -> Case {
     })
     // It is at work all the same.
     .canary(Canary::Off(3), s(100))
+    .paced(Pace::Virtual("it is compared with a run of the same provider in this process"))
 }
 
 fn event() -> Case {

@@ -11,6 +11,7 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
 use sim::Face;
@@ -22,7 +23,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new(
             "NODE-INIT-001",
             [Case::new(world(6, SETTLED), |run| {
-                run.initializes(&names(6), s(0), T_INIT).and(|| run.keeps(&[9, 10, 11, 26]))
+                run.initializes(&names(6), s(0), T_INIT).and(|| run.keeps(&[9, 66, 10, 11, 26]))
             })],
         ),
         Check::new("NODE-INIT-002", late(backend)),
@@ -54,8 +55,10 @@ fn late_guest() -> Case {
             format!("the node was opened at {early:?}, before its machine reported an address")
         })
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
-        .and(|| run.keeps(&[9, 10, 11, 17, 18]))
+        .and(|| run.keeps(&[9, 66, 10, 11, 17, 18]))
     })
+    // When it looks again goes by a back-off of its own.
+    .paced(Pace::Real)
     .named("guest reports late")
 }
 
@@ -70,7 +73,7 @@ fn late_machine(backend: Backend) -> Case {
         // One back-off of the queue: the delay doubles from 5 ms.
         .and(|| run.initializes(&[name(1)], s(120), s(170)))
         .and(|| run.initializes(&[name(2)], s(0), T_INIT))
-        .and(|| run.keeps(&[9, 10, 11]))
+        .and(|| run.keeps(&[9, 66, 10, 11]))
     })
     .named("machine is visible late")
 }
@@ -91,7 +94,7 @@ pub(super) fn late_uuid() -> Case {
         })
         .and(|| run.initializes(&early, s(120), s(30)))
         .and(|| run.initializes(&[name(1)], s(0), T_INIT))
-        .and(|| run.keeps(&[9, 10]))
+        .and(|| run.keeps(&[9, 66, 10]))
     })
     .named("the UUID is told late")
 }

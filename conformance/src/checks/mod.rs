@@ -22,6 +22,7 @@ mod zones;
 
 use crate::backend::Backend;
 use crate::catalogue;
+use crate::foreign::Pace;
 use crate::lab::{Run, Stage, run};
 use crate::scenario::Scenario;
 use crate::verdict::Verdict;
@@ -42,6 +43,8 @@ pub struct Case {
     pub name: String,
     /// What happens.
     pub scenario: Scenario,
+    /// How fast its world may live with a provider that does not live in virtual time.
+    pub pace: Pace,
     judge: Box<dyn Fn(&Run) -> Verdict + Send + Sync>,
 }
 
@@ -62,13 +65,19 @@ impl Case {
         scenario: Scenario,
         judge: impl Fn(&Run) -> Verdict + Send + Sync + 'static,
     ) -> Self {
-        Self { name: String::new(), scenario, judge: Box::new(judge) }
+        Self { name: String::new(), scenario, pace: Pace::Usual, judge: Box::new(judge) }
     }
 
     /// One of several cases.
     #[must_use]
     pub(crate) fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
+    }
+
+    /// With a provider that is a process, the world of this case lives like this.
+    #[must_use]
+    pub(crate) fn paced(self, pace: Pace) -> Self {
+        Self { pace, ..self }
     }
 
     /// Runs the case and judges it.

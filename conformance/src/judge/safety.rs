@@ -251,7 +251,7 @@ impl Judge {
         let Some((_, _, machine)) = machine_of(after, name) else { return };
         if !reported(machine).is_empty() && new.ips().next().is_none() {
             let text = format!("node {name} lost its taint without the addresses of its machine");
-            self.broken(9, at, text);
+            self.broken(66, at, text);
         }
         if self.zones && new.labels[..self.placed].contains(&None) {
             let text =

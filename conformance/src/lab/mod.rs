@@ -1,12 +1,17 @@
-//! The stage in process: a sim and our provider in one runtime, in virtual time.
+//! The stage: a sim and providers around it, and a scenario that is played on them.
+//!
+//! Ours run in this process, in virtual time. Providers of others are processes on the real clock, and the world
+//! lives as much faster as their periods are shorter; scenario, ledger and judges are the same.
 
 mod authority;
 mod provider;
+mod running;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use sim::ledger::{Kind, Ledger, Record};
 use sim::world::objects::{GroupResource, Op};
@@ -14,12 +19,19 @@ use sim::world::{Event, Log, Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::backend::Backend;
-use crate::scenario::{Act, Scenario};
-pub(crate) use provider::LEASE;
-pub use provider::{Exit, Mutants, Replica};
+use crate::foreign::{Host, Started};
+use crate::scenario::{Act, Scenario, Step};
+use provider::Replica;
+pub use provider::{Exit, Mutants};
+pub(crate) use provider::{LEASE, cloud_config};
+use running::Running;
 
 /// What passes before the supervisor of a replica that ended by itself starts it again.
 const RESTART: Duration = Duration::from_secs(1);
+/// The same for a process, in world time: starting one is work.
+const RESTART_PROCESS: Duration = Duration::from_secs(10);
+/// A process that so often in a row ends before its first call is not started again.
+const MOST_IN_VAIN: usize = 6;
 
 /// Where the provider looks for machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,8 +178,12 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
 #[derive(Debug)]
 pub struct Lab {
     sim: Sim,
-    replicas: Vec<Replica>,
+    replicas: Vec<Running>,
+    /// Where processes live; ours run here without.
+    host: Option<Host>,
     exits: Vec<Exit>,
+    /// Starts of processes in a row that ended before their first call.
+    in_vain: usize,
     metrics: Vec<String>,
     scenario: Scenario,
     stage: Stage,
@@ -178,12 +194,18 @@ pub struct Lab {
 impl Lab {
     /// The world of a scenario, nothing started yet.
     pub fn new(scenario: &Scenario, stage: &Stage) -> Self {
+        Self::beginning_at(scenario, stage, sim::VIRTUAL_EPOCH)
+    }
+
+    /// The same, in a world that began at `epoch`.
+    pub(crate) fn beginning_at(scenario: &Scenario, stage: &Stage, epoch: Timestamp) -> Self {
         let retain = if stage.light { Retain::Nothing } else { Retain::Everything };
         let mut topology = scenario.topology.clone();
         if matches!(stage.mode, Mode::Supervisor(_)) && topology.supervisor.is_none() {
             topology = topology.supervisor();
         }
-        let sim = Sim::builder().topology(topology).seed(stage.seed).retain(retain).start();
+        let sim = Sim::builder().topology(topology).seed(stage.seed).retain(retain);
+        let sim = sim.epoch(epoch).start();
         let token = provider::TokenFile::default();
         if let Some(supervisor) = sim.supervisor() {
             token.set(supervisor.current_token());
@@ -191,12 +213,19 @@ impl Lab {
         Self {
             sim,
             replicas: Vec::new(),
+            host: None,
             exits: Vec::new(),
+            in_vain: 0,
             metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
             token,
         }
+    }
+
+    /// With providers that are processes of this host from now on.
+    pub(crate) fn hosted(&mut self, host: Host) {
+        self.host = Some(host);
     }
 
     /// The sim.
@@ -237,7 +266,7 @@ impl Lab {
             }
             Act::Heal => self.sim.heal(),
             Act::Phase(phase) => self.sim.ledger().set_phase(Some(phase)),
-            Act::Start(replica) => self.start(*replica),
+            Act::Start(replica) => self.start(*replica).await,
             Act::Stop(replica) => self.stop(*replica).await,
             Act::Crash(replica) => self.crash(*replica).await,
             Act::StopLeader => {
@@ -254,7 +283,7 @@ impl Lab {
             }
             Act::StartAll => {
                 for replica in 0..self.scenario.provider.replicas.max(1) {
-                    self.start(replica);
+                    self.start(replica).await;
                 }
             }
             Act::Token { grace } => {
@@ -266,7 +295,7 @@ impl Lab {
                 }
             }
             Act::Secret { name, password } => {
-                let secret = provider::secret(&self.sim, name, Some(password));
+                let secret = self.secret(name, Some(password));
                 if let Err(fault) = self.world().apply(secret) {
                     self.note(format!("refused: {fault}"));
                 } else {
@@ -277,24 +306,53 @@ impl Lab {
     }
 
     /// Starts a replica, unless it runs.
-    pub fn start(&mut self, index: usize) {
-        if self.replicas.iter().all(|replica| replica.index() != index) {
-            self.note(format!("replica {index} starts"));
-            self.replicas.push(Replica::start(
-                &self.sim,
-                &self.scenario,
-                &self.stage,
-                &self.token,
-                index,
-            ));
+    pub async fn start(&mut self, index: usize) {
+        if self.replicas.iter().any(|replica| replica.index() == index) {
+            return;
         }
+        self.note(format!("replica {index} starts"));
+        let Some(host) = &self.host else {
+            let replica =
+                Replica::start(&self.sim, &self.scenario, &self.stage, &self.token, index);
+            return self.replicas.push(Running::Here(replica));
+        };
+        match host.start(&self.sim, &self.scenario, index).await {
+            Ok((process, Started::Called)) => {
+                self.in_vain = 0;
+                self.replicas.push(Running::Process(process));
+            }
+            Ok((process, Started::Silent(said))) => {
+                self.note(format!("replica {index}: {said}"));
+                self.replicas.push(Running::Process(process));
+            }
+            Ok((_, Started::Ended)) if self.in_vain + 1 >= MOST_IN_VAIN => {
+                let last = host.logs().tail(1).pop().unwrap_or_default();
+                self.note(format!(
+                    "refused: replica {index} ended before its first call {MOST_IN_VAIN} times in a row: {last}"
+                ));
+            }
+            Ok((process, Started::Ended)) => {
+                self.in_vain += 1;
+                self.note(format!("replica {index}: it ended before its first call"));
+                self.replicas.push(Running::Process(process));
+            }
+            // A judge has nothing to judge then: the case is inconclusive.
+            Err(error) => self.note(format!("refused: replica {index} does not start: {error:#}")),
+        }
+    }
+
+    fn secret(&self, name: &str, password: Option<&str>) -> sim::world::Command {
+        provider::secret(&self.sim, name, password, |vcenter| match &self.host {
+            None => vcenter.to_owned(),
+            Some(host) => host.server(vcenter),
+        })
     }
 
     /// Tells a replica to stop and waits until it has.
     pub async fn stop(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
             self.note(format!("replica {index} is told to stop"));
-            self.metrics.push(replica.metrics());
+            self.metrics.extend(replica.metrics());
             let exit = replica.stop().await;
             self.note(format!("replica {index} has ended: {exit}"));
             self.exits.push(exit);
@@ -313,15 +371,20 @@ impl Lab {
     /// The replica that leads: that which holds the lease, or the first that runs where none is elected.
     pub fn leader(&self) -> Option<usize> {
         if !self.scenario.provider.elects() {
-            return self.replicas.first().map(Replica::index);
+            return self.replicas.first().map(Running::index);
         }
         let holder = self.world().read(|world| provider::holder(World::state(world)))?;
-        self.replicas.iter().find(|it| it.identity() == holder).map(Replica::index)
+        self.replicas.iter().find(|it| it.is_called(&holder)).map(Running::index)
     }
 
-    /// Lets virtual time pass. A replica that ends meanwhile is started again after a moment.
+    /// Lets world time pass. A replica that ends meanwhile is started again after a moment.
     pub async fn advance(&mut self, by: Duration) {
-        let until = tokio::time::Instant::now() + by;
+        let until = self.world().now() + by;
+        self.advance_until(until).await;
+    }
+
+    async fn advance_until(&mut self, until: Time) {
+        let world = self.world().clone();
         loop {
             let ends: Vec<_> = self.replicas.iter().map(|it| Box::pin(it.end())).collect();
             let one_ends = async {
@@ -330,13 +393,20 @@ impl Lab {
                 }
                 futures::future::select_all(ends).await;
             };
-            if tokio::time::timeout_at(until, one_ends).await.is_err() {
-                break;
+            tokio::select! {
+                biased;
+                () = one_ends => {}
+                () = world.reach(until) => break,
             }
-            tokio::time::sleep_until(until.min(tokio::time::Instant::now() + RESTART)).await;
-            self.bury();
+            let pause = match &self.host {
+                None => RESTART,
+                // Twice as long after every start in vain, as a kubelet does it.
+                Some(_) => RESTART_PROCESS * (1 << self.in_vain),
+            };
+            world.reach(until.min(world.now() + pause)).await;
+            self.bury().await;
         }
-        self.bury();
+        self.bury().await;
     }
 
     /// The world as it is now.
@@ -344,13 +414,13 @@ impl Lab {
         self.world().read(|world| World::state(world).clone())
     }
 
-    fn take(&mut self, index: usize) -> Option<Replica> {
+    fn take(&mut self, index: usize) -> Option<Running> {
         let at = self.replicas.iter().position(|replica| replica.index() == index)?;
         Some(self.replicas.remove(at))
     }
 
     /// Notes replicas that ended by themselves. A lost lease ends a replica; its supervisor starts it again.
-    fn bury(&mut self) {
+    async fn bury(&mut self) {
         let mut ended = Vec::new();
         for replica in &mut self.replicas {
             if let Some(exit) = replica.ended() {
@@ -361,7 +431,7 @@ impl Lab {
             self.note(format!("replica {index} has ended by itself: {exit}"));
             self.exits.push(exit);
             self.replicas.retain(|replica| replica.index() != index);
-            self.start(index);
+            self.start(index).await;
         }
     }
 
@@ -371,39 +441,45 @@ impl Lab {
 
     async fn play(scenario: &Scenario, stage: &Stage) -> Run {
         let mut lab = Self::new(scenario, stage);
-        if let Some(name) = &scenario.provider.secret {
-            let secret = provider::secret(&lab.sim, name, None);
-            lab.world().apply(secret).expect("a fresh cluster takes a Secret");
-        }
-        let begin = tokio::time::Instant::now();
-        if scenario.provider.start {
-            // What the timeline puts at zero is there before the provider is.
-            lab.play_until(begin, Duration::ZERO, 0).await;
-            for index in 0..scenario.provider.replicas {
-                lab.start(index);
-            }
-        }
-        let done = if scenario.provider.start {
-            scenario.timeline.iter().take_while(|step| step.at == Duration::ZERO).count()
-        } else {
-            0
-        };
-        lab.play_until(begin, scenario.horizon, done).await;
+        lab.play_to_the_end().await;
         lab.finish().await
     }
 
-    async fn play_until(&mut self, begin: tokio::time::Instant, until: Duration, skip: usize) {
+    /// Plays the scenario until its horizon.
+    pub(crate) async fn play_to_the_end(&mut self) {
+        if let Some(name) = self.scenario.provider.secret.clone() {
+            let secret = self.secret(&name, None);
+            self.world().apply(secret).expect("a fresh cluster takes a Secret");
+        }
+        let mut done = 0;
+        if self.scenario.provider.start {
+            // What the timeline puts at zero is there before the provider is.
+            self.play_until(Duration::ZERO, 0).await;
+            for index in 0..self.scenario.provider.replicas {
+                self.start(index).await;
+            }
+            let at_zero = |step: &&Step| step.at == Duration::ZERO;
+            done = self.scenario.timeline.iter().take_while(at_zero).count();
+        }
+        if let Some(host) = &self.host {
+            self.world().set_pace(host.pace());
+        }
+        self.play_until(self.scenario.horizon, done).await;
+    }
+
+    async fn play_until(&mut self, until: Duration, skip: usize) {
         let steps: Vec<_> = self.scenario.timeline.iter().skip(skip).cloned().collect();
         for step in steps.iter().take_while(|step| step.at <= until) {
-            let wait = (begin + step.at).saturating_duration_since(tokio::time::Instant::now());
-            if !wait.is_zero() {
-                self.advance(wait).await;
-            }
+            self.pass_until(step.at).await;
             self.act(&step.act).await;
         }
-        let rest = (begin + until).saturating_duration_since(tokio::time::Instant::now());
-        if !rest.is_zero() {
-            self.advance(rest).await;
+        self.pass_until(until).await;
+    }
+
+    async fn pass_until(&mut self, at: Duration) {
+        let at = Time::after_start(at);
+        if self.world().now() < at {
+            self.advance_until(at).await;
         }
     }
 
@@ -419,9 +495,9 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, exits, metrics, scenario, stage, .. } = self;
+        let Self { sim, host, exits, metrics, scenario, stage, .. } = self;
         sim.shutdown().await;
-        let logs = String::new();
+        let logs = host.map(|host| host.logs().text()).unwrap_or_default();
         Run {
             scenario,
             stage,

@@ -1,6 +1,7 @@
 //! Our provider as a replica in this process.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
@@ -47,7 +48,7 @@ impl fmt::Display for Exit {
 
 /// A running replica.
 #[derive(Debug)]
-pub struct Replica {
+pub(super) struct Replica {
     index: usize,
     identity: String,
     stop: CancellationToken,
@@ -113,7 +114,7 @@ impl Replica {
     }
 
     /// Which replica it is.
-    pub fn index(&self) -> usize {
+    pub(super) fn index(&self) -> usize {
         self.index
     }
 
@@ -215,7 +216,14 @@ pub(super) fn holder(state: &State) -> Option<String> {
 const SECRETS: &str = "kube-system";
 
 /// A command that creates or changes the Secret with the credentials of every vCenter.
-pub(super) fn secret(sim: &Sim, name: &str, password: Option<&str>) -> Command {
+///
+/// `server` is how the provider names a vCenter.
+pub(super) fn secret(
+    sim: &Sim,
+    name: &str,
+    password: Option<&str>,
+    server: impl Fn(&str) -> String,
+) -> Command {
     let key = Key::new(GroupResource::core("secrets"), SECRETS, name);
     let mut data = serde_json::Map::new();
     for (vcenter, _) in sim.vcenters() {
@@ -223,7 +231,7 @@ pub(super) fn secret(sim: &Sim, name: &str, password: Option<&str>) -> Command {
         let password = password.unwrap_or(known.expose());
         for (key, value) in [("username", PROVIDER_USER), ("password", password)] {
             let value = STANDARD.encode(value);
-            data.insert(format!("{vcenter}.{key}"), value.into());
+            data.insert(format!("{}.{key}", server(vcenter)), value.into());
         }
     }
     let exists = sim.world().read(|world| world.cluster.get(&key).is_some());
@@ -241,17 +249,38 @@ pub(super) fn secret(sim: &Sim, name: &str, password: Option<&str>) -> Command {
     Command::Cluster(command)
 }
 
-/// The configuration that a cluster's administrator would write for this world.
+/// The configuration for a provider in this process.
 fn config(sim: &Sim, scenario: &Scenario) -> Config {
+    let text = cloud_config(sim, scenario, None, |vcenter| (vcenter.to_owned(), None));
+    let (config, _warnings) = Config::parse("vsphere.conf", &text, UnknownKeys::Refuse)
+        .expect("the lab writes configurations that the provider accepts");
+    config
+}
+
+/// The configuration that a cluster's administrator would write for this world, in upstream's YAML. `at` says where
+/// a vCenter is, `ca` which certificate to trust; none is checked without.
+pub(crate) fn cloud_config(
+    sim: &Sim,
+    scenario: &Scenario,
+    ca: Option<&Path>,
+    at: impl Fn(&str) -> (String, Option<u16>),
+) -> String {
     let setup = &scenario.provider;
-    let mut text = String::from("global:\n  insecureFlag: true\n");
+    let mut text = match ca {
+        None => String::from("global:\n  insecureFlag: true\n"),
+        Some(ca) => format!("global:\n  caFile: {}\n", ca.display()),
+    };
     if let Some(name) = &setup.secret {
         text.push_str(&format!("  secretName: {name}\n  secretNamespace: {SECRETS}\n"));
     }
     text.push_str("vcenter:\n");
     for (name, _) in sim.vcenters() {
         let password = sim.password(name, PROVIDER_USER).expect("every vCenter has the account");
-        text.push_str(&format!("  {name}:\n    server: {name}\n    datacenters: [DC0]\n"));
+        let (server, port) = at(name);
+        text.push_str(&format!("  {name}:\n    server: {server}\n    datacenters: [DC0]\n"));
+        if let Some(port) = port {
+            text.push_str(&format!("    port: {port}\n"));
+        }
         if setup.secret.is_none() {
             let password = password.expose();
             text.push_str(&format!("    user: {PROVIDER_USER}\n    password: {password}\n"));
@@ -269,9 +298,7 @@ fn config(sim: &Sim, scenario: &Scenario) -> Config {
             text.push_str(&format!("  {key}: {value}\n"));
         }
     }
-    let (config, _warnings) = Config::parse("vsphere.conf", &text, UnknownKeys::Refuse)
-        .expect("the lab writes configurations that the provider accepts");
-    config
+    text
 }
 
 fn options(scenario: &Scenario, stage: &Stage) -> Options {

@@ -1,6 +1,8 @@
 //! What a run leaves in its output folder, and what a person reads of it.
 
-use std::fmt::Write as _;
+mod html;
+
+use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,18 +23,108 @@ struct Results<'a> {
     suite: &'a str,
     seed: u64,
     stage: &'a str,
-    passed: usize,
-    failed: usize,
-    inconclusive: usize,
+    environment: Environment<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<&'a serde_json::Value>,
+    #[serde(flatten)]
+    tally: Tally,
     checks: Vec<Summary>,
     #[serde(skip_serializing_if = "<[Table]>::is_empty")]
     cost: &'a [Table],
 }
 
-/// How many passed, failed and were inconclusive.
-pub fn tally(conclusions: &[Conclusion]) -> (usize, usize, usize) {
-    let count = |word: &str| conclusions.iter().filter(|it| it.verdict.word() == word).count();
-    (count("pass"), count("FAIL"), count("inconclusive"))
+#[derive(Debug, Serialize)]
+struct Environment<'a> {
+    kube: &'static str,
+    time: &'a str,
+}
+
+/// What a report is about.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Where every draw came from.
+    pub seed: u64,
+    /// How the provider was run.
+    pub stage: String,
+    /// How time passed.
+    pub time: String,
+    /// The provider, if it is not ours in this process.
+    pub provider: Option<serde_json::Value>,
+}
+
+impl About {
+    /// Our provider in this process.
+    pub fn ours(stage: &Stage) -> Self {
+        let (seed, provider) = (stage.seed, None);
+        Self { seed, stage: "in process, virtual time".into(), time: "virtual".into(), provider }
+    }
+}
+
+/// How many checks ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tally {
+    /// Held.
+    pub passed: usize,
+    /// Broken.
+    pub failed: usize,
+    /// Not exercised.
+    pub inconclusive: usize,
+    /// Broken once.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub flaky: usize,
+    /// Not judged, because the machine did not keep up.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub harness_errors: usize,
+    /// Not claimed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_supported: usize,
+    /// Not run.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Tally {
+    /// Of these checks.
+    pub fn of(conclusions: &[Conclusion]) -> Self {
+        let mut tally = Self::default();
+        for conclusion in conclusions {
+            *match &conclusion.verdict {
+                Verdict::Pass => &mut tally.passed,
+                Verdict::Fail(_) => &mut tally.failed,
+                Verdict::Inconclusive(_) => &mut tally.inconclusive,
+                Verdict::Flaky(_) => &mut tally.flaky,
+                Verdict::HarnessError(_) => &mut tally.harness_errors,
+                Verdict::NotSupported(_) => &mut tally.not_supported,
+                Verdict::Skipped(_) => &mut tally.skipped,
+            } += 1;
+        }
+        tally
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { passed, failed, inconclusive, flaky, harness_errors, not_supported, skipped } =
+            self;
+        write!(f, "{passed} passed, {failed} failed, {inconclusive} inconclusive")?;
+        for (n, word) in [
+            (flaky, "flaky"),
+            (harness_errors, "harness-error"),
+            (not_supported, "not supported"),
+            (skipped, "skipped"),
+        ] {
+            if *n > 0 {
+                write!(f, ", {n} {word}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Makes the folder of a run and proves that files can be made in it, before anything is run for them.
@@ -54,6 +146,7 @@ pub fn prepare(dir: &Path) -> anyhow::Result<()> {
 /// A folder or file that cannot be written, by name.
 pub fn write(
     dir: &Path,
+    about: &About,
     stage: &Stage,
     conclusions: &[Conclusion],
     cost: &[Table],
@@ -63,20 +156,20 @@ pub fn write(
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    let (passed, failed, inconclusive) = tally(conclusions);
     let results = Results {
         suite: env!("CARGO_PKG_VERSION"),
-        seed: stage.seed,
-        stage: "in process, virtual time",
-        passed,
-        failed,
-        inconclusive,
+        seed: about.seed,
+        stage: &about.stage,
+        environment: Environment { kube: "fake@1.36", time: &about.time },
+        provider: about.provider.as_ref(),
+        tally: Tally::of(conclusions),
         checks: conclusions.iter().map(Conclusion::summary).collect(),
         cost,
     };
     save("results.json", serde_json::to_string_pretty(&results)? + "\n")?;
     save("junit.xml", junit(conclusions)?)?;
-    save("summary.md", markdown(stage, conclusions, cost))?;
+    save("summary.md", markdown(about, conclusions, cost))?;
+    save("index.html", html::page(about, stage, conclusions, cost))?;
     save("ledger.jsonl", ledger(conclusions))
 }
 
@@ -118,7 +211,15 @@ fn junit_case(conclusion: &Conclusion) -> TestCase {
             status.set_message(why.as_str());
             status
         }
-        Verdict::Inconclusive(why) => {
+        Verdict::HarnessError(why) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_message(why.as_str());
+            status
+        }
+        Verdict::Inconclusive(why)
+        | Verdict::Flaky(why)
+        | Verdict::NotSupported(why)
+        | Verdict::Skipped(why) => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(why.as_str());
             status
@@ -129,11 +230,14 @@ fn junit_case(conclusion: &Conclusion) -> TestCase {
     case
 }
 
-fn markdown(stage: &Stage, conclusions: &[Conclusion], cost: &[Table]) -> String {
-    let (passed, failed, inconclusive) = tally(conclusions);
+fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String {
+    let name = about.provider.as_ref().and_then(|it| it["name"].as_str());
     let mut out = format!(
-        "# Conformance\n\n{passed} passed, {failed} failed, {inconclusive} inconclusive; seed {}, in process, virtual time.\n\n",
-        stage.seed
+        "# Conformance{}\n\n{}; seed {}, {}.\n\n",
+        name.map(|name| format!(": {name}")).unwrap_or_default(),
+        Tally::of(conclusions),
+        about.seed,
+        about.stage
     );
     out.push_str("| check | mode | verdict | cases | title |\n| --- | --- | --- | --- | --- |\n");
     for conclusion in conclusions {
@@ -178,14 +282,24 @@ pub fn table(conclusions: &[Conclusion], times: bool) -> String {
         let entry = conclusion.entry;
         let took =
             if times { format!("{:>6} ms  ", conclusion.took.as_millis()) } else { String::new() };
-        let _ = writeln!(
+        let eased = conclusion.requirement != entry.requirement;
+        let word = match &conclusion.verdict {
+            Verdict::Fail(_) if eased => "FAIL should",
+            other => other.word(),
+        };
+        let _ = write!(
             out,
-            "{:<14} {:<12} {:>3} cases  {took}{}",
+            "{:<14} {word:<12} {:>3} cases  {took}{}",
             entry.id,
-            conclusion.verdict.word(),
             conclusion.outcomes.len(),
             entry.title
         );
+        let left_out = conclusion.not_run.len();
+        let _ = match &conclusion.verdict {
+            Verdict::Skipped(why) | Verdict::NotSupported(why) => writeln!(out, " ({why})"),
+            _ if left_out > 0 => writeln!(out, " ({left_out} more cases were not run)"),
+            _ => writeln!(out),
+        };
     }
     out
 }

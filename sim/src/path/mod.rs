@@ -108,7 +108,8 @@ impl CallPath {
     ) -> Result<http::Response<Body>, Broken> {
         let Verdict { delay, ending, applied, effects, .. } = verdict;
         if delay > Duration::ZERO {
-            tokio::time::sleep(delay).await;
+            let now = self.world.now();
+            self.world.reach(now + delay).await;
         }
         if let Some(keep) = effects.compact {
             // Refused by nothing: a compaction asks nothing of the world.

@@ -42,13 +42,13 @@ impl Mounts {
     }
 }
 
-/// Where token, authority and namespace are.
-pub(crate) fn credentials(below: &Path) -> PathBuf {
+/// Where token, authority and namespace are below the directory that was mounted.
+pub fn credentials(below: &Path) -> PathBuf {
     below.join(CREDENTIALS)
 }
 
-/// Where the owner is.
-pub(crate) fn owner_ref(below: &Path) -> PathBuf {
+/// Where the owner is below it.
+pub fn owner_ref(below: &Path) -> PathBuf {
     below.join(OWNER).join("ownerref.json")
 }
 

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Holds the verdicts of two reports against each other: our provider in virtual time, and as a process.
+
+  conformance/real-clients/verdicts.py VIRTUAL PROCESS
+
+Each is a folder that `conformance run --out` wrote. What was not run as a process is counted and not compared; what was
+late because the machine was counts as nothing either. Ends with 1 if a verdict differs or if nothing was compared.
+"""
+import json
+import pathlib
+import sys
+
+NOT_COMPARED = ("skipped", "not-supported", "harness-error")
+
+
+def verdicts(folder):
+    results = json.loads((pathlib.Path(folder) / "results.json").read_text())
+    return {it["id"]: it for it in results["checks"]}
+
+
+def main(virtual, process):
+    virtual, process = verdicts(virtual), verdicts(process)
+    compared = differ = left_out = 0
+    for check, it in process.items():
+        if it["verdict"] in NOT_COMPARED or check not in virtual:
+            left_out += 1
+            continue
+        compared += 1
+        wanted = virtual[check]["verdict"]
+        # A check that held when it was tried again holds.
+        seen = "pass" if it["verdict"] == "flaky" else it["verdict"]
+        if seen != wanted:
+            differ += 1
+            print(f"FAIL {check}: {wanted} in virtual time, {it['verdict']} as a process: {it.get('reason')}")
+    print(f"{compared} checks compared, {differ} differ, {left_out} not compared")
+    return differ > 0 or compared == 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,162 @@
+//! What a provider does when nothing fails: how soon it acts, and which calls it makes meanwhile.
+//!
+//! It is played once before any check. A provider that does not answer at all is told apart from one that fails, and
+//! one that is slow is watched for longer, though judged by the same bounds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use serde::Serialize;
+use sim::ledger::Kind;
+use sim::world::objects::Key;
+use sim::world::{Command, Named, Time, Topology};
+
+use super::host::{Host, Setup};
+use crate::backend::Backend;
+use crate::judge::facts;
+use crate::lab::{Lab, Stage};
+use crate::periods::{GRACE, Periods};
+use crate::scenario::{Act, ProviderSetup, Scenario};
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// By then nodes have joined.
+const SETTLED: Duration = s(60);
+/// The new address; no machine has it.
+const ADDRESS: &str = "10.66.6.7";
+/// How long is waited in real time for what does not come: a default address period and some more.
+const PATIENCE: Duration = s(330);
+
+/// What was measured, in world time.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Calibration {
+    /// From a changed address until its Node shows it; at most one address sync period if the knob is heard.
+    #[serde(with = "seconds")]
+    pub address: Option<Duration>,
+    /// From NotReady until the Node of a destroyed machine is gone; about two monitor periods if the knob is heard.
+    #[serde(with = "seconds")]
+    pub deletion: Option<Duration>,
+    /// Calls between these, by operation.
+    pub calls: BTreeMap<String, usize>,
+}
+
+mod seconds {
+    use std::time::Duration;
+
+    use serde::Serializer;
+
+    #[expect(clippy::ref_option, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(
+        it: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match it {
+            Some(it) => to.serialize_f64((it.as_secs_f64() * 10.0).round() / 10.0),
+            None => to.serialize_none(),
+        }
+    }
+}
+
+impl Calibration {
+    /// Plays and measures.
+    ///
+    /// # Errors
+    /// A provider that makes no call, with the end of its log.
+    pub(super) async fn measure(
+        setup: &Arc<Setup>,
+        stage: &Stage,
+        pace: u32,
+        epoch: jiff::Timestamp,
+    ) -> anyhow::Result<Self> {
+        let scenario = Scenario::new("calibration", Topology::zones(3).machines(4), SETTLED);
+        let mut lab = Lab::beginning_at(&scenario, stage, epoch);
+        let host = Host::new(Arc::clone(setup), lab.sim(), "calibration", pace).await?;
+        let logs = host.logs().clone();
+        lab.hosted(host);
+        lab.play_to_the_end().await;
+        let records = lab.ledger().records();
+        if records.iter().all(|record| record.kind != Kind::Call) {
+            let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
+            bail!(
+                "{} made no call at all ({}); the end of its log:\n{}",
+                setup.manifest.name,
+                notes.collect::<Vec<_>>().join("; "),
+                logs.tail(12).join("\n")
+            );
+        }
+        let from = lab.ledger().next_seq();
+        let changed = lab.world().now();
+        let machine = |n: u32| Named::from(format!("node-{n:04}"));
+        let addresses = vec![vec![ADDRESS.parse().expect("an address")]];
+        for command in [
+            Command::SetAddresses { machine: machine(1), addresses },
+            Command::DeleteMachine(machine(4)),
+        ] {
+            lab.act(&Act::World(command)).await;
+        }
+        let (mut shown, mut silent, mut gone) = (None, None, None);
+        let last = changed + (PATIENCE * pace).max(GRACE + s(600));
+        while (shown.is_none() || gone.is_none()) && lab.world().now() < last {
+            lab.advance(s(1)).await;
+            let now = lab.world().now();
+            lab.world().read(|world| {
+                let node = |n: u32| {
+                    let node = world.cluster.get(&Key::node(format!("node-{n:04}")))?;
+                    Some(facts(node))
+                };
+                if node(1).is_some_and(|it| it.ips().any(|ip| ip == ADDRESS)) {
+                    shown.get_or_insert(now);
+                }
+                match node(4) {
+                    None => drop(gone.get_or_insert(now)),
+                    Some(node) if !node.is_ready() => drop(silent.get_or_insert(now)),
+                    Some(_) => {}
+                }
+            });
+        }
+        let mut calls = BTreeMap::new();
+        for record in lab.ledger().since(from).iter().filter(|it| it.kind == Kind::Call) {
+            *calls.entry(record.op.clone()).or_default() += 1;
+        }
+        lab.finish().await;
+        let since = |from: Option<Time>, to: Option<Time>| Some(to?.since(from?));
+        Ok(Self {
+            address: since(Some(changed), shown),
+            deletion: since(silent.or(gone), gone),
+            calls,
+        })
+    }
+
+    /// How much longer than its scenario a case is watched, so that slow can be told from stuck.
+    pub(super) fn extra(&self) -> Duration {
+        let periods = Periods::of(&ProviderSetup::default());
+        let beyond = |measured: Option<Duration>, bound: Duration| match measured {
+            Some(measured) if measured > bound => 3 * measured - bound,
+            _ => Duration::ZERO,
+        };
+        beyond(self.address, periods.status + periods.init())
+            .max(beyond(self.deletion, periods.life()))
+    }
+
+    /// One line for people.
+    pub(super) fn text(&self, mode: Backend) -> String {
+        let seen = |it: Option<Duration>| match it {
+            Some(it) => format!("after {:.0} s", it.as_secs_f64()),
+            None => "never".to_owned(),
+        };
+        let what = match mode {
+            Backend::VCenter => "vCenter",
+            Backend::Supervisor => "Supervisor",
+        };
+        format!(
+            "calibrated ({what}): a new address is shown {}, the node of a destroyed machine goes {} of being NotReady",
+            seen(self.address),
+            seen(self.deletion)
+        )
+    }
+}

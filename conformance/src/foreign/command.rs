@@ -1,0 +1,275 @@
+//! `conformance run --provider`.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Manifest, Settings, Setup, Subject, builtin, template};
+use crate::catalogue::Requirement;
+use crate::lab::Stage;
+use crate::report::{self, About};
+use crate::suite::{Conclusion, Filter};
+
+/// How a provider that is a process is judged.
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    /// Judge this provider as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
+    /// upstream-vcenter, upstream-paravirtual.
+    #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
+    pub provider: Option<String>,
+    /// The program, where the manifest says $(binary).
+    #[arg(long, value_name = "PATH", requires = "provider")]
+    pub binary: Option<PathBuf>,
+    /// Cases at a time, each with a process of its own.
+    #[arg(long, value_name = "N", default_value_t = 4, requires = "provider")]
+    pub jobs: usize,
+    /// Seconds of the world in a second, where nothing fails; periods are shortened by it.
+    #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
+    pub compress: u32,
+    /// Leave out what takes longer than this in real time.
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = sim::world::duration::parse, requires = "provider")]
+    pub longest: Duration,
+    /// Try what failed so often again, unless it is about safety.
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "provider")]
+    pub retries: u32,
+    /// Do not measure the provider first.
+    #[arg(long, requires = "provider")]
+    pub no_calibration: bool,
+}
+
+/// What the machine tells: the time, the environment, the folder of this program.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Now.
+    pub now: Timestamp,
+    /// The environment.
+    pub variables: BTreeMap<String, String>,
+    /// Where this program lies; ours is looked for beside it.
+    pub beside: Option<PathBuf>,
+    /// For directories that go at the end.
+    pub temporary: PathBuf,
+}
+
+/// A run that has been asked for.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Which checks.
+    pub filter: Filter,
+    /// Where every draw comes from.
+    pub seed: u64,
+    /// Where to write the report.
+    pub out: Option<&'a Path>,
+    /// How.
+    pub arguments: &'a Arguments,
+}
+
+/// Why a run did not begin: usage.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(String);
+
+/// Judges the provider of a manifest.
+///
+/// # Errors
+/// [`Usage`], and what the harness itself failed at.
+pub fn run(
+    out: &mut impl Write,
+    request: &Request<'_>,
+    surroundings: &Surroundings,
+) -> anyhow::Result<ExitCode> {
+    let Arguments { provider, jobs, compress, longest, retries, .. } = request.arguments;
+    for (option, value) in [("--jobs", *jobs), ("--compress", *compress as usize)] {
+        if value == 0 {
+            return Err(Usage(format!("{option} 0: write 1 or more")).into());
+        }
+    }
+    let name = provider.as_deref().unwrap_or_default();
+    let setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
+    let settings = Settings {
+        seed: request.seed,
+        jobs: *jobs,
+        compress: *compress,
+        longest: *longest,
+        retries: *retries,
+        now: surroundings.now,
+    };
+    let scratch = setup.scratch.clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(judged(out, request, setup, settings));
+    // What a provider was given: passwords of worlds that are gone.
+    let _ = std::fs::remove_dir_all(&scratch);
+    done
+}
+
+/// What all runs of one provider share, from the name of its manifest.
+///
+/// # Errors
+/// [`Usage`]: what is wrong with the manifest, or missing around it.
+pub fn setup(
+    name: &str,
+    binary: Option<&Path>,
+    surroundings: &Surroundings,
+) -> anyhow::Result<Setup> {
+    let today = surroundings.now.to_zoned(TimeZone::UTC).date();
+    let manifest = Manifest::load(name, today).map_err(|error| Usage(error.to_string()))?;
+    let wanted = manifest.placeholders();
+    let ours = surroundings.beside.as_deref().map(|it| it.join("provider"));
+    let binary = match binary {
+        Some(path) => Some(path.to_owned()),
+        None if name.starts_with("ours-") => ours,
+        None => None,
+    };
+    let binary = match binary {
+        Some(path) if path.is_file() => Some(std::fs::canonicalize(path)?),
+        Some(path) => {
+            let what = format!("--binary {}: there is no such file", path.display());
+            return Err(Usage(format!("{what}; build it, or name another")).into());
+        }
+        None if wanted.contains("binary") => {
+            return Err(Usage(format!("{name}: add --binary PATH, the program to judge")).into());
+        }
+        None => None,
+    };
+    let mut variables = BTreeMap::new();
+    for (key, value) in &surroundings.variables {
+        if ["PATH", "HOME", "TMPDIR"].contains(&key.as_str())
+            || wanted.contains(&format!("env.{key}"))
+        {
+            variables.insert(key.clone(), value.clone());
+        }
+    }
+    let missing = wanted.iter().filter_map(|it| template::variable(it));
+    if let Some(missing) = missing.into_iter().find(|it| !variables.contains_key(*it)) {
+        let what = format!("{name}: $(env.{missing}): {missing} is not set in the environment");
+        return Err(Usage(format!("{what}; set it")).into());
+    }
+    if manifest.process().is_mounted() && !rustix::process::geteuid().is_root() {
+        let what = format!("{name}: spec.run.process: binds and hosts need a mount namespace");
+        return Err(Usage(format!("{what}, and that needs root; run this as root")).into());
+    }
+    let scratch = surroundings.temporary.join(format!("conformance-{}", std::process::id()));
+    Ok(Setup { manifest, binary, variables, tasks: TaskTracker::new(), scratch })
+}
+
+async fn judged(
+    out: &mut impl Write,
+    request: &Request<'_>,
+    setup: Setup,
+    settings: Settings,
+) -> anyhow::Result<ExitCode> {
+    let begin = tokio::time::Instant::now();
+    let setup = Arc::new(setup);
+    let stop = CancellationToken::new();
+    let (interrupted, tasks) = (stop.clone(), setup.tasks.clone());
+    let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
+        let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        interrupted.cancel();
+    }));
+    let worked = work(out, request, &setup, settings, &stop, begin).await;
+    // Whatever happened: nothing that was started outlives this.
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+    worked
+}
+
+async fn work(
+    out: &mut impl Write,
+    request: &Request<'_>,
+    setup: &Arc<Setup>,
+    settings: Settings,
+    stop: &CancellationToken,
+    begin: tokio::time::Instant,
+) -> anyhow::Result<ExitCode> {
+    let mut subject = Subject::new(Arc::clone(setup), settings);
+    let manifest = &setup.manifest;
+    let (name, k) = (&manifest.name, settings.compress);
+    let mut calibration = None;
+    if !request.arguments.no_calibration {
+        let measured = tokio::select! {
+            biased;
+            () = stop.cancelled() => anyhow::bail!("interrupted"),
+            measured = subject.calibrate() => measured?,
+        };
+        writeln!(out, "{name}: {}", measured.text(manifest.spec.mode))?;
+        calibration = Some(measured);
+    }
+    let subject = Arc::new(subject);
+    let checks = request.filter.checks(manifest.spec.mode);
+    let conclusions = subject
+        .judge(checks, stop, |conclusion| {
+            write!(out, "{}", report::table(std::slice::from_ref(conclusion), true))?;
+            Ok(out.flush()?)
+        })
+        .await?;
+    let stage = Stage { seed: settings.seed, ..Stage::default() };
+    for conclusion in conclusions.iter().filter(|it| it.verdict.is_run()) {
+        if let Some(evidence) = conclusion.evidence(&stage) {
+            writeln!(out, "\n{evidence}")?;
+        }
+    }
+    if let Some(dir) = request.out {
+        let provider = serde_json::json!({
+            "name": name,
+            "implementation": manifest.spec.implementation,
+            "mode": manifest.spec.mode,
+            "manifest": manifest.origin,
+            "command": manifest.process().command,
+            "features": manifest.spec.features,
+            "calibration": calibration,
+        });
+        let about = About {
+            seed: settings.seed,
+            stage: "process, real clock".to_owned(),
+            time: format!("compressed x{k}; x1 where something fails"),
+            provider: Some(provider),
+        };
+        report::write(dir, &about, &stage, &conclusions, &[])?;
+    }
+    let tally = report::Tally::of(&conclusions);
+    writeln!(
+        out,
+        "{name}: {tally}; seed {}, {} of wall time",
+        settings.seed,
+        report::seconds(begin.elapsed())
+    )?;
+    Ok(ExitCode::from(code(&conclusions)))
+}
+
+/// What a run says to the shell.
+fn code(conclusions: &[Conclusion]) -> u8 {
+    let is = |word: &str| conclusions.iter().any(|it| it.verdict.word() == word);
+    let failed =
+        |it: &Conclusion| it.verdict.word() == "FAIL" && it.requirement == Requirement::Must;
+    if conclusions.iter().any(failed) {
+        1
+    } else if is("harness-error") {
+        3
+    } else if is("flaky") {
+        5
+    } else if is("inconclusive") || conclusions.iter().all(|it| !it.verdict.is_run()) {
+        7
+    } else {
+        0
+    }
+}
+
+/// The names of the built-in manifests, for help texts and tests.
+pub fn built_in() -> Vec<&'static str> {
+    builtin::names().collect()
+}

@@ -1,0 +1,317 @@
+//! Where the processes of one run live: a directory, the files that the manifest asks for, the way to the sim.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use sim::ledger::Record;
+use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
+use sim::{Class, Endpoint, Endpoints, Sim, credentials, owner_ref};
+use tokio::process::Command;
+use tokio_util::task::TaskTracker;
+
+use super::manifest::{Knob, Manifest};
+use super::namespace;
+use super::process::{Logs, Process};
+use super::template::{self, Values};
+use crate::backend::Backend;
+use crate::lab::cloud_config;
+use crate::scenario::Scenario;
+
+/// The only datacenter of the worlds that checks use.
+const DATACENTER: &str = "DC0";
+
+/// What all runs of one provider share.
+#[derive(Debug)]
+pub struct Setup {
+    /// The provider.
+    pub manifest: Manifest,
+    /// The program, where the manifest leaves it open.
+    pub binary: Option<PathBuf>,
+    /// Variables of the environment that the manifest asks for.
+    pub variables: BTreeMap<String, String>,
+    /// Waits for everything that was started.
+    pub tasks: TaskTracker,
+    /// Where directories of runs are made.
+    pub scratch: PathBuf,
+}
+
+/// Where the processes of one run live. The directory goes with it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    setup: Arc<Setup>,
+    directory: PathBuf,
+    endpoints: Endpoints,
+    /// Seconds of the world in a second of the process.
+    pace: u32,
+    logs: Logs,
+}
+
+/// What came of a start.
+#[derive(Debug)]
+pub(crate) enum Started {
+    /// It has made its first call.
+    Called,
+    /// It runs, and has not made that call in time.
+    Silent(String),
+    /// It has ended before.
+    Ended,
+}
+
+impl Host {
+    /// Opens the sim's listeners.
+    pub(crate) async fn new(
+        setup: Arc<Setup>,
+        sim: &Sim,
+        name: &str,
+        pace: u32,
+    ) -> anyhow::Result<Self> {
+        let directory = setup.scratch.join(name);
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let endpoints = sim.listen(sim::ListenOptions::default()).await?;
+        Ok(Self { setup, directory, endpoints, pace, logs: Logs::default() })
+    }
+
+    /// Seconds of the world in a second of the process.
+    pub(crate) fn pace(&self) -> u32 {
+        self.pace
+    }
+
+    /// What its processes wrote.
+    pub(crate) fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
+    /// How a provider names a vCenter: by where it listens.
+    pub(crate) fn server(&self, vcenter: &str) -> String {
+        self.endpoints.vcenters[vcenter].address.ip().to_string()
+    }
+
+    /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile: how
+    /// long a program takes to load says nothing about what it promises.
+    pub(crate) async fn start(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        index: usize,
+    ) -> anyhow::Result<(Process, Started)> {
+        let values = self.values(sim, scenario, index)?;
+        let command = self.command(scenario, &values)?;
+        let from = sim.ledger().next_seq();
+        sim.world().set_pace(0);
+        let process = Process::spawn(index, command, sim.world(), &self.logs, &self.setup.tasks)
+            .with_context(|| format!("cannot start {}", self.setup.manifest.process().command[0]));
+        let process = match process {
+            Ok(process) => process,
+            Err(error) => {
+                sim.world().set_pace(self.pace);
+                return Err(error);
+            }
+        };
+        let ready = &self.setup.manifest.spec.ready;
+        let op = ready.first_call.op.as_str();
+        let called = sim.ledger().wait_for(|ledger| {
+            ledger.since(from).iter().any(|record| is(record, op)).then_some(())
+        });
+        let said = tokio::select! {
+            biased;
+            () = called => Started::Called,
+            () = process.end() => Started::Ended,
+            () = tokio::time::sleep(ready.timeout) => {
+                Started::Silent(format!("no {op} within {} s", ready.timeout.as_secs()))
+            }
+        };
+        sim.world().set_pace(self.pace);
+        Ok((process, said))
+    }
+
+    fn command(&self, scenario: &Scenario, values: &Values) -> anyhow::Result<Command> {
+        let spec = self.setup.manifest.process();
+        let mut arguments = Vec::new();
+        for argument in &spec.command {
+            if argument == "$(knobs)" {
+                arguments.extend(self.knobs(scenario, values)?);
+            } else {
+                arguments.push(expand(argument, values)?);
+            }
+        }
+        let mut binds = Vec::new();
+        for (inside, outside) in &spec.binds {
+            binds.push((inside.clone(), PathBuf::from(expand(outside, values)?)));
+        }
+        let program = arguments.remove(0);
+        let mut command = if spec.is_mounted() {
+            namespace::command(&self.directory, &binds, &spec.hosts, &program, &arguments)?
+        } else {
+            let mut command = Command::new(&program);
+            command.args(&arguments);
+            command
+        };
+        command.current_dir(&self.directory).env_clear();
+        for name in ["PATH", "HOME", "TMPDIR"] {
+            if let Some(value) = self.setup.variables.get(name) {
+                command.env(name, value);
+            }
+        }
+        for (name, value) in &spec.env {
+            command.env(name, expand(value, values)?);
+        }
+        Ok(command)
+    }
+
+    /// Arguments for every knob that is turned.
+    fn knobs(&self, scenario: &Scenario, values: &Values) -> anyhow::Result<Vec<String>> {
+        let setup = &scenario.provider;
+        let mut arguments = Vec::new();
+        for (knob, text) in &self.setup.manifest.spec.knobs {
+            let value = match knob {
+                Knob::Monitor => go(setup.monitor_period / self.pace),
+                Knob::Status => go(setup.status_period / self.pace),
+                Knob::LeaderElection => setup.elects().to_string(),
+                Knob::SkipDeletion if setup.skip_deletion => true.to_string(),
+                Knob::SkipDeletion => continue,
+                Knob::Qps => (setup.kube_qps * self.pace).to_string(),
+            };
+            let mut values = values.clone();
+            values.insert("value".to_owned(), value);
+            arguments.push(expand(text, &values)?);
+        }
+        Ok(arguments)
+    }
+
+    /// What placeholders stand for, for this replica; the files are written.
+    fn values(&self, sim: &Sim, scenario: &Scenario, index: usize) -> anyhow::Result<Values> {
+        let directory = self.directory.join(format!("replica-{index}"));
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut values = Values::new();
+        for (name, value) in &self.setup.variables {
+            values.insert(format!("env.{name}"), value.clone());
+        }
+        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+        let ca = self.endpoints.ca_pem().unwrap_or_default();
+        set("dir", text(&directory));
+        set("ca", text(&save(&directory, "ca.pem", ca)?));
+        set("kubeconfig", text(&save(&directory, "kubeconfig", &self.endpoints.kubeconfig())?));
+        set("port", free_port()?.to_string());
+        set("replica", index.to_string());
+        set("leaderElect", scenario.provider.elects().to_string());
+        set("datacenter", DATACENTER.to_owned());
+        let manifest = &self.setup.manifest;
+        set("manifest.dir", manifest.directory.as_deref().map(text).unwrap_or_default());
+        if let Some(binary) = &self.setup.binary {
+            set("binary", text(binary));
+        }
+        match manifest.spec.mode {
+            Backend::VCenter => self.vcenter(sim, scenario, &directory, &mut values)?,
+            Backend::Supervisor => self.supervisor(sim, &directory, &mut values)?,
+        }
+        for name in manifest.spec.files.keys() {
+            let template = manifest.template(name).map_err(|wrong| anyhow!("{}", wrong.what()))?;
+            let path = save(&directory, name, &expand(&template, &values)?)?;
+            values.insert(format!("files.{name}"), text(&path));
+        }
+        Ok(values)
+    }
+
+    fn vcenter(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        directory: &Path,
+        values: &mut Values,
+    ) -> anyhow::Result<()> {
+        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+        let (name, endpoint) =
+            self.endpoints.vcenters.first_key_value().context("the world has no vCenter")?;
+        let password = sim.password(name, PROVIDER_USER).context("vCenter lacks the account")?;
+        set("vcenter.host", endpoint.address.ip().to_string());
+        set("vcenter.port", endpoint.address.port().to_string());
+        set("vcenter.user", PROVIDER_USER.to_owned());
+        set("vcenter.password", password.expose().to_owned());
+        set("vcenter.insecure", "false".to_owned());
+        let ca = directory.join("ca.pem");
+        set("vcenter.ca", text(&ca));
+        if let Some(thumbprints) = endpoint.thumbprints() {
+            set("vcenter.thumbprint", thumbprints.sha1);
+            set("vcenter.thumbprint.sha256", thumbprints.sha256);
+        }
+        set("zones.region", REGION_CATEGORY.to_owned());
+        set("zones.zone", ZONE_CATEGORY.to_owned());
+        let at = |vcenter: &str| {
+            let Endpoint { address, .. } = &self.endpoints.vcenters[vcenter];
+            (address.ip().to_string(), Some(address.port()))
+        };
+        set("config.yaml", cloud_config(sim, scenario, Some(&ca), at));
+        let labels = format!("labels:\n  region: {REGION_CATEGORY}\n  zone: {ZONE_CATEGORY}\n");
+        set("config.labels", if scenario.provider.zones { labels } else { String::new() });
+        Ok(())
+    }
+
+    fn supervisor(&self, sim: &Sim, directory: &Path, values: &mut Values) -> anyhow::Result<()> {
+        let supervisor = sim.supervisor().context("the world has no Supervisor")?;
+        let endpoint = self.endpoints.supervisor.as_ref().context("no Supervisor listens")?;
+        let mounts = directory.join("supervisor");
+        std::fs::create_dir_all(&mounts)
+            .with_context(|| format!("cannot make {}", mounts.display()))?;
+        supervisor.mount(&mounts, self.endpoints.ca_pem().unwrap_or_default())?;
+        let owner = owner_ref(&mounts);
+        let kubeconfig = self.endpoints.supervisor_kubeconfig().unwrap_or_default();
+        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+        set("supervisor.credentials", text(&credentials(&mounts)));
+        set("supervisor.ownerDir", owner.parent().map(text).unwrap_or_default());
+        set("supervisor.ownerRef", text(&owner));
+        set("supervisor.server", endpoint.url.clone());
+        set("supervisor.port", endpoint.address.port().to_string());
+        set("supervisor.namespace", supervisor.namespace().to_owned());
+        set("supervisor.kubeconfig", text(&save(directory, "supervisor.kubeconfig", &kubeconfig)?));
+        Ok(())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // What cannot be removed stays below the scratch directory, which goes at the end.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Whether a record is the call that a manifest waits for.
+fn is(record: &Record, op: &str) -> bool {
+    let class = record.class.map(Class::tag);
+    class.is_some() && (op == "@any" || record.op == op || class == Some(op))
+}
+
+fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
+    template::expand(text, values).map_err(|name| {
+        match (name.as_str(), template::variable(&name)) {
+            ("binary", _) => anyhow!("$(binary): which program? add --binary PATH"),
+            (_, Some(variable)) => anyhow!("$({name}): {variable} is not set in the environment"),
+            _ => anyhow!("$({name}) has no value here"),
+        }
+    })
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
+    let path = directory.join(name);
+    std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// A port that nobody listens on now.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no port is free")?;
+    Ok(listener.local_addr().context("no port is free")?.port())
+}
+
+/// A duration as Go writes it.
+fn go(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis().max(1))
+}

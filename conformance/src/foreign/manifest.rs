@@ -1,0 +1,519 @@
+//! `kind: Provider`: what a provider of any vendor is, how it is started, and what it does not claim.
+//!
+//! A manifest is read strictly: an unknown key, a placeholder that nothing fills, an unknown check or a skip that
+//! has expired is an error with key, value and remedy, before anything is started.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sim::document::{self, Wrong};
+
+use super::{builtin, template};
+use crate::backend::Backend;
+use crate::catalogue;
+
+const API_VERSION: &str = "sim.vsphere/v1alpha1";
+
+/// What a check may need beyond the contract, and a provider may claim or not.
+const FEATURES: [&str; 17] = [
+    "TagZones",
+    "SupervisorZones",
+    "HostGroupTopology",
+    "SamlTokenAuth",
+    "SharedSession",
+    "CredentialHotReload",
+    "SubnetSelection",
+    "NetworkNameSelection",
+    "ShutdownTaint",
+    "DeletionOptOut",
+    "MorefIdentity",
+    "EventDrivenInventory",
+    "LbClasses",
+    "LbSourceRanges",
+    "ScaleFromZero",
+    "NodeGroupOptions",
+    "Pricing",
+];
+
+/// A provider of any vendor.
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    /// Where it was read from: a path, or the name of a built-in one.
+    pub origin: String,
+    /// The directory that its paths are relative to; none for a built-in one.
+    pub directory: Option<PathBuf>,
+    /// What it is called.
+    pub name: String,
+    /// What is judged.
+    pub spec: Spec,
+}
+
+/// What is judged and how it is started.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Spec {
+    /// Whose it is.
+    #[serde(default)]
+    pub implementation: Implementation,
+    /// Where it looks for machines.
+    #[serde(default)]
+    pub mode: Backend,
+    run: Run,
+    /// Files that are written for each of its processes.
+    #[serde(default)]
+    pub files: BTreeMap<String, Source>,
+    /// What shows that it has started.
+    #[serde(default)]
+    pub ready: Ready,
+    /// What is told to it in arguments, each with `$(value)` where the value goes.
+    #[serde(default)]
+    pub knobs: BTreeMap<Knob, String>,
+    /// What it claims beyond the contract.
+    #[serde(default)]
+    pub features: Features,
+    /// Checks that are not run, and why.
+    #[serde(default)]
+    pub skips: Vec<Skip>,
+}
+
+/// Whose it is; for the report.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Implementation {
+    /// The organization.
+    pub organization: String,
+    /// The project.
+    pub project: String,
+    /// Where it is found.
+    pub url: String,
+    /// Which version is judged.
+    pub version: String,
+    /// Whom to ask.
+    pub contact: Vec<String>,
+}
+
+/// How it is run: exactly one.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+struct Run {
+    process: Option<Process>,
+    container: Option<Value>,
+    cluster: Option<Value>,
+    grpc: Option<Value>,
+    in_process: Option<Value>,
+}
+
+/// A program on this machine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Process {
+    /// The program and its arguments; `$(knobs)` stands for all knobs that are turned.
+    pub command: Vec<String>,
+    /// Variables of its environment, which is otherwise empty but for `PATH` and `HOME`.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
+    #[serde(default)]
+    pub binds: BTreeMap<PathBuf, String>,
+    /// Names that the program has to resolve.
+    #[serde(default)]
+    pub hosts: BTreeMap<String, IpAddr>,
+}
+
+impl Process {
+    /// Whether it needs a mount namespace of its own.
+    pub fn is_mounted(&self) -> bool {
+        !self.binds.is_empty() || !self.hosts.is_empty()
+    }
+}
+
+/// A file: the path of a template, relative to the manifest, or the template itself.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "the path of a template, or {text: …}")]
+pub enum Source {
+    /// A path.
+    Path(PathBuf),
+    /// A text.
+    Inline(Inline),
+}
+
+/// A template in the manifest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inline {
+    /// The template.
+    pub text: String,
+}
+
+/// What shows that a provider has started.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Ready {
+    /// A call on the ledger. No log is read for it.
+    pub first_call: FirstCall,
+    /// How long it may take, in real time. Checks go on without it then.
+    #[serde(with = "sim::world::duration")]
+    pub timeout: Duration,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Self { first_call: FirstCall::default(), timeout: Duration::from_secs(60) }
+    }
+}
+
+/// The call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstCall {
+    /// An operation of the ledger, or a class of them such as `@login`.
+    pub op: String,
+}
+
+impl Default for FirstCall {
+    fn default() -> Self {
+        Self { op: "@any".to_owned() }
+    }
+}
+
+/// What the driver tells a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub enum Knob {
+    /// The monitor period, as a duration.
+    #[serde(rename = "T.monitor")]
+    Monitor,
+    /// The address sync period, as a duration.
+    #[serde(rename = "T.status")]
+    Status,
+    /// Whether a leader is elected, as `true` or `false`.
+    #[serde(rename = "leaderElection")]
+    LeaderElection,
+    /// That nodes are not to be deleted; `true` where it is turned.
+    #[serde(rename = "skipDeletion")]
+    SkipDeletion,
+    /// Requests per second to the cluster.
+    #[serde(rename = "qps")]
+    Qps,
+}
+
+/// What a provider claims.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Features {
+    /// What it has.
+    pub supported: Vec<String>,
+    /// What it has not: checks that need it are not run.
+    pub unsupported: Vec<String>,
+}
+
+/// A check that is not run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    /// Its ID.
+    pub check: String,
+    /// Why.
+    pub reason: String,
+    /// Where that is followed up.
+    #[serde(default)]
+    pub issue: String,
+    /// The last day on which it is skipped.
+    pub expires: Date,
+}
+
+/// Why a manifest cannot be used: the file, the key with its value, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    origin: String,
+    wrong: Wrong,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.origin, self.wrong.what())?;
+        match self.wrong.remedy.as_str() {
+            "" => Ok(()),
+            remedy => write!(f, "\nremedy: {remedy}"),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    api_version: Value,
+    kind: Value,
+    metadata: Metadata,
+    spec: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metadata {
+    name: String,
+}
+
+impl Manifest {
+    /// The built-in manifest of this name, or the file at this path.
+    ///
+    /// # Errors
+    /// What cannot be read, and what is wrong in it.
+    pub fn load(name: &str, today: Date) -> Result<Self, ManifestError> {
+        if let Some(text) = builtin::text(name) {
+            return Self::read(name, None, text, today);
+        }
+        let path = Path::new(name);
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let known: Vec<&str> = builtin::names().collect();
+            let remedy = format!("give a file, or one of {}", known.join(", "));
+            let wrong = Wrong::document(format!("cannot be read: {error}"), remedy);
+            ManifestError { origin: name.to_owned(), wrong }
+        })?;
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+        Self::read(name, Some(directory.unwrap_or(Path::new("."))), &text, today)
+    }
+
+    /// A manifest from its text.
+    ///
+    /// # Errors
+    /// What is wrong in it.
+    pub fn read(
+        origin: &str,
+        directory: Option<&Path>,
+        text: &str,
+        today: Date,
+    ) -> Result<Self, ManifestError> {
+        let directory = directory.map(Path::to_owned);
+        Self::checked(origin, directory, text, today)
+            .map_err(|wrong| ManifestError { origin: origin.to_owned(), wrong })
+    }
+
+    fn checked(
+        origin: &str,
+        directory: Option<PathBuf>,
+        text: &str,
+        today: Date,
+    ) -> Result<Self, Wrong> {
+        let File { api_version, kind, metadata, spec } =
+            document::typed(document::yaml(text.as_bytes())?)?;
+        for (key, value, want) in
+            [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "Provider")]
+        {
+            if value != want {
+                return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
+            }
+        }
+        let spec: Spec = document::typed(spec).map_err(|wrong| wrong.below("spec"))?;
+        let manifest = Self { origin: origin.to_owned(), directory, name: metadata.name, spec };
+        manifest.check_run()?;
+        manifest.check_claims(today)?;
+        manifest.check_placeholders()?;
+        Ok(manifest)
+    }
+
+    /// How it is started.
+    ///
+    /// # Panics
+    /// Never: a manifest that has no process is not read.
+    pub fn process(&self) -> &Process {
+        self.spec.run.process.as_ref().expect("manifests without a process are refused")
+    }
+
+    /// The text of a file of the manifest.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn template(&self, name: &str) -> Result<String, Wrong> {
+        match &self.spec.files[name] {
+            Source::Inline(Inline { text }) => Ok(text.clone()),
+            Source::Path(path) => {
+                let full = self.directory.as_deref().unwrap_or(Path::new("")).join(path);
+                std::fs::read_to_string(&full).map_err(|error| {
+                    let key = format!("spec.files.{name}");
+                    let value = Value::from(path.display().to_string());
+                    let remedy = "give a path relative to the manifest, or {text: …}";
+                    Wrong::at(&key, &value, &format!("cannot be read: {error}"), remedy)
+                })
+            }
+        }
+    }
+
+    /// Every placeholder that it uses.
+    pub(super) fn placeholders(&self) -> BTreeSet<String> {
+        let Process { command, env, binds, hosts: _ } = self.process();
+        let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());
+        let texts = command.iter().chain(env.values()).chain(binds.values());
+        let texts = texts.chain(self.spec.knobs.values()).cloned().chain(files);
+        texts.flat_map(|text| template::names(&text)).collect()
+    }
+
+    fn check_run(&self) -> Result<(), Wrong> {
+        let Run { process, container, cluster, grpc, in_process } = &self.spec.run;
+        let given: Vec<&str> = [
+            ("process", process.is_some()),
+            ("container", container.is_some()),
+            ("cluster", cluster.is_some()),
+            ("grpc", grpc.is_some()),
+            ("inProcess", in_process.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_given)| is_given.then_some(name))
+        .collect();
+        let (key, process) = match (given.as_slice(), process) {
+            (["process"], Some(process)) => ("spec.run.process.command", process),
+            ([other], _) => {
+                let problem = format!("not supported yet: {other}");
+                let key = format!("spec.run.{other}");
+                return Err(Wrong {
+                    key,
+                    value: String::new(),
+                    problem,
+                    remedy: "run it as a process".into(),
+                });
+            }
+            _ => {
+                let problem =
+                    "exactly one of process, container, cluster, grpc and inProcess is needed";
+                let value = Value::from(given);
+                return Err(Wrong::at(
+                    "spec.run",
+                    &value,
+                    problem,
+                    "write process: {command: […]}",
+                ));
+            }
+        };
+        if process.command.is_empty() {
+            let value = Value::from(process.command.clone());
+            return Err(Wrong::at(
+                key,
+                &value,
+                "names no program",
+                "write the program and its arguments",
+            ));
+        }
+        if let Some(path) = process.binds.keys().find(|path| !path.is_absolute()) {
+            let value = Value::from(path.display().to_string());
+            let remedy = "write the path as the program sees it, from / on";
+            return Err(Wrong::at("spec.run.process.binds", &value, "is no absolute path", remedy));
+        }
+        for (knob, text) in &self.spec.knobs {
+            if !text.contains("$(value)") && *knob != Knob::SkipDeletion {
+                let key = format!("spec.knobs.{}", knob.name());
+                let remedy = "write the argument with $(value) where the value goes";
+                return Err(Wrong::at(
+                    &key,
+                    &Value::from(text.as_str()),
+                    "has no $(value)",
+                    remedy,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_claims(&self, today: Date) -> Result<(), Wrong> {
+        let Features { supported, unsupported } = &self.spec.features;
+        let mut seen = BTreeSet::new();
+        for (key, list) in [("supported", supported), ("unsupported", unsupported)] {
+            for feature in list {
+                let key = format!("spec.features.{key}");
+                let value = Value::from(feature.as_str());
+                if !FEATURES.contains(&feature.as_str()) {
+                    let near = document::closest(feature, &FEATURES);
+                    let remedy = match near {
+                        Some(near) => format!("did you mean {near}?"),
+                        None => format!("there are {}", FEATURES.join(", ")),
+                    };
+                    return Err(Wrong::at(&key, &value, "is no feature", remedy));
+                }
+                if !seen.insert(feature) {
+                    return Err(Wrong::at(&key, &value, "stands there twice", "remove one"));
+                }
+            }
+        }
+        for (n, skip) in self.spec.skips.iter().enumerate() {
+            let key = format!("spec.skips[{n}]");
+            if catalogue::entry(&skip.check).is_none() {
+                let value = Value::from(skip.check.as_str());
+                let problem = catalogue::unknown_id(&skip.check);
+                return Err(Wrong::at(&format!("{key}.check"), &value, &problem, "correct the ID"));
+            }
+            if skip.expires < today {
+                let value = Value::from(skip.expires.to_string());
+                let problem = format!("the skip of {} has expired", skip.check);
+                let remedy = "remove the skip, or look at its reason again and give it a new date";
+                return Err(Wrong::at(&format!("{key}.expires"), &value, &problem, remedy));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_placeholders(&self) -> Result<(), Wrong> {
+        let known: Vec<String> = template::known(self);
+        let check = |key: String, text: &str, own: &[&str]| {
+            template::names(text).into_iter().try_for_each(|name| {
+                let is_known = known.contains(&name)
+                    || own.contains(&name.as_str())
+                    || template::variable(&name).is_some();
+                if is_known {
+                    return Ok(());
+                }
+                let remedy = format!(
+                    "there are {}, and env.NAME",
+                    [own.join(", "), known.join(", ")].join(", ").trim_start_matches(", ")
+                );
+                let value = Value::from(format!("$({name})"));
+                Err(Wrong::at(&key, &value, "nothing is called so", remedy))
+            })
+        };
+        for name in self.spec.files.keys() {
+            check(format!("spec.files.{name}"), &self.template(name)?, &[])?;
+        }
+        for (knob, text) in &self.spec.knobs {
+            check(format!("spec.knobs.{}", knob.name()), text, &["value"])?;
+        }
+        let Process { command, env, binds, hosts: _ } = self.process();
+        for (n, argument) in command.iter().enumerate() {
+            let key = format!("spec.run.process.command[{n}]");
+            if argument != "$(knobs)" && template::names(argument).iter().any(|it| it == "knobs") {
+                let remedy = "write \"$(knobs)\" as an argument of its own";
+                return Err(Wrong::at(
+                    &key,
+                    &Value::from(argument.as_str()),
+                    "knobs are several arguments",
+                    remedy,
+                ));
+            }
+            check(key, argument, &["knobs"])?;
+        }
+        for (name, text) in env {
+            check(format!("spec.run.process.env.{name}"), text, &[])?;
+        }
+        for (path, text) in binds {
+            check(format!("spec.run.process.binds.{}", path.display()), text, &[])?;
+        }
+        Ok(())
+    }
+}
+
+impl Knob {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Monitor => "T.monitor",
+            Self::Status => "T.status",
+            Self::LeaderElection => "leaderElection",
+            Self::SkipDeletion => "skipDeletion",
+            Self::Qps => "qps",
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Providers of any vendor, judged as black boxes: a process, a sim on loopback, the real clock.
+//!
+//! A [`manifest`](Manifest) says how the program is started. Each case has a sim and a process of its own and is
+//! played like in virtual time, by the same [`Lab`](crate::lab::Lab), with the same judges. The world lives faster than
+//! the clock on the wall, and the provider's periods are shorter by the same factor, so that bounds in periods hold.
+
+mod builtin;
+mod calibration;
+pub mod command;
+mod host;
+mod manifest;
+mod namespace;
+mod plan;
+mod process;
+mod pulse;
+mod run;
+mod template;
+
+pub use calibration::Calibration;
+pub use host::Setup;
+pub(crate) use host::{Host, Started};
+pub use manifest::{Implementation, Manifest, ManifestError};
+pub use plan::Pace;
+pub(crate) use process::Process;
+pub use run::{Settings, Subject};

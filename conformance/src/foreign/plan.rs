@@ -1,0 +1,142 @@
+//! Whether a case can be played with a provider that is a process, and how fast its world lives then.
+
+use std::time::Duration;
+
+use sim::world::Command;
+
+use super::manifest::{Knob, Manifest};
+use super::template;
+use crate::catalogue::Entry;
+use crate::checks::Case;
+use crate::scenario::{Act, ProviderSetup, Scenario};
+use crate::verdict::Verdict;
+
+/// How fast the world of a case may live when its provider does not live in virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// As its scenario needs it: compressed if nothing fails in it, real otherwise.
+    #[default]
+    Usual,
+    /// As fast as the clock on the wall, because constants of providers count.
+    Real,
+    /// Only in virtual time, for this reason.
+    Virtual(&'static str),
+}
+
+/// A world of more machines is too much work for a case that shares the machine with others.
+const MOST_MACHINES: u32 = 500;
+
+/// What becomes of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// It is played, and the world lives so many seconds in one.
+    Play(u32),
+    /// It is not.
+    Not(Verdict),
+}
+
+/// What a run allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) compress: u32,
+    pub(super) longest: Duration,
+}
+
+impl Plan {
+    /// What becomes of this case with this provider.
+    pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
+        let skip = |why: String| Self::Not(Verdict::Skipped(why));
+        let declared = &manifest.spec.features.unsupported;
+        if let Some(feature) = entry.features.iter().find(|it| declared.contains(it)) {
+            return Self::Not(Verdict::NotSupported(format!("{feature} is not supported")));
+        }
+        if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id) {
+            let issue =
+                if it.issue.is_empty() { String::new() } else { format!(" ({})", it.issue) };
+            return skip(format!("{}{issue}, until {}", it.reason, it.expires));
+        }
+        let backend = manifest.spec.mode;
+        if !entry.backends.iter().any(|it| it == backend.as_str()) {
+            return skip(format!("it is about another backend than {backend}"));
+        }
+        if let Pace::Virtual(why) = case.pace {
+            return skip(format!("needs virtual time: {why}"));
+        }
+        let machines = case.scenario.topology.machines;
+        if machines > MOST_MACHINES {
+            return skip(format!("needs virtual time: a world of {machines} machines"));
+        }
+        if let Some(why) = cannot_set_up(&case.scenario, manifest) {
+            return skip(why);
+        }
+        let pace = match case.pace {
+            Pace::Usual if !something_fails(&case.scenario) => limits.compress,
+            _ => 1,
+        };
+        let takes = case.scenario.horizon / pace;
+        if takes > limits.longest {
+            let (takes, longest) = (takes.as_secs(), limits.longest.as_secs());
+            return skip(format!(
+                "needs virtual time: {takes} s long, and --longest is {longest} s"
+            ));
+        }
+        Self::Play(pace)
+    }
+}
+
+/// What a provider does when something fails goes by constants of its own: deadlines, back-offs, holds. They cannot be
+/// told to be shorter, so such a scenario is played as fast as it is.
+fn something_fails(scenario: &Scenario) -> bool {
+    scenario.timeline.iter().any(|step| match &step.act {
+        Act::Fault(_) | Act::Secret { .. } => true,
+        Act::World(command) => matches!(
+            command,
+            Command::StopVCenter { .. }
+                | Command::ExpireSessions { .. }
+                | Command::EndWatches { .. }
+                | Command::SetLoginRules { .. }
+                | Command::RotatePassword { .. }
+                | Command::RevokePrivilege(_)
+                | Command::SetInstanceUuid { .. }
+                | Command::DisconnectHost(_)
+                | Command::FailHost(_)
+                | Command::Inaccessible(_)
+                | Command::Orphan(_)
+        ),
+        _ => false,
+    })
+}
+
+/// What the scenario wants of a provider's set-up and the manifest has no way to say.
+fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
+    let ProviderSetup { zones, nodes, families, secret, skip_deletion, replicas, kube_qps, .. } =
+        &scenario.provider;
+    if scenario.topology.vcenters > 1 {
+        return Some("several vCenters: not supported yet for processes".to_owned());
+    }
+    if *replicas > 1 || scenario.provider.elects() {
+        return Some("replicas: not supported yet for processes".to_owned());
+    }
+    let written = |placeholder: &str| {
+        let mut files = manifest.spec.files.keys();
+        files.any(|name| {
+            let text = manifest.template(name).unwrap_or_default();
+            template::names(&text).iter().any(|it| it == placeholder)
+        })
+    };
+    let special = !nodes.is_empty() || !families.is_empty() || secret.is_some();
+    if special && !written("config.yaml") {
+        return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
+    }
+    if !zones && !written("config.yaml") && !written("config.labels") {
+        return Some("no file of the manifest has $(config.labels), so zones stay on".to_owned());
+    }
+    let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
+    if *skip_deletion && !has(Knob::SkipDeletion) {
+        return Some("the manifest has no knob skipDeletion".to_owned());
+    }
+    if *kube_qps != ProviderSetup::default().kube_qps && !has(Knob::Qps) {
+        return Some("the manifest has no knob qps".to_owned());
+    }
+    None
+}

@@ -1,0 +1,207 @@
+//! One replica of a foreign provider: a process, its end, and what it writes.
+
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use sim::WorldHandle;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::lab::Exit;
+
+/// A process that was told to stop is killed after this much real time, as a kubelet does it.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// No log of a run grows beyond this; what is written later is counted and dropped.
+const MOST: usize = 16 << 20;
+
+/// A running process. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    index: usize,
+    stop: CancellationToken,
+    kill: CancellationToken,
+    ended: CancellationToken,
+    exit: Arc<Mutex<Option<Exit>>>,
+}
+
+/// What the processes of a run write, each line with the world time at which it came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logs(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    text: String,
+    dropped: usize,
+}
+
+impl Logs {
+    /// Everything so far.
+    pub(crate) fn text(&self) -> String {
+        let kept = self.0.lock().expect("no writer panics");
+        match kept.dropped {
+            0 => kept.text.clone(),
+            n => format!("{}0.000 ({n} more lines were dropped)\n", kept.text),
+        }
+    }
+
+    /// The last lines, without their times.
+    pub(crate) fn tail(&self, n: usize) -> Vec<String> {
+        let text = self.text();
+        let lines: Vec<&str> = crate::capture::lines(&text).map(|(_, line)| line).collect();
+        lines[lines.len().saturating_sub(n)..].iter().map(|it| (*it).to_owned()).collect()
+    }
+
+    fn add(&self, world: &WorldHandle, line: &str) {
+        let mut kept = self.0.lock().expect("no writer panics");
+        if kept.text.len() > MOST {
+            kept.dropped += 1;
+            return;
+        }
+        let now = world.now().since_start().as_secs_f64();
+        kept.text.push_str(&format!("{now:.3} {line}\n"));
+    }
+}
+
+impl Process {
+    /// Starts it. `tasks` waits for its end, whatever becomes of the handle.
+    pub(super) fn spawn(
+        index: usize,
+        mut command: Command,
+        world: &WorldHandle,
+        logs: &Logs,
+        tasks: &TaskTracker,
+    ) -> std::io::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A signal of the terminal is for the driver, which stops what it started.
+        command.process_group(0).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let readers = [
+            child.stdout.take().map(|out| tasks.spawn(copy(out, world.clone(), logs.clone()))),
+            child.stderr.take().map(|err| tasks.spawn(copy(err, world.clone(), logs.clone()))),
+        ];
+        let process = Self {
+            index,
+            stop: CancellationToken::new(),
+            kill: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            exit: Arc::default(),
+        };
+        let (stop, kill, ended) =
+            (process.stop.clone(), process.kill.clone(), process.ended.clone());
+        let (exit, logs) = (Arc::clone(&process.exit), logs.clone());
+        tasks.spawn(async move {
+            let how = keep(child, &stop, &kill).await;
+            for reader in readers.into_iter().flatten() {
+                // A child of the program may hold the pipe open; its words are not waited for.
+                let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
+            }
+            let how = if crashed(&how, &logs) { Exit::Panicked } else { how };
+            *exit.lock().expect("no holder panics") = Some(how);
+            ended.cancel();
+        });
+        Ok(process)
+    }
+
+    /// Which replica it is.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Completes when it has ended, however that came about.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn end(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&self) -> Option<Exit> {
+        self.exit.lock().expect("no holder panics").clone()
+    }
+
+    /// Tells it to stop and waits.
+    pub(crate) async fn stop(self) -> Exit {
+        self.stop.cancel();
+        self.end().await;
+        self.ended().unwrap_or(Exit::Killed)
+    }
+
+    /// Kills it and waits.
+    pub(crate) async fn kill(self) {
+        self.kill.cancel();
+        self.end().await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill.cancel();
+    }
+}
+
+/// A program that dies of a defect of its own says so on its standard error.
+fn crashed(how: &Exit, logs: &Logs) -> bool {
+    let Exit::Failed(_) = how else { return false };
+    logs.tail(4000).iter().any(|line| {
+        ["panic: ", "fatal error: ", "SIGSEGV"].iter().any(|it| line.starts_with(it))
+            || (line.starts_with("thread '") && line.contains("panicked at"))
+    })
+}
+
+async fn copy(from: impl AsyncRead + Unpin, world: WorldHandle, logs: Logs) {
+    let mut lines = BufReader::new(from).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        logs.add(&world, &String::from_utf8_lossy(&line));
+    }
+}
+
+/// Waits until it ends, by itself or by order.
+async fn keep(mut child: Child, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
+    tokio::select! {
+        biased;
+        () = kill.cancelled() => return end(child).await,
+        status = child.wait() => return by_itself(status),
+        () = stop.cancelled() => {}
+    }
+    let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    if let Some(pid) = pid {
+        // It may have ended this moment; waiting tells.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    tokio::select! {
+        biased;
+        () = kill.cancelled() => end(child).await,
+        status = child.wait() => by_order(status),
+        () = tokio::time::sleep(GRACE) => {
+            end(child).await;
+            Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs()))
+        }
+    }
+}
+
+async fn end(mut child: Child) -> Exit {
+    // Fails for one that has ended already.
+    let _ = child.kill().await;
+    Exit::Killed
+}
+
+fn by_itself(status: std::io::Result<std::process::ExitStatus>) -> Exit {
+    match status {
+        Ok(status) => Exit::Failed(status.to_string()),
+        Err(error) => Exit::Failed(format!("nobody knows how it ended: {error}")),
+    }
+}
+
+/// A program that has no handler for SIGTERM stops of it too; what it left open is judged by itself.
+fn by_order(status: std::io::Result<std::process::ExitStatus>) -> Exit {
+    use std::os::unix::process::ExitStatusExt as _;
+    match status {
+        Ok(status) if status.success() || status.signal() == Some(15) => Exit::Stopped,
+        other => by_itself(other),
+    }
+}

@@ -1,0 +1,267 @@
+//! Judging a foreign provider: every case with a sim and a process of its own, several at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::calibration::Calibration;
+use super::host::{Host, Setup};
+use super::plan::{Limits, Plan};
+use super::pulse::Pulse;
+use crate::catalogue::{self, Entry, Requirement};
+use crate::checks::{Case, Check, Outcome};
+use crate::lab::{Lab, Stage};
+use crate::suite::Conclusion;
+use crate::verdict::Verdict;
+
+/// How a provider is judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Where every draw of a world comes from.
+    pub seed: u64,
+    /// Cases at a time.
+    pub jobs: usize,
+    /// Seconds of the world in a second, where nothing fails.
+    pub compress: u32,
+    /// Cases that take longer than this in real time are not run.
+    pub longest: Duration,
+    /// How often a failure is tried again, unless it is one of safety.
+    pub retries: u32,
+    /// Wall time at the beginning.
+    pub now: Timestamp,
+}
+
+/// A provider that is judged.
+#[derive(Debug)]
+pub struct Subject {
+    setup: Arc<Setup>,
+    settings: Settings,
+    begin: Instant,
+    pulse: Pulse,
+    extra: Duration,
+}
+
+/// One case and what is known about its check.
+struct Job {
+    check: Arc<Check>,
+    entry: &'static Entry,
+    case: usize,
+    pace: u32,
+}
+
+impl Subject {
+    /// A provider that nothing is known about yet.
+    ///
+    /// Must be called inside a tokio runtime whose clock is real.
+    pub fn new(setup: Arc<Setup>, settings: Settings) -> Self {
+        let pulse = Pulse::begin(&setup.tasks);
+        Self { setup, settings, begin: Instant::now(), pulse, extra: Duration::ZERO }
+    }
+
+    /// Measures the provider.
+    ///
+    /// # Errors
+    /// One that makes no call at all.
+    pub async fn calibrate(&mut self) -> anyhow::Result<Calibration> {
+        let pace = self.settings.compress;
+        // In the past, with room for all that the world may live.
+        let epoch = self.epoch(pace, Duration::from_secs(3600));
+        let measured = Calibration::measure(&self.setup, &self.stage(), pace, epoch).await?;
+        self.extra = measured.extra();
+        Ok(measured)
+    }
+
+    /// Whether any case of a check is played.
+    pub fn plays(&self, check: &Check) -> bool {
+        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        let manifest = &self.setup.manifest;
+        check
+            .cases
+            .iter()
+            .any(|it| matches!(Plan::of(it, entry, manifest, self.limits()), Plan::Play(_)))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits { compress: self.settings.compress, longest: self.settings.longest }
+    }
+
+    /// Judges it by these checks; `done` is told of each in their order.
+    ///
+    /// # Errors
+    /// If `stop` was cancelled; everything that was started has ended then.
+    pub async fn judge(
+        self: &Arc<Self>,
+        checks: Vec<Check>,
+        stop: &CancellationToken,
+        mut done: impl FnMut(&Conclusion) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Vec<Conclusion>> {
+        let manifest = &self.setup.manifest;
+        let limits = self.limits();
+        let room = Arc::new(Semaphore::new(self.settings.jobs));
+        let mut set = JoinSet::new();
+        let mut waiting = Vec::new();
+        for (n, check) in checks.into_iter().enumerate() {
+            let entry =
+                catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+            let check = Arc::new(check);
+            let mut not_run = Vec::new();
+            let mut cases = BTreeMap::new();
+            for (case, it) in check.cases.iter().enumerate() {
+                match Plan::of(it, entry, manifest, limits) {
+                    Plan::Not(verdict) => not_run.push((it.name.clone(), verdict)),
+                    Plan::Play(pace) => {
+                        cases.insert(case, None);
+                        let job = Job { check: Arc::clone(&check), entry, case, pace };
+                        let (subject, room) = (Arc::clone(self), Arc::clone(&room));
+                        set.spawn(async move {
+                            let _permit = room.acquire().await.expect("nobody closes it");
+                            let begin = Instant::now();
+                            let outcome = subject.conclude(&job).await;
+                            (n, job.case, outcome, begin.elapsed())
+                        });
+                    }
+                }
+            }
+            waiting.push((entry, cases, not_run, Duration::ZERO));
+        }
+        let mut conclusions = Vec::new();
+        loop {
+            while let Some((_, cases, _, _)) = waiting.get(conclusions.len())
+                && cases.values().all(Option::is_some)
+            {
+                let (entry, cases, not_run, took) = &mut waiting[conclusions.len()];
+                let outcomes: Vec<Outcome> =
+                    std::mem::take(cases).into_values().flatten().collect();
+                let conclusion = self.concluded(entry, outcomes, std::mem::take(not_run), *took);
+                done(&conclusion)?;
+                conclusions.push(conclusion);
+            }
+            let next = tokio::select! {
+                biased;
+                () = stop.cancelled() => {
+                    set.shutdown().await;
+                    bail!("interrupted");
+                }
+                next = set.join_next() => next,
+            };
+            match next {
+                None => return Ok(conclusions),
+                Some(ended) => {
+                    let (n, case, outcome, took) = ended?;
+                    waiting[n].1.insert(case, Some(outcome));
+                    waiting[n].3 += took;
+                }
+            }
+        }
+    }
+
+    fn concluded(
+        &self,
+        entry: &'static Entry,
+        outcomes: Vec<Outcome>,
+        not_run: Vec<(String, Verdict)>,
+        took: Duration,
+    ) -> Conclusion {
+        let all_skipped = outcomes.is_empty();
+        let mut conclusion = Conclusion::of(entry, self.setup.manifest.spec.mode, outcomes, took);
+        if all_skipped && let Some((case, verdict)) = not_run.first() {
+            conclusion.verdict = verdict.clone().of_case(if not_run.len() > 1 { case } else { "" });
+        }
+        // What is more than the contract asks for is no defect of others.
+        if entry.source.starts_with("policy") && entry.requirement == Requirement::Must {
+            conclusion.requirement = Requirement::Should;
+        }
+        conclusion.not_run = not_run;
+        let binary = self.setup.binary.as_ref().map(|it| format!(" --binary {}", it.display()));
+        conclusion.again = Some(format!(
+            "conformance run {} --provider {}{}",
+            entry.id,
+            self.setup.manifest.origin,
+            binary.unwrap_or_default()
+        ));
+        conclusion
+    }
+
+    /// Plays a case, again where a failure may be an accident.
+    async fn conclude(&self, job: &Job) -> Outcome {
+        let mut outcome = self.play_on_a_machine_that_keeps_up(job).await;
+        let Verdict::Fail(why) = outcome.verdict.clone() else { return outcome };
+        // What must never happen has happened.
+        if job.entry.class == "safety" {
+            return outcome;
+        }
+        for attempt in 1..=self.settings.retries {
+            let again = self.play_on_a_machine_that_keeps_up(job).await;
+            if again.verdict == Verdict::Pass {
+                let why = format!("held when it was tried again ({attempt}); before: {why}");
+                outcome.verdict = Verdict::Flaky(why);
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn play_on_a_machine_that_keeps_up(&self, job: &Job) -> Outcome {
+        let mut last = None;
+        for _ in 0..2 {
+            let begin = Instant::now();
+            let mut outcome = self.play(job).await;
+            let late = self.pulse.worst_since(begin);
+            match (&outcome.verdict, late) {
+                (Verdict::Pass, _) | (_, None) => return outcome,
+                (verdict, Some(delay)) => {
+                    let why = format!(
+                        "this machine was {} ms late meanwhile, so that this says little: {verdict}",
+                        delay.as_millis()
+                    );
+                    outcome.verdict = Verdict::HarnessError(why);
+                    last = Some(outcome);
+                }
+            }
+        }
+        last.expect("it was played twice")
+    }
+
+    async fn play(&self, job: &Job) -> Outcome {
+        let case: &Case = &job.check.cases[job.case];
+        let mut scenario = case.scenario.clone();
+        scenario.horizon += self.extra;
+        let epoch = self.epoch(job.pace, scenario.horizon);
+        let mut lab = Lab::beginning_at(&scenario, &self.stage(), epoch);
+        let name = format!("{}-{}", job.check.id, job.case);
+        let host = Host::new(Arc::clone(&self.setup), lab.sim(), &name, job.pace).await;
+        let refused = match host {
+            Ok(host) => {
+                lab.hosted(host);
+                lab.play_to_the_end().await;
+                None
+            }
+            Err(error) => Some(Verdict::HarnessError(format!("{error:#}"))),
+        };
+        let run = lab.finish().await;
+        let judged = || refused.unwrap_or_else(|| case.judge(&run));
+        let verdict = tokio::task::block_in_place(judged);
+        Outcome { case: case.name.clone(), verdict, run }
+    }
+
+    fn stage(&self) -> Stage {
+        Stage {
+            mode: self.setup.manifest.spec.mode.into(),
+            seed: self.settings.seed,
+            ..Stage::default()
+        }
+    }
+
+    /// When a world begins. One that lives faster begins so early that it never gets ahead of the provider's clock.
+    fn epoch(&self, pace: u32, lasts: Duration) -> Timestamp {
+        let now = self.settings.now + self.begin.elapsed();
+        if pace == 1 { now } else { now - lasts - Duration::from_secs(60) }
+    }
+}

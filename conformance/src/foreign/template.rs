@@ -1,0 +1,131 @@
+//! Placeholders: `$(vcenter.host)` in an argument or a file is replaced by what a sim and its driver know.
+//!
+//! The form is that of Kubernetes; `$$(x)` is a literal `$(x)`.
+
+use std::collections::BTreeMap;
+
+use super::manifest::Manifest;
+use crate::backend::Backend;
+
+/// What placeholders stand for.
+pub(super) type Values = BTreeMap<String, String>;
+
+/// In every mode.
+const COMMON: [&str; 9] = [
+    "dir",
+    "ca",
+    "kubeconfig",
+    "port",
+    "replica",
+    "leaderElect",
+    "manifest.dir",
+    "binary",
+    "datacenter",
+];
+
+/// In vCenter mode.
+const VCENTER: [&str; 12] = [
+    "vcenter.host",
+    "vcenter.port",
+    "vcenter.user",
+    "vcenter.password",
+    "vcenter.thumbprint",
+    "vcenter.thumbprint.sha256",
+    "vcenter.ca",
+    "vcenter.insecure",
+    "zones.region",
+    "zones.zone",
+    "config.yaml",
+    "config.labels",
+];
+
+/// In Supervisor mode.
+const SUPERVISOR: [&str; 7] = [
+    "supervisor.credentials",
+    "supervisor.ownerRef",
+    "supervisor.ownerDir",
+    "supervisor.server",
+    "supervisor.port",
+    "supervisor.namespace",
+    "supervisor.kubeconfig",
+];
+
+/// Every name that a manifest may use, but for variables of the environment.
+pub(super) fn known(manifest: &Manifest) -> Vec<String> {
+    let of_mode: &[&str] = match manifest.spec.mode {
+        Backend::VCenter => &VCENTER,
+        Backend::Supervisor => &SUPERVISOR,
+    };
+    let files = manifest.spec.files.keys().map(|name| format!("files.{name}"));
+    COMMON.iter().chain(of_mode).map(|it| (*it).to_owned()).chain(files).collect()
+}
+
+/// The variable of the environment that a name stands for.
+pub(super) fn variable(name: &str) -> Option<&str> {
+    name.strip_prefix("env.").filter(|variable| !variable.is_empty())
+}
+
+/// Names of all placeholders in a text.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(text, |name| {
+        found.push(name.to_owned());
+        Some(String::new())
+    });
+    found
+}
+
+/// The text with every placeholder replaced, or the first that has no value.
+pub(super) fn expand(text: &str, values: &Values) -> Result<String, String> {
+    let mut unknown = None;
+    let expanded = walk(text, |name| {
+        let value = values.get(name).cloned();
+        if value.is_none() {
+            unknown.get_or_insert_with(|| name.to_owned());
+        }
+        value
+    });
+    unknown.map_or(Ok(expanded), Err)
+}
+
+fn walk(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("$(") {
+        let (before, from) = rest.split_at(at);
+        let Some(end) = from.find(')') else { break };
+        let name = &from[2..end];
+        if let Some(before) = before.strip_suffix('$') {
+            out.push_str(before);
+            out.push_str(&from[..=end]);
+        } else {
+            out.push_str(before);
+            out.push_str(&value(name).unwrap_or_default());
+        }
+        rest = &from[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_replaced_and_what_is_escaped_is_not() {
+        let values: Values = [("a", "1"), ("b.c", "2")].map(|(k, v)| (k.into(), v.into())).into();
+        for (text, want) in [
+            ("", Ok("")),
+            ("x $(a)$(b.c) y", Ok("x 12 y")),
+            ("$$(a) $(a)", Ok("$(a) 1")),
+            ("cost: 5$ (a)", Ok("cost: 5$ (a)")),
+            ("$(a", Ok("$(a")),
+            ("$(a) $(d) $(e)", Err("d")),
+        ] {
+            let want = want.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(expand(text, &values), want, "{text}");
+        }
+        assert_eq!(names("$(a) $$(b) $(c)"), ["a", "c"]);
+    }
+}

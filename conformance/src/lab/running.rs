@@ -1,0 +1,73 @@
+//! A replica that runs: ours in this process, or a process of its own.
+
+use super::provider::{Exit, Replica};
+use crate::foreign::Process;
+
+/// A running replica.
+#[derive(Debug)]
+pub(super) enum Running {
+    /// Ours, in this process.
+    Here(Replica),
+    /// Anybody's, as a process.
+    Process(Process),
+}
+
+impl Running {
+    /// Which replica it is.
+    pub(super) fn index(&self) -> usize {
+        match self {
+            Self::Here(replica) => replica.index(),
+            Self::Process(process) => process.index(),
+        }
+    }
+
+    /// Whether it calls itself so in a lease. How a process calls itself nobody knows.
+    pub(super) fn is_called(&self, holder: &str) -> bool {
+        match self {
+            Self::Here(replica) => replica.identity() == holder,
+            Self::Process(_) => false,
+        }
+    }
+
+    /// What it serves at `/metrics`, if that is known.
+    pub(super) fn metrics(&self) -> Option<String> {
+        match self {
+            Self::Here(replica) => Some(replica.metrics()),
+            Self::Process(_) => None,
+        }
+    }
+
+    /// Completes when it has ended, however that came about.
+    ///
+    /// Cancel safe.
+    pub(super) async fn end(&self) {
+        match self {
+            Self::Here(replica) => replica.end().await,
+            Self::Process(process) => process.end().await,
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<Exit> {
+        match self {
+            Self::Here(replica) => replica.ended(),
+            Self::Process(process) => process.ended(),
+        }
+    }
+
+    /// Tells it to stop and waits.
+    pub(super) async fn stop(self) -> Exit {
+        match self {
+            Self::Here(replica) => replica.stop().await,
+            Self::Process(process) => process.stop().await,
+        }
+    }
+
+    /// Ends it, whatever it is doing.
+    pub(super) async fn kill(self) {
+        match self {
+            Self::Here(replica) => replica.kill().await,
+            Self::Process(process) => process.kill().await,
+        }
+    }
+}
