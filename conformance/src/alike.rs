@@ -1,8 +1,8 @@
 //! v1 and V2 of Supervisor mode on the same generated histories: what they write of Nodes is the same.
 //!
-//! Upstream asks at every period, and so does v1; V2 hears of each change. So a value that v1 writes of a provider ID,
-//! a label or the list of addresses is one that V2 has written too, byte for byte, and the Nodes are equal once all is
-//! calm. Values that came and went between two periods V2 alone writes.
+//! Upstream asks at every period, and so does v1; V2 hears of each change. Where a period lies between two happenings, a
+//! value that v1 writes of a provider ID, a label or the list of addresses is one that V2 has written too, byte for byte,
+//! and the Nodes are equal once all is calm. What comes and goes between two periods V2 alone sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,6 +24,8 @@ use crate::scenario::{Act, Scenario};
 const MACHINES: u32 = 6;
 /// Address periods, so that as much happens in fewer hours.
 const STATUS: Duration = Duration::from_secs(60);
+/// Seconds in which a period begins and every machine has been asked about.
+const SEEN: u8 = 70;
 /// After the last happening: two address periods, a NotReady node judged and held, a kubelet up again.
 const CALM: Duration = Duration::from_secs(300);
 
@@ -65,7 +67,8 @@ pub fn histories() -> impl Strategy<Value = History> {
         2 => (0..20_u8).prop_map(H::Joins),
         1 => Just(H::Restart),
     ];
-    prop::collection::vec((0..120_u8, happening), 1..16)
+    // A period between two of them, so that v1 sees each.
+    prop::collection::vec((SEEN..SEEN + 60, happening), 1..12)
 }
 
 fn named(machine: u32) -> Named {

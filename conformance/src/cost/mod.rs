@@ -160,8 +160,15 @@ struct Budgets {
 
 /// Measures every phase of these modes, for every fleet size.
 pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
-    let subjects = Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
-    subjects.map(|subject| measure_sizes(stage, subject, subject.sizes())).collect()
+    let subjects = || Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
+    // Worlds know nothing of each other.
+    std::thread::scope(|scope| {
+        let measure =
+            |subject: Subject| scope.spawn(move || measure_sizes(stage, subject, subject.sizes()));
+        let running: Vec<_> = subjects().map(measure).collect();
+        let measured = running.into_iter().map(|it| it.join());
+        measured.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// Measures every phase for these fleet sizes.

@@ -110,8 +110,8 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
             name: "delete",
             what: "one machine deleted, until its node is and half a minute longer",
             scenario: life,
-            formula: "1 LIST, 1 GET",
-            upstream: Some(|_| 2),
+            formula: "1 LIST per tick until deleted, 1 tick",
+            upstream: Some(|_| 1),
             allowed: allowed.delete,
             allowed_polls: allowed.watches,
         },
@@ -160,6 +160,6 @@ pub(super) static V1: [Phase; 6] = phases(&Allowed {
     join: |n| 3 * n as u64,
     steady: |n| n as u64,
     not_ready: |_| 12 * 2 * NOT_READY as u64,
-    delete: |_| 2,
+    delete: |_| 1,
     watches: 0,
 });
