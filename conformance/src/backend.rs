@@ -31,6 +31,14 @@ impl Backend {
         }
     }
 
+    /// As a sentence names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::VCenter => "vCenter",
+            Self::Supervisor => "Supervisor",
+        }
+    }
+
     /// As a headline says it.
     pub const fn title(self) -> &'static str {
         match self {

@@ -126,8 +126,10 @@ fn partial_reads() -> Vec<Case> {
             true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
             false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
         };
-        let mut later = about_machines(Backend::Supervisor, "faults", [fail()]);
-        later.when.between = Some(Between(s(102), HEALED));
+        // A provider that has just started reads what it misses by its name; one that knew it lists again.
+        let (ops, from) = if cold { ("get virtualmachines", s(101)) } else { (LIST, s(102)) };
+        let mut later = on("faults", fail(), ops);
+        later.when.between = Some(Between(from, HEALED));
         let lists = scenario
             .at(s(100), on("missing", Action::Hide(super::observe::name(1)), LIST).first(1))
             .at(s(100), later)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, Between, Rule};
 use sim::world::{Command, Grant, PROVIDER_USER};
 
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, world};
@@ -13,7 +13,7 @@ use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
-use crate::scenario::Act;
+use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
@@ -31,8 +31,8 @@ fn mass(backend: Backend) -> Vec<Case> {
         Backend::Supervisor => {
             vec![
                 mass_vanish(),
-                listed_empty_once(12),
-                listed_empty_once(1),
+                listed_empty_once(),
+                empty_for_a_moment(),
                 half_restored(),
                 nothing_from_the_start(),
             ]
@@ -89,21 +89,40 @@ fn mass_hidden() -> Case {
 }
 
 /// The view is too old, and the list that replaces it has nothing in it, once.
-fn listed_empty_once(n_silent: u32) -> Case {
-    let (list, watch) = ("list virtualmachines", "watch virtualmachines");
-    let on = |id: &str, action, op| Rule::new(id, [action]).on(Face::Supervisor).op([op]).first(1);
+fn listed_empty_once() -> Case {
     let n = 20;
+    let empty = Rule::new("empty", [Action::EmptyResult]).on(Face::Supervisor).op([LIST]).first(1);
+    let scenario = at_once(n, 12, empty).at(s(130), Backend::Supervisor.cut());
+    let case = Case::new(scenario, move |run| survives(run, n - 1)).named("listed empty once");
+    case.canary(Canary::Gone(n), s(200))
+}
+
+const LIST: &str = "list virtualmachines";
+
+/// For less than the guard waits nothing is there, whether listed or read by name, as where a backup is brought
+/// back. One node is asked about: it is not the number of those that counts.
+fn empty_for_a_moment() -> Case {
+    let n = 20;
+    let mut empty = Rule::new("empty", [Action::EmptyResult])
+        .on(Face::Supervisor)
+        .op([LIST, "get virtualmachines"]);
+    empty.when.between = Some(Between(s(130), s(150)));
+    let scenario = at_once(n, 1, empty).at(s(130), Backend::Supervisor.cut());
+    let case = Case::new(scenario, move |run| survives(run, n - 1)).named("empty for a moment");
+    case.canary_within(Canary::Gone(n), s(200), s(60))
+}
+
+/// So many nodes are not ready when the view has to be made anew and the rule comes into force.
+fn at_once(n: u32, n_silent: u32, rule: Rule) -> Scenario {
+    let expired = Rule::new("expired", [Action::WatchGone])
+        .on(Face::Supervisor)
+        .op(["watch virtualmachines"])
+        .first(1);
     let mut scenario = world(n, s(600));
     for silent in 1..=n_silent {
         scenario = scenario.at(SETTLED, Command::StopKubelet(machine(silent)));
     }
-    let scenario = scenario
-        .at(s(130), on("expired", Action::WatchGone, watch))
-        .at(s(130), on("empty", Action::EmptyResult, list))
-        .at(s(130), Backend::Supervisor.cut());
-    let case = Case::new(scenario, move |run| survives(run, n - 1))
-        .named(format!("listed empty once, {n_silent} not ready"));
-    case.canary(Canary::Gone(n), s(200))
+    scenario.at(s(130), rule).at(s(130), expired)
 }
 
 /// A provider that starts where it sees no machine at all, as in the namespace of somebody else: what it has never
@@ -131,19 +150,7 @@ fn half_restored() -> Case {
     let n = 20;
     let actions = (1..=12).map(|n| Action::Hide(name(n)));
     let hide = Rule::new("half restored", actions).on(Face::Supervisor);
-    let expired = Rule::new("expired", [Action::WatchGone])
-        .on(Face::Supervisor)
-        .op(["watch virtualmachines"])
-        .first(1);
-    let mut scenario = world(n, s(600));
-    for silent in 1..=12 {
-        scenario = scenario.at(SETTLED, Command::StopKubelet(machine(silent)));
-    }
-    let scenario = scenario
-        .at(s(130), hide)
-        .at(s(130), expired)
-        .at(s(130), Backend::Supervisor.cut())
-        .at(s(150), Act::Heal);
+    let scenario = at_once(n, 12, hide).at(s(130), Backend::Supervisor.cut()).at(s(150), Act::Heal);
     let case = Case::new(scenario, move |run| survives(run, n - 1)).named("half restored");
     case.canary_within(Canary::Gone(n), s(200), s(60))
 }

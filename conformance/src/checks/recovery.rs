@@ -97,7 +97,7 @@ fn restarts(backend: Backend) -> Vec<Case> {
                         Verdict::of(starts <= 1, || format!("the provider was started {starts} times"))
                     })
             })
-            .named(format!("{} gone for {case}", backend.as_str())),
+            .named(format!("{} gone for {case}", backend.name())),
         );
     }
     cases
@@ -110,7 +110,7 @@ fn outage_at_start(backend: Backend) -> Vec<Case> {
         Case::new(unknown, |run| {
             run.initializes(&names(5), s(360), T_INIT + s(180)).and(|| right(run))
         })
-        .named(format!("{} down", backend.as_str())),
+        .named(format!("{} down", backend.name())),
     );
     let known = away(world(5, s(1200)), backend, SETTLED, s(400))
         .at(SETTLED, Act::Crash(0))
@@ -118,7 +118,7 @@ fn outage_at_start(backend: Backend) -> Vec<Case> {
         .at(s(65), set_address(2, &["10.6.0.2"]))
         .at(s(70), Act::Start(0))
         .at(s(900), Command::StartKubelet(machine(1)));
-    let label = format!("{} down, nodes known", backend.as_str());
+    let label = format!("{} down, nodes known", backend.name());
     cases.push(Case::new(known, right).named(label));
     let down = Rule::new("down", [Action::Status { code: 503, retry_after: None, message: None }])
         .on(Face::Cluster);
@@ -150,6 +150,7 @@ fn forgotten() -> Case {
     let scenario = away(world(4, s(1500)), Backend::Supervisor, SETTLED, s(100))
         .at(s(70), set_address(1, &["10.6.0.1"]))
         .at(s(70), Command::PowerOff(machine(2)))
+        .at(s(70), Command::DeleteMachine(machine(3)))
         .at(s(95), Command::CompactCluster { plane, keep: 0 });
     let case = Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.6.0.1"));
@@ -221,20 +222,18 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
 
 fn unanswered(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut faces = vec![(
-        Face::Cluster,
-        vec!["list nodes", "patch nodes", "patch nodes/status", "create events"],
-    )];
-    match backend {
-        Backend::VCenter => faces.extend([
+    let mut faces = match backend {
+        Backend::VCenter => vec![
             (Face::Soap, vec!["Login", "RetrieveServiceContent", "Find*", "RetrieveProperties*"]),
             (Face::Soap, vec!["CreateListView", "CreateFilter", "WaitForUpdatesEx"]),
             (Face::Vapi, vec!["cis.session.create", "tagging.*"]),
-        ]),
+        ],
         Backend::Supervisor => {
-            faces.push((Face::Supervisor, vec!["list virtualmachines", "watch virtualmachines"]))
+            vec![(Face::Supervisor, vec!["list virtualmachines", "watch virtualmachines"])]
         }
-    }
+    };
+    let writes = vec!["list nodes", "patch nodes", "patch nodes/status", "create events"];
+    faces.push((Face::Cluster, writes));
     for (face, ops) in faces {
         for op in ops {
             let rule = Rule::new("unanswered", [Action::Blackhole]).on(face).op([op]).first(2);

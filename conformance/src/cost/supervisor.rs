@@ -74,6 +74,8 @@ struct Allowed {
     steady: fn(u32) -> u64,
     not_ready: fn(u32) -> u64,
     delete: fn(u32) -> u64,
+    /// Where machines are not watched, the time of the next list.
+    watch_lost: fn(u32) -> u64,
     watches: u64,
 }
 
@@ -130,7 +132,7 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
             scenario: life,
             formula: "it holds none",
             upstream: None,
-            allowed: |_| 0,
+            allowed: allowed.watch_lost,
             allowed_polls: allowed.watches,
         },
     ]
@@ -143,6 +145,7 @@ pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
     not_ready: |_| 0,
     // The object is asked for by its name, and everything listed once.
     delete: |n| pages(n) + 1,
+    watch_lost: |_| 0,
     watches: 1,
 });
 
@@ -152,6 +155,7 @@ pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
     steady: pages,
     not_ready: |n| pages(n) * 12,
     delete: |n| pages(n) * 18 + 1,
+    watch_lost: pages,
     watches: 0,
 });
 
@@ -161,5 +165,6 @@ pub(super) static V1: [Phase; 6] = phases(&Allowed {
     steady: |n| n as u64,
     not_ready: |_| 12 * 2 * NOT_READY as u64,
     delete: |_| 1,
+    watch_lost: |_| 0,
     watches: 0,
 });
