@@ -2,13 +2,16 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
+use conformance::backend::Backend;
 use conformance::cost;
 use conformance::lab::Stage;
 
 fn main() {
-    let table = cost::measure(&Stage::default());
-    println!("{}", table.text());
-    let deviations = table.deviations();
+    let tables = cost::measure(&Stage::default(), &Backend::ALL);
+    for table in &tables {
+        println!("{}", table.text());
+    }
+    let deviations: Vec<String> = tables.iter().flat_map(cost::Table::deviations).collect();
     for deviation in &deviations {
         println!("{deviation}");
     }
