@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use sim_world::ControlPlane;
 use sim_world::objects::{Command, GroupResource, Key, PatchKind};
 use tokio::time::{Instant, timeout};
 
@@ -131,6 +132,27 @@ async fn a_streaming_list_of_the_future_fails_in_the_stream() {
     let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
     assert_eq!(lines.next().await, "ERROR 504 Timeout: Too large resource version: 99, current: 5");
     assert_eq!(lines.next().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_ended_tell_what_happened_and_end() {
+    let lab = Lab::new();
+    lab.node("a");
+    let path = "/api/v1/nodes?watch=1";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert_eq!(lines.next().await, "ADDED a 6");
+    lab.node("b");
+    let plane = ControlPlane::Workload;
+    lab.world.apply(sim_world::Command::EndWatches { plane }).unwrap();
+    assert_eq!(lines.next().await, "ADDED b 7");
+    assert_eq!(lines.next().await, "end");
+    // The next one begins where it ended, and those of another API server go on.
+    let next = format!("{path}&resourceVersion=7");
+    let mut lines = Lines::of(&lab, &next, WatchEffects::default()).await;
+    let other = ControlPlane::Supervisor;
+    lab.world.apply(sim_world::Command::EndWatches { plane: other }).unwrap();
+    lab.node("c");
+    assert_eq!(lines.next().await, "ADDED c 8");
 }
 
 #[tokio::test(start_paused = true)]
