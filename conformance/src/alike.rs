@@ -203,22 +203,33 @@ pub struct Compared {
     pub calls: (u64, u64),
 }
 
-/// Plays so many histories twice each.
+/// Plays so many histories twice each, V2 with a deliberate defect if one is given.
 ///
 /// # Errors
 /// The first difference, with the shortest history that shows it.
-pub fn compare(runs: u32, seed: u64) -> Result<Compared, Box<Difference>> {
-    let config = Config { cases: runs, failure_persistence: None, ..Config::default() };
+pub fn compare(
+    runs: u32,
+    seed: u64,
+    mutant: Option<provider::Mutant>,
+) -> Result<Compared, Box<Difference>> {
+    let config = Config {
+        cases: runs,
+        failure_persistence: None,
+        max_shrink_iters: 100,
+        ..Config::default()
+    };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let compared = std::cell::Cell::new(Compared::default());
     let result = TestRunner::new_with_rng(config, rng).run(&histories(), |history| {
         let scenario = scenario(&history);
-        let played = |mode| {
-            said(&run(&scenario, &Stage { mode: Mode::Supervisor(mode), seed, ..Stage::default() }))
+        let played = |mode, mutant| {
+            let stage = Stage { mode: Mode::Supervisor(mode), seed, mutant, ..Stage::default() };
+            said(&run(&scenario, &stage))
         };
-        let (v1, v2) = (played(InstancesMode::V1), played(InstancesMode::Auto));
+        let v1 = played(InstancesMode::V1, None);
+        let v2 = played(InstancesMode::Auto, mutant);
         differs(&v1, &v2).map_err(TestCaseError::fail)?;
         let mut so_far = compared.get();
         so_far.histories += 1;

@@ -91,7 +91,7 @@ struct RunArguments {
     #[arg(long)]
     surface: Vec<String>,
     /// Where the provider looks for machines: vcenter, supervisor or all.
-    #[arg(long, default_value = "all", value_parser = modes)]
+    #[arg(long, default_value = "all", value_parser = modes, conflicts_with = "provider")]
     mode: Modes,
     /// Where every draw and identifier comes from.
     #[arg(long, default_value_t = 0)]
@@ -103,10 +103,10 @@ struct RunArguments {
     #[arg(long, value_parser = mutant, conflicts_with = "provider")]
     mutant: Option<Mutants>,
     /// Leave the table of calls per node and sync out.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "provider")]
     no_cost: bool,
     /// Also a row per phase and operation in that table.
-    #[arg(long, conflicts_with = "no_cost")]
+    #[arg(long, conflicts_with_all = ["no_cost", "provider"])]
     operations: bool,
     #[command(flatten)]
     foreign: foreign::command::Arguments,
@@ -423,7 +423,7 @@ fn run_sweep(
 
 fn run_alike(out: &mut impl Write, runs: u32, seed: u64) -> anyhow::Result<ExitCode> {
     let mut clock = elapsed();
-    match alike::compare(runs, seed) {
+    match alike::compare(runs, seed, None) {
         Err(difference) => {
             writeln!(out, "{difference}")?;
             Ok(ExitCode::from(1))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
+use sim::ledger::Record;
 use sim::world::objects::{self, GroupResource, Key};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Grant, Named, PROVIDER_USER, Step};
@@ -345,10 +346,15 @@ fn young() -> Case {
             return Verdict::Inconclusive("the young node was never there".to_owned());
         }
         // An answer that says nothing about it, after it was there.
+        // A Supervisor says with a 404 that an object is not there.
+        let is_answered = |call: &Record| {
+            let status = call.ended.as_ref().and_then(|ended| ended.status);
+            call.succeeded() || status == Some(404)
+        };
         let looked = run
             .questions()
-            .any(|call| (born..born + s(60)).contains(&call.t.since_start()) && call.succeeded());
-        if !looked && run.backend().is_vcenter() {
+            .any(|call| (born..born + s(60)).contains(&call.t.since_start()) && is_answered(call));
+        if !looked {
             return Verdict::Inconclusive("nobody looked for the young node's machine".to_owned());
         }
         let deleted = run.deleted("young");
