@@ -32,6 +32,10 @@ pub(super) const T_LIFE: Duration = s(15);
 pub(super) const NAMESPACE: &str = "workloads";
 /// When nodes of a fresh world have long been initialized.
 pub(super) const SETTLED: Duration = s(60);
+/// How providers write a Node: one patches, another replaces.
+pub(super) const WRITE_NODE: [&str; 2] = ["patch nodes", "update nodes"];
+/// The same for its status.
+pub(super) const WRITE_STATUS: [&str; 2] = ["patch nodes/status", "update nodes/status"];
 
 /// A world of so many nodes in three zones, all joining at zero.
 pub(super) fn world(nodes: u32, horizon: Duration) -> Scenario {

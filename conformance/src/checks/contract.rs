@@ -7,8 +7,8 @@ use sim::world::Command;
 use sim::world::objects::{self, Key};
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, awaited, early, hidden, known_uuid, machine,
-    patch, s, set_address, world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, awaited, early, hidden, known_uuid,
+    machine, patch, s, set_address, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -224,7 +224,7 @@ fn conflicts() -> Case {
     let rule =
         Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
             .on(Face::Cluster)
-            .op(["patch nodes", "update nodes"])
+            .op(WRITE_NODE)
             .named(name(1))
             .first(5);
     let label = json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
@@ -263,11 +263,8 @@ fn deleted_meanwhile(backend: Backend) -> Case {
 }
 
 fn crash_between() -> Case {
-    let rule = Rule::new("hang", [Action::Blackhole])
-        .on(Face::Cluster)
-        .op(["patch nodes"])
-        .applied()
-        .first(1);
+    let rule =
+        Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op(WRITE_NODE).applied().first(1);
     let scenario = world(1, T_STATUS + s(120))
         .fault(rule)
         .at(s(5), Act::Crash(0))

@@ -5,8 +5,8 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step};
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, awaited, early, fault_kinds, hidden, machine, newcomer, s,
-    world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, WRITE_NODE, WRITE_STATUS, awaited, early, fault_kinds,
+    hidden, machine, newcomer, s, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -132,16 +132,17 @@ fn instance_type(backend: Backend) -> Case {
 
 fn write_faults() -> Vec<Case> {
     let mut cases = Vec::new();
-    for op in ["patch nodes/status", "patch nodes"] {
+    for (write, ops) in [("status", WRITE_STATUS), ("provider ID and taint", WRITE_NODE)] {
         for kind in fault_kinds(Face::Cluster) {
             for applied in [false, true] {
                 if applied && !kind.loses_answer {
                     continue;
                 }
                 let rule =
-                    Rule::new("write", kind.actions.clone()).on(Face::Cluster).op([op]).first(2);
+                    Rule::new("write", kind.actions.clone()).on(Face::Cluster).op(ops).first(2);
                 let rule = if applied { rule.applied() } else { rule };
-                let name = format!("{op}, {}{}", kind.name, if applied { ", applied" } else { "" });
+                let name =
+                    format!("{write}, {}{}", kind.name, if applied { ", applied" } else { "" });
                 cases.push(
                     Case::new(world(2, s(240)).fault(rule), |run| {
                         run.keeps(&[9, 10, 11]).and(|| run.initializes(&names(2), s(0), s(150)))
@@ -185,14 +186,14 @@ fn thousand_at_once(backend: Backend) -> Case {
 
 fn restarts_between_writes() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (name, op, applied) in [
-        ("before the addresses", "patch nodes/status", false),
-        ("after the addresses", "patch nodes/status", true),
-        ("before provider ID and taint", "patch nodes", false),
-        ("after provider ID and taint", "patch nodes", true),
+    for (name, ops, applied) in [
+        ("before the addresses", WRITE_STATUS, false),
+        ("after the addresses", WRITE_STATUS, true),
+        ("before provider ID and taint", WRITE_NODE, false),
+        ("after provider ID and taint", WRITE_NODE, true),
     ] {
         // The write hangs, and the provider dies with it.
-        let rule = Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op([op]).first(1);
+        let rule = Rule::new("hang", [Action::Blackhole]).on(Face::Cluster).op(ops).first(1);
         let rule = if applied { rule.applied() } else { rule };
         let scenario = world(2, s(180))
             .fault(rule)

@@ -7,8 +7,8 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, ControlPlane};
 
 use super::build::{
-    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, away, fault_kinds, machine, newcomer, s,
-    set_address, world, world_with,
+    FaultKind, GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, WRITE_NODE, WRITE_STATUS, away,
+    fault_kinds, machine, newcomer, s, set_address, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -222,45 +222,52 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
 
 fn unanswered(backend: Backend) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut faces = match backend {
+    let calls: Vec<(Face, &[&str])> = match backend {
         Backend::VCenter => vec![
-            (Face::Soap, vec!["Login", "RetrieveServiceContent", "Find*", "RetrieveProperties*"]),
-            (Face::Soap, vec!["CreateListView", "CreateFilter", "WaitForUpdatesEx"]),
-            (Face::Vapi, vec!["cis.session.create", "tagging.*"]),
+            (Face::Soap, &["Login"]),
+            (Face::Soap, &["RetrieveServiceContent"]),
+            (Face::Soap, &["Find*"]),
+            (Face::Soap, &["RetrieveProperties*"]),
+            (Face::Soap, &["CreateListView"]),
+            (Face::Soap, &["CreateFilter"]),
+            (Face::Soap, &["WaitForUpdatesEx"]),
+            (Face::Vapi, &["cis.session.create"]),
+            (Face::Vapi, &["tagging.*"]),
         ],
-        Backend::Supervisor => {
-            vec![(Face::Supervisor, vec!["list virtualmachines", "watch virtualmachines"])]
-        }
+        Backend::Supervisor => vec![
+            (Face::Supervisor, &["list virtualmachines"]),
+            (Face::Supervisor, &["watch virtualmachines"]),
+        ],
     };
-    let writes = vec!["list nodes", "patch nodes", "patch nodes/status", "create events"];
-    faces.push((Face::Cluster, writes));
-    for (face, ops) in faces {
-        for op in ops {
-            let rule = Rule::new("unanswered", [Action::Blackhole]).on(face).op([op]).first(2);
-            // Few nodes among many machines are searched for; many nodes are read page by page.
-            let scenario = match op {
-                "Find*" => world_with(3, 400, s(900)),
-                _ => world(8, s(900)),
-            };
-            let scenario = scenario.fault(rule);
-            cases.push(
-                Case::new(scenario, move |run| {
-                    // The deadline of a call is 30 s; of a long poll its wait and that.
-                    let hung = run.calls().filter(|call| call.was_faulted()).find(|call| {
-                        let ended = call.ended.as_ref().map(|ended| ended.at.since(call.t));
-                        ended.is_none_or(|took| took > s(150))
-                    });
-                    Verdict::of(hung.is_none(), || {
-                        format!(
-                            "a call was not given up: {}",
-                            hung.map(ToString::to_string).unwrap_or_default()
-                        )
-                    })
-                    .and(|| right(run))
+    let cluster: [&[&str]; 4] = [&["list nodes"], &WRITE_NODE, &WRITE_STATUS, &["create events"]];
+    let calls = calls.into_iter().chain(cluster.map(|ops| (Face::Cluster, ops)));
+    for (face, ops) in calls {
+        let op = ops[0];
+        let rule =
+            Rule::new("unanswered", [Action::Blackhole]).on(face).op(ops.iter().copied()).first(2);
+        // Few nodes among many machines are searched for; many nodes are read page by page.
+        let scenario = match op {
+            "Find*" => world_with(3, 400, s(900)),
+            _ => world(8, s(900)),
+        };
+        let scenario = scenario.fault(rule);
+        cases.push(
+            Case::new(scenario, move |run| {
+                // The deadline of a call is 30 s; of a long poll its wait and that.
+                let hung = run.calls().filter(|call| call.was_faulted()).find(|call| {
+                    let ended = call.ended.as_ref().map(|ended| ended.at.since(call.t));
+                    ended.is_none_or(|took| took > s(150))
+                });
+                Verdict::of(hung.is_none(), || {
+                    format!(
+                        "a call was not given up: {}",
+                        hung.map(ToString::to_string).unwrap_or_default()
+                    )
                 })
-                .named(format!("{} {op}", face.as_str())),
-            );
-        }
+                .and(|| right(run))
+            })
+            .named(format!("{} {op}", face.as_str())),
+        );
     }
     cases
 }

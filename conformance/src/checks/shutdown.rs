@@ -4,7 +4,9 @@ use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
 use sim::world::Command;
 
-use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, machine, s, world};
+use super::build::{
+    GRACE, SETTLED, T_LIFE, T_MONITOR, WRITE_NODE, about_machines, machine, s, world,
+};
 use super::canary::Canary;
 use super::deletion::PATIENCE;
 use super::observe::name;
@@ -349,7 +351,7 @@ fn lost_update() -> Case {
     // The write of the taint is slow; meanwhile somebody else adds one.
     let slow = Rule::new("slow", [Action::Delay(s(4))])
         .on(Face::Cluster)
-        .op(["patch nodes"])
+        .op(WRITE_NODE)
         .named(name(1))
         .first(1);
     let foreign = serde_json::json!({"spec": {"taints": [
