@@ -1,5 +1,6 @@
 //! `conformance`: judges a vSphere cloud provider, and says why.
 
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -81,6 +82,15 @@ enum What {
         #[command(subcommand)]
         command: kubernetes::command::What,
     },
+    /// Become a program that ends with the process that started this.
+    #[command(name = foreign::launch::SUBCOMMAND, hide = true)]
+    Launch {
+        /// That process.
+        parent: i32,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
 }
 
 #[derive(Parser)]
@@ -144,6 +154,7 @@ fn main() -> ExitCode {
         What::Alike { runs, seed } => run_alike(&mut out, runs.get(), seed),
         What::Cost { write, operations } => run_cost(&mut out, write, operations),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
+        What::Launch { parent, command } => foreign::launch::become_program(parent, &command),
     };
     match result {
         Ok(code) => code,
@@ -281,11 +292,12 @@ fn run_foreign(
 ) -> anyhow::Result<ExitCode> {
     #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
     let now = jiff::Timestamp::now();
-    let program = std::env::current_exe().ok();
+    let program = std::env::current_exe()?;
     let surroundings = foreign::command::Surroundings {
         now,
         variables: std::env::vars().collect(),
-        beside: program.as_deref().and_then(Path::parent).map(Path::to_owned),
+        beside: program.parent().map(Path::to_owned),
+        launcher: program,
         temporary: std::env::temp_dir(),
     };
     let request = foreign::command::Request {
