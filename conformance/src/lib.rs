@@ -9,6 +9,7 @@ pub mod backend;
 mod capture;
 pub mod catalogue;
 pub mod checks;
+pub mod cli;
 pub mod cost;
 pub mod foreign;
 pub mod judge;

@@ -3,24 +3,23 @@
 //! Ours run in this process, in virtual time. Providers of others are processes on the real clock, and the world
 //! lives as much faster as their periods are shorter; scenario, ledger and judges are the same.
 
+mod aftermath;
 mod authority;
 mod provider;
 mod running;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
-use sim::ledger::{Kind, Ledger, Record};
-use sim::world::objects::{GroupResource, Op};
-use sim::world::{Event, Log, Retain, State, Time, World};
+use sim::ledger::{Kind, Ledger};
+use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::backend::Backend;
 use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
+pub use aftermath::{NodeEvent, Run};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config};
@@ -73,89 +72,6 @@ pub struct Stage {
     pub mutant: Option<::provider::Mutant>,
     /// How much of the world's log is kept for judges; everything otherwise.
     pub light: bool,
-}
-
-/// What a run leaves behind.
-#[derive(Debug)]
-pub struct Run {
-    /// The scenario as it was run.
-    pub scenario: Scenario,
-    /// How it was run.
-    pub stage: Stage,
-    /// Every call, in order.
-    pub ledger: Vec<Record>,
-    /// Everything that happened in the world.
-    pub log: Log,
-    /// The world at the end, with the provider still running.
-    pub end: State,
-    /// The world after the provider was told to stop.
-    pub after: State,
-    /// How often each rule fired.
-    pub fired: Vec<(String, u64)>,
-    /// How each replica ended, in order of starts.
-    pub exits: Vec<Exit>,
-    /// What the provider logged.
-    pub logs: String,
-    /// The metrics of every replica that was told to stop or still ran at the end, as it served them last.
-    pub metrics: Vec<String>,
-    nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
-}
-
-/// When something happened to a Node, what, and the object: as it was, if it was deleted.
-pub type NodeEvent = (Time, Op, Arc<Value>);
-
-impl Run {
-    /// What happened to a Node. The log is read once for all of them: judges ask for a thousand, one by one.
-    pub fn node_events(&self, name: &str) -> &[NodeEvent] {
-        let nodes = self.nodes.get_or_init(|| {
-            let mut nodes: BTreeMap<String, Vec<NodeEvent>> = BTreeMap::new();
-            for (at, event) in self.log.entries() {
-                if let Event::Cluster(event) = event
-                    && event.key.resource == GroupResource::core("nodes")
-                {
-                    let of = nodes.entry(event.key.name.clone()).or_default();
-                    of.push((*at, event.op, event.object.clone()));
-                }
-            }
-            nodes
-        });
-        nodes.get(name).map_or(&[], Vec::as_slice)
-    }
-
-    /// What stands behind the provider.
-    pub fn backend(&self) -> Backend {
-        self.stage.mode.backend()
-    }
-
-    /// How often the rule fired.
-    pub fn fired(&self, rule: &str) -> u64 {
-        self.fired.iter().filter(|(id, _)| id == rule).map(|(_, n)| n).sum()
-    }
-
-    /// Lines that the provider logged after `since`.
-    pub fn logged_after(&self, since: Duration) -> impl Iterator<Item = &str> {
-        let lines = crate::capture::lines(&self.logs);
-        lines.filter(move |(at, _)| *at > since).map(|(_, line)| line)
-    }
-
-    /// The highest value of a metric that any replica served, whatever its labels.
-    pub fn metric(&self, name: &str) -> Option<f64> {
-        let lines = self.metrics.iter().flat_map(|text| text.lines());
-        lines
-            .filter(|line| line.split([' ', '{']).next() == Some(name))
-            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
-            .reduce(f64::max)
-    }
-
-    /// Calls in a phase.
-    pub fn calls_in<'a>(&'a self, phase: &'a str) -> impl Iterator<Item = &'a Record> {
-        self.calls().filter(move |record| record.phase.as_deref() == Some(phase))
-    }
-
-    /// Every call.
-    pub fn calls(&self) -> impl Iterator<Item = &Record> {
-        self.ledger.iter().filter(|record| record.kind == Kind::Call)
-    }
 }
 
 /// Runs a scenario from beginning to end in virtual time, in a runtime of its own.

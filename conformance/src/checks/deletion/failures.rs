@@ -1,0 +1,173 @@
+//! Calls about machines fail, all of them or one kind: nobody knows that a machine is gone.
+
+use sim::Face;
+use sim::faults::{Action, Between, Rule};
+use sim::world::Command;
+
+use super::{FORBIDDEN, HEALED, PATIENCE, survives};
+use crate::backend::Backend;
+use crate::checks::Case;
+use crate::checks::build::{
+    SETTLED, about_machines, fault_kinds, forget_reference, machine, s, world,
+};
+use crate::checks::canary::Canary;
+use crate::checks::observe::{name, names};
+use crate::judge::NodeFacts;
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+/// A NotReady node whose machine exists, and failures on every call about machines. Once they end, the node of
+/// a machine that is really gone goes.
+pub(super) fn errors(backend: Backend) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for kind in fault_kinds(backend.face()) {
+        for restarted in [false, true] {
+            let rule = about_machines(backend, "errors", kind.actions.clone());
+            let mut scenario =
+                world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1))).at(s(100), rule);
+            if restarted {
+                scenario = scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0));
+            }
+            // The long poll ends by itself, so that a warm view meets the failures too.
+            scenario = scenario.at(s(130), backend.cut()).at(HEALED, Act::Heal);
+            let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
+            let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
+            let patience = if kind.name == "403" { FORBIDDEN } else { PATIENCE };
+            let case = Case::new(scenario, judge).canary_within(Canary::Gone(4), HEALED, patience);
+            cases.push(case.named(name));
+        }
+    }
+    cases
+}
+
+/// The cloud's taints of the first `n` nodes do not change once they are initialized. Those that the control plane
+/// gives to nodes that are not Ready are its own.
+fn same_taints(run: &Run, n: u32) -> Verdict {
+    for name in names(n) {
+        let cloud = |node: NodeFacts| -> Vec<String> {
+            let is_cloud = |key: &String| key.contains("cloudprovider.kubernetes.io");
+            node.taints.into_iter().filter(is_cloud).collect()
+        };
+        let shown: Vec<_> = run
+            .versions(&name)
+            .into_iter()
+            .filter_map(|(at, node)| Some((at, cloud(node?))))
+            .filter(|(at, _)| at.since_start() >= SETTLED)
+            .collect();
+        if let Some(pair) = shown.windows(2).find(|pair| pair[0].1 != pair[1].1) {
+            return Verdict::Fail(format!(
+                "taints of {name} went from {:?} to {:?} at {}",
+                pair[0].1, pair[1].1, pair[1].0
+            ));
+        }
+    }
+    Verdict::Pass
+}
+
+/// One kind of call answers, the next fails.
+pub(super) fn partial(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => partial_searches(),
+        Backend::Supervisor => partial_reads(),
+    }
+}
+
+/// A machine is missing in a list, and the one that would have to confirm it fails.
+fn partial_reads() -> Vec<Case> {
+    const LIST: &str = "list virtualmachines";
+    let on = |id: &str, action, op: &str| Rule::new(id, [action]).on(Face::Supervisor).op([op]);
+    let fail = || Action::Status { code: 500, retry_after: None, message: None };
+    // What is known is too old, so that machines are listed anew.
+    let expired = || on("expired", Action::WatchGone, "watch virtualmachines").first(1);
+    let mut cases = Vec::new();
+    for cold in [false, true] {
+        let mut scenario = world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
+        scenario = match cold {
+            true => scenario.at(s(100), Act::Crash(0)).at(s(101), Act::Start(0)),
+            false => scenario.at(s(100), expired()).at(s(101), Backend::Supervisor.cut()),
+        };
+        // A provider that has just started reads what it misses by its name; one that knew it lists again.
+        let (ops, from) = if cold { ("get virtualmachines", s(101)) } else { (LIST, s(102)) };
+        let mut later = on("faults", fail(), ops);
+        later.when.between = Some(Between(from, HEALED));
+        let lists = scenario
+            .at(s(100), on("missing", Action::Hide(name(1)), LIST).first(1))
+            .at(s(100), later)
+            .at(HEALED, Act::Heal);
+        let name = if cold { "cold cache" } else { "warm cache" };
+        let name = format!("missing in one list, what follows fails, {name}");
+        let case = Case::new(lists, |run| survives(run, 3)).named(name);
+        cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
+    }
+    cases
+}
+
+/// A search answers and a read fails, or the reverse.
+fn partial_searches() -> Vec<Case> {
+    let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
+    let mut cases = Vec::new();
+    for (case, ops) in [
+        ("search answers, reads and updates fail", vec!["RetrieveProperties*", "WaitForUpdatesEx"]),
+        ("read answers, search fails", vec!["Find*"]),
+        ("search is empty, read fails", vec![]),
+    ] {
+        for cold in [false, true] {
+            let mut scenario = world(4, s(400)).at(SETTLED, Command::StopKubelet(machine(1)));
+            if ops.is_empty() {
+                scenario = scenario
+                    .at(
+                        s(100),
+                        Rule::new("empty", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]),
+                    )
+                    .at(
+                        s(100),
+                        Rule::new("faults", [fail()])
+                            .on(Face::Soap)
+                            .op(["RetrieveProperties*", "WaitForUpdatesEx"]),
+                    );
+            } else {
+                let rule = Rule::new("faults", [fail()]).on(Face::Soap).op(ops.iter().copied());
+                scenario = scenario.at(s(100), rule);
+            }
+            if cold {
+                // Without a reference from before, the restarted provider has to search.
+                scenario = scenario
+                    .at(s(100), Act::Crash(0))
+                    .at(s(100), forget_reference(1))
+                    .at(s(101), Act::Start(0));
+            }
+            let rebuild = Backend::VCenter.cut();
+            let scenario = scenario.at(s(130), rebuild).at(HEALED, Act::Heal);
+            let name = format!("{case}{}", if cold { ", cold cache" } else { "" });
+            // A view that is there needs no search: what such a rule would break is not done at all.
+            let judge = |run: &Run| survives(run, 3);
+            let case = Case::new(scenario, judge).named(name);
+            cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
+        }
+    }
+    cases.push(machine_cannot_be_read());
+    // With a warm view nobody searches: rules about searches cannot fire there.
+    cases.retain(|case| {
+        !matches!(case.name.as_str(), "read answers, search fails" | "search is empty, read fails")
+    });
+    cases
+}
+
+/// The search finds the machine, and whatever is no machine can be read: a provider reads its datacenter before it
+/// searches. Ours has machines told to it.
+fn machine_cannot_be_read() -> Case {
+    let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
+    let on = |id, op| Rule::new(id, [fail()]).on(Face::Soap).op([op]);
+    let scenario = world(4, s(400))
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(s(100), on("faults/reads", "RetrieveProperties*").named(name(1)))
+        .at(s(100), on("faults/updates", "WaitForUpdatesEx"))
+        .at(s(100), Act::Crash(0))
+        .at(s(100), forget_reference(1))
+        .at(s(101), Act::Start(0))
+        .at(HEALED, Act::Heal);
+    let case = Case::new(scenario, |run| survives(run, 3));
+    let name = "search answers, reads of that machine fail, cold cache";
+    case.named(name).canary_within(Canary::Gone(4), HEALED, PATIENCE)
+}

@@ -1,0 +1,105 @@
+//! Machines that run and cannot be seen: a right is taken away, or another vCenter answers.
+
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::objects::{self, GroupResource, Key};
+use sim::world::{Command, Grant, PROVIDER_USER};
+
+use super::{FORBIDDEN, HEALED, survives};
+use crate::backend::Backend;
+use crate::checks::Case;
+use crate::checks::build::{NAMESPACE, SETTLED, machine, s, world};
+use crate::checks::canary::Canary;
+use crate::checks::observe::name;
+use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::Verdict;
+
+/// In a Supervisor everything is refused: what may be seen is granted by kind, not by object.
+fn lose_privilege(scenario: Scenario, backend: Backend, at: Duration) -> Scenario {
+    match backend {
+        Backend::VCenter => {
+            let user = PROVIDER_USER.to_owned();
+            scenario
+                .at(at, Command::RevokePrivilege(Grant { vcenter: None, user, object: name(1) }))
+        }
+        Backend::Supervisor => {
+            let bindings = GroupResource::of("rbac.authorization.k8s.io", "rolebindings");
+            let key = Key::new(bindings, NAMESPACE, "cloud-provider");
+            scenario
+                .at(at, Command::Supervisor(objects::Command::delete(key)))
+                .at(at, backend.cut())
+                .at(HEALED, Command::Supervisor(bound_again()))
+        }
+    }
+}
+
+/// The provider's account gets its role back.
+fn bound_again() -> objects::Command {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let binding = serde_json::json!({
+        "metadata": {"name": "cloud-provider"},
+        "roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "cloud-provider"},
+        "subjects": [{"kind": "ServiceAccount", "name": "cloud-provider", "namespace": NAMESPACE}],
+    });
+    objects::Command::create(GroupResource::of(GROUP, "rolebindings"), NAMESPACE, binding)
+}
+
+pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
+    // With twenty nodes two may be missing before deletion is held back.
+    let n = 20;
+    let revoked = SETTLED;
+    let mut scenario = lose_privilege(world(n, s(600)), backend, revoked)
+        .at(s(70), Command::StopKubelet(machine(1)));
+    if cold {
+        scenario = scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0));
+    }
+    let judge = move |run: &Run| {
+        survives(run, n - 1).and(|| {
+            // In a Supervisor it is the right that is missing, not a machine.
+            let hidden = if backend.is_vcenter() { name(1) } else { "forbidden".to_owned() };
+            let logged = run.logged_after(revoked).any(|line| line.contains(&hidden));
+            let told = run.events().iter().any(|it| it.object == hidden && it.kind == "Warning");
+            Verdict::of(logged || told, || {
+                format!("neither an event nor a log line names {hidden}, though it cannot be seen")
+            })
+        })
+    };
+    let case = Case::new(scenario, judge).named(if cold { "cold cache" } else { "warm cache" });
+    match backend {
+        Backend::VCenter => case.canary(Canary::Gone(n), s(200)),
+        Backend::Supervisor => case.canary_within(Canary::Gone(n), HEALED, FORBIDDEN),
+    }
+}
+
+pub(super) fn another_identity() -> Case {
+    let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0001);
+    let replaced = SETTLED;
+    let mut scenario =
+        world(5, s(600)).at(replaced, Command::SetInstanceUuid { vcenter: None, uuid });
+    for n in 1..=2 {
+        // The other server does not know these machines; the truth is that they run elsewhere.
+        scenario = scenario.at(s(65), Command::StopKubelet(machine(n)));
+    }
+    let hide = Rule::new("other inventory", (1..=5).map(|n| Action::Hide(name(n)))).on(Face::Soap);
+    let scenario = scenario
+        .at(replaced, hide)
+        // Our machines are there again, and whoever restarts takes the new identity for granted.
+        .at(HEALED, Act::Heal)
+        .at(HEALED, Act::Crash(0))
+        .at(HEALED + s(1), Act::Start(0));
+    let judge = move |run: &Run| {
+        survives(run, 4).and(|| {
+            let told =
+                |text: &str| text.contains(&uuid.to_string()) || text.contains("another vCenter");
+            let logged = run.logged_after(replaced).any(told);
+            let event = run.events().iter().any(|event| told(&event.message));
+            Verdict::of(logged || event, || {
+                "neither an event nor a log line tells of the other identity".to_owned()
+            })
+        })
+    };
+    Case::new(scenario, judge).canary(Canary::Gone(5), HEALED + s(30))
+}

@@ -1,0 +1,259 @@
+//! NODE-DEL: when a node must not be deleted.
+
+mod failures;
+mod hidden;
+
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::ledger::Record;
+use sim::world::objects::{self, GroupResource};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Completion, Named, Step};
+
+use super::build::{SETTLED, forget_reference, machine, s, world};
+use super::canary::Canary;
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::foreign::Pace;
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+/// The invariants about deletion.
+pub(super) const SAFE: &[u8] = &[1, 4, 5, 6];
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("NODE-DEL-001", failures::errors(backend)),
+        Check::new("NODE-DEL-002", failures::partial(backend)),
+        Check::new("NODE-DEL-003", silent(backend)),
+        Check::new("NODE-DEL-004", states()),
+        Check::new("NODE-DEL-005", [young()]),
+        Check::new("NODE-DEL-006", [vmotion(), host_failure()]),
+        Check::new("NODE-DEL-007", [false, true].map(|cold| hidden::privilege_lost(backend, cold))),
+    ];
+    if backend.is_vcenter() {
+        checks.push(Check::new("NODE-DEL-009", [hidden::another_identity()]));
+    }
+    checks
+}
+
+/// When the faults of a deletion check end.
+const HEALED: Duration = s(300);
+/// Until a provider asks again after that: its longest pause.
+const PATIENCE: Duration = s(90);
+/// The same where listing was forbidden: whether it is granted again is tried every ten minutes.
+pub(super) const FORBIDDEN: Duration = s(660);
+
+/// The first `n` nodes survive, and somebody had reason to ask about the first: it was NotReady.
+pub(super) fn survives(run: &Run, n: u32) -> Verdict {
+    let alive = run.nodes();
+    let lost: Vec<String> = names(n).into_iter().filter(|name| !alive.contains(name)).collect();
+    Verdict::of(lost.is_empty(), || format!("deleted: {}", lost.join(", ")))
+        .and(|| run.keeps(SAFE))
+        .and(|| run.was_not_ready(&name(1)))
+}
+
+fn silent(backend: Backend) -> Vec<Case> {
+    let mut cases = vec![heartbeats(), heartbeats_and_a_miss(backend)];
+    if backend == Backend::Supervisor {
+        cases.extend([
+            odd_identity("aws:///eu-west-1a/i-0123456789abcdef0", "somebody else's provider ID"),
+            odd_identity("vsphere://", "a provider ID without a UUID"),
+            not_told_yet(),
+        ]);
+    }
+    cases
+}
+
+/// The Node came with a provider ID that names no machine of a Supervisor. Its machine runs.
+fn odd_identity(provider_id: &str, case: &str) -> Case {
+    let odd = serde_json::json!({"spec": {"providerID": provider_id, "taints": null}});
+    let scenario = world(4, s(400))
+        .at(s(0), super::build::patch(&name(1), odd))
+        .at(SETTLED, Command::StopKubelet(machine(1)));
+    Case::new(scenario, |run| survives(run, 3)).canary(Canary::Gone(4), s(200)).named(case)
+}
+
+/// The machine was made anew, and its object does not tell yet which one it is: perhaps the same.
+fn not_told_yet() -> Case {
+    let told = HEALED;
+    let late = Command::SetTiming {
+        step: Step::VmIdentified,
+        completion: Completion::After(told - s(110)),
+    };
+    let spec = MachineSpec { name: Some(name(1)), ..MachineSpec::default() };
+    let again = Command::CreateMachine {
+        vcenter: None,
+        spec,
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    let scenario = world(20, s(500))
+        .at(SETTLED, Command::DeleteMachine(machine(1)))
+        .at(s(99), late)
+        .at(s(100), again);
+    let case = Case::new(scenario, move |run| {
+        let deleted = run.deleted(&name(1));
+        run.was_not_ready(&name(1)).and(|| {
+            Verdict::of(deleted.is_none_or(|at| at.since_start() >= told - s(10)), || {
+                format!("the node was deleted at {deleted:?}; which machine has its name was told at {told:?}")
+            })
+        })
+    });
+    case.canary(Canary::Gone(20), s(200)).named("its machine is not identified yet")
+}
+
+fn heartbeats() -> Case {
+    let mut scenario = world(7, s(600));
+    for n in 1..=6 {
+        scenario = scenario.at(SETTLED, Command::StopKubelet(machine(n)));
+    }
+    Case::new(scenario, |run| {
+        survives(run, 6).and(|| run.keeps(&[13])).and(|| {
+            let marked =
+                names(6).into_iter().find(|name| run.node(name).is_some_and(|it| it.shutdown));
+            Verdict::of(marked.is_none(), || format!("{marked:?} is marked shut down; it runs"))
+        })
+    })
+    .canary(Canary::Gone(7), s(300))
+    .named("machines run")
+}
+
+fn heartbeats_and_a_miss(backend: Backend) -> Case {
+    // One negative lookup among good ones.
+    let miss = match backend {
+        Backend::VCenter => {
+            Rule::new("miss", [Action::EmptyResult]).on(Face::Soap).op(["Find*"]).first(2)
+        }
+        Backend::Supervisor => Rule::new("miss", [Action::EmptyResult])
+            .on(Face::Supervisor)
+            .op(["list virtualmachines"])
+            .first(1),
+    };
+    let scenario = world(4, s(400))
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(s(115), Act::Crash(0))
+        .at(s(115), forget_reference(1))
+        .at(s(115), miss)
+        .at(s(116), Act::Start(0));
+    Case::new(scenario, |run| survives(run, 3))
+        .canary(Canary::Gone(4), s(200))
+        .named("one lookup misses")
+}
+
+fn states() -> Vec<Case> {
+    let host = |run: &str| Named::from(run);
+    let cases: [(&str, Command, Command); 3] = [
+        ("inaccessible", Command::Inaccessible(machine(1)), Command::Connect(machine(1))),
+        ("orphaned", Command::Orphan(machine(1)), Command::Connect(machine(1))),
+        (
+            "host disconnected",
+            Command::DisconnectHost(host("DC0_C0_H0")),
+            Command::ReconnectHost(host("DC0_C0_H0")),
+        ),
+    ];
+    let mut all = Vec::new();
+    for (state, begin, end) in cases {
+        for cold in [false, true] {
+            let mut scenario = world(5, s(700))
+                .at(SETTLED, begin.clone())
+                .at(SETTLED, Command::StopKubelet(machine(1)));
+            if cold {
+                scenario = scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0));
+            }
+            let scenario =
+                scenario.at(s(400), end.clone()).at(s(410), Command::StartKubelet(machine(1)));
+            let name = format!("{state}{}", if cold { ", cold cache" } else { "" });
+            let judge = |run: &Run| {
+                survives(run, 4).and(|| run.keeps(&[13, 17])).and(|| {
+                    let back = run.node(&super::observe::name(1));
+                    Verdict::of(back.is_some_and(|it| it.is_ready() && !it.shutdown), || {
+                        "the node did not return to normal".to_owned()
+                    })
+                })
+            };
+            // While the machine is in that state; this one is in another zone and on another host.
+            let case = Case::new(scenario, judge).canary(Canary::Gone(5), s(200));
+            all.push(case.named(name));
+        }
+    }
+    all
+}
+
+fn young() -> Case {
+    // A Node that no machine stands behind yet, NotReady from the start.
+    let node = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "young"},
+        "spec": {"taints": [{
+            "key": "node.cloudprovider.kubernetes.io/uninitialized",
+            "value": "true",
+            "effect": "NoSchedule",
+        }]},
+        "status": {
+            "nodeInfo": {"systemUUID": "00000000-aaaa-4bbb-8ccc-000000000001"},
+            "conditions": [{"type": "Ready", "status": "False"}],
+        },
+    });
+    let create = objects::Command::create(GroupResource::core("nodes"), "", node);
+    let born = s(100);
+    let scenario = world(3, s(400)).at(born, Command::Cluster(create));
+    let judge = move |run: &Run| {
+        let versions = run.versions("young");
+        if versions.is_empty() {
+            return Verdict::Inconclusive("the young node was never there".to_owned());
+        }
+        // An answer that says nothing about it, after it was there.
+        // A Supervisor says with a 404 that an object is not there.
+        let is_answered = |call: &Record| {
+            let status = call.ended.as_ref().and_then(|ended| ended.status);
+            call.succeeded() || status == Some(404)
+        };
+        let looked = run
+            .questions()
+            .any(|call| (born..born + s(60)).contains(&call.t.since_start()) && is_answered(call));
+        if !looked {
+            return Verdict::Inconclusive("nobody looked for the young node's machine".to_owned());
+        }
+        let deleted = run.deleted("young");
+        Verdict::of(deleted.is_none_or(|at| at.since_start() >= born + s(60)), || {
+            format!("the node was deleted at {deleted:?}; it registered at {born:?}")
+        })
+        .and(|| run.keeps(&[6]))
+    };
+    // How old a node is, is told by a clock that no provider shares with a world that is faster.
+    Case::new(scenario, judge).canary(Canary::Gone(3), s(100)).paced(Pace::Real)
+}
+
+fn vmotion() -> Case {
+    let mut scenario = world(4, s(500)).at(SETTLED, Command::StopKubelet(machine(1)));
+    for (at, host) in
+        [(70, "DC0_C0_H1"), (150, "DC0_C1_H0"), (200, "DC0_C2_H2"), (280, "DC0_C0_H0")]
+    {
+        scenario = scenario.at(s(at), Command::VMotion { machine: machine(1), host: host.into() });
+    }
+    Case::new(scenario, |run| survives(run, 3).and(|| run.keeps(&[17, 25])))
+        .canary(Canary::Gone(4), s(150))
+        .named("vMotion")
+}
+
+fn host_failure() -> Case {
+    // The fifth machine is in another zone: its host goes on.
+    let scenario = world(5, s(700)).at(SETTLED, Command::FailHost(Named::from("DC0_C0_H0")));
+    Case::new(scenario, |run| {
+        survives(run, 4).and(|| run.keeps(&[10, 17])).and(|| {
+            let node = run.node(&name(1));
+            Verdict::of(node.is_some_and(|it| it.is_ready() && it.ips().next().is_some()), || {
+                "the node did not come back with addresses".to_owned()
+            })
+        })
+    })
+    .canary(Canary::Gone(5), s(100))
+    .named("host fails, HA restarts")
+}

@@ -1,0 +1,58 @@
+//! The command line: what is asked for, and how it ends.
+
+mod args;
+mod many;
+mod output;
+mod run;
+mod show;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+use crate::foreign::launch;
+use crate::kubernetes;
+use crate::suite::Filter;
+use args::{Arguments, What};
+
+/// Does what the arguments of this program say.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut out = std::io::stdout().lock();
+    let result = match arguments.command {
+        What::Run(arguments) => run::run(&mut out, &arguments),
+        What::List { ids, surface, all } => {
+            show::list(&mut out, Filter { ids, surfaces: surface }, all)
+        }
+        What::Explain { id } => show::explain(&mut out, &id),
+        What::Sweep { sample, mode, seed } => many::sweep_all(&mut out, sample, mode, seed),
+        What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
+        What::Cost { write, operations } => run::count(&mut out, write, operations),
+        What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
+        What::Launch { parent, command } => launch::become_program(parent, &command),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever reads along has seen enough.
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Time since the program began; for people only.
+fn elapsed() -> impl FnMut() -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "the wall time of a whole run, shown to people")]
+    let begin = Instant::now();
+    move || begin.elapsed()
+}
+
+fn usage(out: &mut impl Write, text: &str) -> anyhow::Result<ExitCode> {
+    out.flush()?;
+    writeln!(std::io::stderr(), "error: {text}")?;
+    Ok(ExitCode::from(2))
+}

@@ -1,0 +1,147 @@
+//! `conformance run` and `conformance cost`: the checks, the table of calls, the files, the verdict.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::args::Run;
+use super::output::Watched;
+use super::{elapsed, usage};
+use crate::backend::Backend;
+use crate::cost::{self, Table};
+use crate::foreign;
+use crate::lab::Stage;
+use crate::report::{self, About, Tally};
+use crate::suite::{Conclusion, Filter};
+
+pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
+    // The verdict and the files are wanted also when nobody reads the table to its end.
+    let out = &mut Watched::new(out);
+    let filter = Filter { ids: arguments.ids.clone(), surfaces: arguments.surface.clone() };
+    if let Err(unknown) = filter.validate() {
+        return usage(out, &unknown);
+    }
+    for (alias, target) in filter.aliases() {
+        writeln!(out, "{alias} says the same as {target}, which is run")?;
+    }
+    if arguments.mode.0.iter().all(|backend| filter.checks(*backend).is_empty()) {
+        return usage(
+            out,
+            "no check that is run matches; `conformance list --all` names the planned",
+        );
+    }
+    if let Some(dir) = &arguments.out
+        && let Err(error) = report::prepare(dir)
+    {
+        return usage(out, &format!("{error:#}"));
+    }
+    if arguments.foreign.provider.is_some() {
+        return run_foreign(out, filter, arguments);
+    }
+    run_ours(out, &filter, arguments)
+}
+
+/// Our provider, in virtual time.
+fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
+    let modes = arguments.mode.0;
+    let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
+    let mut clock = elapsed();
+    let mut conclusions = Vec::new();
+    for &backend in modes {
+        let stage = Stage { mode: backend.into(), ..stage.clone() };
+        writeln!(out, "{}", backend.title())?;
+        for check in &filter.checks(backend) {
+            let conclusion = Conclusion::reach(check, &stage, &mut clock);
+            write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
+            out.flush()?;
+            conclusions.push(conclusion);
+        }
+    }
+    for conclusion in &conclusions {
+        if let Some(evidence) = conclusion.evidence(&stage) {
+            writeln!(out, "\n{evidence}")?;
+        }
+    }
+    let mut tables = Vec::new();
+    if arguments.ids.is_empty() && arguments.surface.is_empty() && !arguments.no_cost {
+        tables = cost::measure(&stage, modes);
+        writeln!(out, "\nCalls by phase and number of nodes, ours and upstream's")?;
+    }
+    show(out, &tables, arguments.operations)?;
+    if let Some(dir) = &arguments.out {
+        report::write(dir, &About::ours(&stage), &stage, &conclusions, &tables)?;
+    }
+    let tally = Tally::of(&conclusions);
+    let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();
+    writeln!(
+        out,
+        "{tally}; {cases} cases, seed {}, {} of wall time",
+        stage.seed,
+        report::seconds(clock())
+    )?;
+    if tally.failed > 0 {
+        return Ok(ExitCode::from(1));
+    }
+    if deviate(out, &tables)? {
+        return Ok(ExitCode::from(6));
+    }
+    Ok(if tally.inconclusive > 0 { ExitCode::from(7) } else { ExitCode::SUCCESS })
+}
+
+/// A provider that is a process. What this machine knows goes in here and nowhere below.
+fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
+    #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
+    let now = jiff::Timestamp::now();
+    let program = std::env::current_exe()?;
+    let surroundings = foreign::command::Surroundings {
+        now,
+        variables: std::env::vars().collect(),
+        beside: program.parent().map(Path::to_owned),
+        launcher: program,
+        temporary: std::env::temp_dir(),
+    };
+    let request = foreign::command::Request {
+        filter,
+        seed: arguments.seed,
+        out: arguments.out.as_deref(),
+        arguments: &arguments.foreign,
+    };
+    let ran = foreign::command::run(out, &request, &surroundings);
+    match ran {
+        Err(error) if error.is::<foreign::command::Usage>() => usage(out, &error.to_string()),
+        other => other,
+    }
+}
+
+pub(super) fn count(
+    out: &mut impl Write,
+    write: bool,
+    operations: bool,
+) -> anyhow::Result<ExitCode> {
+    let tables = cost::measure(&Stage::default(), &Backend::ALL);
+    if write {
+        write!(out, "{}", cost::budgets(&tables))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    show(out, &tables, operations)?;
+    Ok(if deviate(out, &tables)? { ExitCode::from(6) } else { ExitCode::SUCCESS })
+}
+
+fn show(out: &mut impl Write, tables: &[Table], operations: bool) -> anyhow::Result<()> {
+    for table in tables {
+        writeln!(out, "\n{}", table.text())?;
+        if operations {
+            writeln!(out, "{}", table.operations_text())?;
+        }
+    }
+    Ok(())
+}
+
+/// Says what differs from the committed budgets; whether anything does.
+fn deviate(out: &mut impl Write, tables: &[Table]) -> anyhow::Result<bool> {
+    let deviations: Vec<String> = tables.iter().flat_map(Table::deviations).collect();
+    for deviation in &deviations {
+        writeln!(out, "{deviation}")?;
+    }
+    Ok(!deviations.is_empty())
+}

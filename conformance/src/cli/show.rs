@@ -1,0 +1,77 @@
+//! `conformance list` and `conformance explain`: what the catalogue holds.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use super::usage;
+use crate::backend::Backend;
+use crate::suite::Filter;
+use crate::{catalogue, checks};
+
+pub(super) fn list(out: &mut impl Write, filter: Filter, all: bool) -> anyhow::Result<ExitCode> {
+    if let Err(unknown) = filter.validate() {
+        return usage(out, &unknown);
+    }
+    let checks = Backend::ALL.map(checks::all);
+    let (mut run, mut planned) = (0, 0);
+    for entry in catalogue::entries().iter().filter(|entry| filter.wants(&entry.id)) {
+        // Cases per mode.
+        let cases: Vec<String> = std::iter::zip(Backend::ALL, &checks)
+            .filter_map(|(backend, checks)| {
+                let check = checks.iter().find(|check| check.id == entry.id)?;
+                Some(format!("{backend} {}", check.cases.len()))
+            })
+            .collect();
+        let state = match (cases.as_slice(), &entry.alias_of) {
+            ([], Some(target)) => format!("→ {target}"),
+            ([], None) => "planned".to_owned(),
+            (cases, _) => cases.join(", "),
+        };
+        run += usize::from(!cases.is_empty());
+        planned += usize::from(cases.is_empty() && entry.alias_of.is_none());
+        if !cases.is_empty() || all || filter.ids.contains(&entry.id) {
+            let requirement = format!("{:?}", entry.requirement).to_uppercase();
+            writeln!(out, "{:<14} {requirement:<6} {state:<26} {}", entry.id, entry.title)?;
+        }
+    }
+    writeln!(out, "{run} checks run, {planned} are planned")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode> {
+    let Some(entry) = catalogue::entry(id) else {
+        return usage(out, &catalogue::unknown_id(id));
+    };
+    writeln!(out, "{}  {}\n", entry.id, entry.title)?;
+    if let Some(target) = &entry.alias_of {
+        writeln!(out, "Says the same as {target}.\n")?;
+    }
+    writeln!(out, "why          {}", entry.why)?;
+    writeln!(out, "judged       {}", entry.oracle)?;
+    if let Some(budget) = &entry.budget {
+        writeln!(out, "budget       {budget}")?;
+    }
+    writeln!(out, "remedy       {}", entry.remedy)?;
+    writeln!(out, "source       {}", entry.source)?;
+    writeln!(
+        out,
+        "requirement  {:?}, level {}, class {}, surface {}",
+        entry.requirement, entry.level, entry.class, entry.surface
+    )?;
+    let holder = entry.alias_of.as_deref().unwrap_or(&entry.id);
+    let mut n_modes = 0;
+    for backend in Backend::ALL {
+        let checks = checks::all(backend);
+        let Some(check) = checks.iter().find(|check| check.id == holder) else { continue };
+        n_modes += 1;
+        writeln!(out, "cases        {} in {}", check.cases.len(), backend.title())?;
+        for case in check.cases.iter().filter(|case| !case.name.is_empty()) {
+            writeln!(out, "             - {}", case.name)?;
+        }
+    }
+    match n_modes {
+        0 => writeln!(out, "cases        none yet: planned")?,
+        _ => writeln!(out, "run          cargo run --release -p conformance -- run {holder}")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

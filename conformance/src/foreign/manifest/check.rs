@@ -1,0 +1,186 @@
+//! What a manifest that can be read may still have wrong: said before anything is started.
+
+use std::collections::BTreeSet;
+
+use jiff::civil::Date;
+use serde_json::Value;
+use sim::document::{self, Wrong};
+
+use super::{Features, Knob, Manifest, Process, Run};
+use crate::catalogue;
+use crate::foreign::template;
+
+/// What a check may need beyond the contract, and a provider may claim or not.
+const FEATURES: [&str; 17] = [
+    "TagZones",
+    "SupervisorZones",
+    "HostGroupTopology",
+    "SamlTokenAuth",
+    "SharedSession",
+    "CredentialHotReload",
+    "SubnetSelection",
+    "NetworkNameSelection",
+    "ShutdownTaint",
+    "DeletionOptOut",
+    "MorefIdentity",
+    "EventDrivenInventory",
+    "LbClasses",
+    "LbSourceRanges",
+    "ScaleFromZero",
+    "NodeGroupOptions",
+    "Pricing",
+];
+
+impl Manifest {
+    /// How it is started.
+    pub(super) fn check_run(&self) -> Result<(), Wrong> {
+        let Run { process, container, cluster, grpc, in_process } = &self.spec.run;
+        let given: Vec<&str> = [
+            ("process", process.is_some()),
+            ("container", container.is_some()),
+            ("cluster", cluster.is_some()),
+            ("grpc", grpc.is_some()),
+            ("inProcess", in_process.is_some()),
+        ]
+        .into_iter()
+        .filter_map(|(name, is_given)| is_given.then_some(name))
+        .collect();
+        let (key, process) = match (given.as_slice(), process) {
+            (["process"], Some(process)) => ("spec.run.process.command", process),
+            ([other], _) => {
+                let problem = format!("not supported yet: {other}");
+                let key = format!("spec.run.{other}");
+                return Err(Wrong {
+                    key,
+                    value: String::new(),
+                    problem,
+                    remedy: "run it as a process".into(),
+                });
+            }
+            _ => {
+                let problem =
+                    "exactly one of process, container, cluster, grpc and inProcess is needed";
+                let value = Value::from(given);
+                return Err(Wrong::at(
+                    "spec.run",
+                    &value,
+                    problem,
+                    "write process: {command: […]}",
+                ));
+            }
+        };
+        if process.command.is_empty() {
+            let value = Value::from(process.command.clone());
+            return Err(Wrong::at(
+                key,
+                &value,
+                "names no program",
+                "write the program and its arguments",
+            ));
+        }
+        if let Some(path) = process.binds.keys().find(|path| !path.is_absolute()) {
+            let value = Value::from(path.display().to_string());
+            let remedy = "write the path as the program sees it, from / on";
+            return Err(Wrong::at("spec.run.process.binds", &value, "is no absolute path", remedy));
+        }
+        for (knob, text) in &self.spec.knobs {
+            if !text.contains("$(value)") && *knob != Knob::SkipDeletion {
+                let key = format!("spec.knobs.{}", knob.name());
+                let remedy = "write the argument with $(value) where the value goes";
+                return Err(Wrong::at(
+                    &key,
+                    &Value::from(text.as_str()),
+                    "has no $(value)",
+                    remedy,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What it claims, and what it is excused from.
+    pub(super) fn check_claims(&self, today: Date) -> Result<(), Wrong> {
+        let Features { supported, unsupported } = &self.spec.features;
+        let mut seen = BTreeSet::new();
+        for (key, list) in [("supported", supported), ("unsupported", unsupported)] {
+            for feature in list {
+                let key = format!("spec.features.{key}");
+                let value = Value::from(feature.as_str());
+                if !FEATURES.contains(&feature.as_str()) {
+                    let near = document::closest(feature, &FEATURES);
+                    let remedy = match near {
+                        Some(near) => format!("did you mean {near}?"),
+                        None => format!("there are {}", FEATURES.join(", ")),
+                    };
+                    return Err(Wrong::at(&key, &value, "is no feature", remedy));
+                }
+                if !seen.insert(feature) {
+                    return Err(Wrong::at(&key, &value, "stands there twice", "remove one"));
+                }
+            }
+        }
+        for (n, skip) in self.spec.skips.iter().enumerate() {
+            let key = format!("spec.skips[{n}]");
+            if catalogue::entry(&skip.check).is_none() {
+                let value = Value::from(skip.check.as_str());
+                let problem = catalogue::unknown_id(&skip.check);
+                return Err(Wrong::at(&format!("{key}.check"), &value, &problem, "correct the ID"));
+            }
+            if skip.expires < today {
+                let value = Value::from(skip.expires.to_string());
+                let problem = format!("the skip of {} has expired", skip.check);
+                let remedy = "remove the skip, or look at its reason again and give it a new date";
+                return Err(Wrong::at(&format!("{key}.expires"), &value, &problem, remedy));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever stands in `$(…)` has a value.
+    pub(super) fn check_placeholders(&self) -> Result<(), Wrong> {
+        let known: Vec<String> = template::known(self);
+        let check = |key: String, text: &str, own: &[&str]| {
+            template::names(text).into_iter().try_for_each(|name| {
+                let is_known = known.contains(&name)
+                    || own.contains(&name.as_str())
+                    || template::variable(&name).is_some();
+                if is_known {
+                    return Ok(());
+                }
+                let remedy = format!(
+                    "there are {}, and env.NAME",
+                    [own.join(", "), known.join(", ")].join(", ").trim_start_matches(", ")
+                );
+                let value = Value::from(format!("$({name})"));
+                Err(Wrong::at(&key, &value, "nothing is called so", remedy))
+            })
+        };
+        for name in self.spec.files.keys() {
+            check(format!("spec.files.{name}"), &self.template(name)?, &[])?;
+        }
+        for (knob, text) in &self.spec.knobs {
+            check(format!("spec.knobs.{}", knob.name()), text, &["value"])?;
+        }
+        let Process { command, env, binds, hosts: _ } = self.process();
+        for (n, argument) in command.iter().enumerate() {
+            let key = format!("spec.run.process.command[{n}]");
+            if argument != "$(knobs)" && template::names(argument).iter().any(|it| it == "knobs") {
+                let remedy = "write \"$(knobs)\" as an argument of its own";
+                return Err(Wrong::at(
+                    &key,
+                    &Value::from(argument.as_str()),
+                    "knobs are several arguments",
+                    remedy,
+                ));
+            }
+            check(key, argument, &["knobs"])?;
+        }
+        for (name, text) in env {
+            check(format!("spec.run.process.env.{name}"), text, &[])?;
+        }
+        for (path, text) in binds {
+            check(format!("spec.run.process.binds.{}", path.display()), text, &[])?;
+        }
+        Ok(())
+    }
+}
