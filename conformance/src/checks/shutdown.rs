@@ -6,7 +6,7 @@ use sim::world::Command;
 
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, about_machines, machine, s, world};
 use super::canary::Canary;
-use super::deletion::FORBIDDEN;
+use super::deletion::PATIENCE;
 use super::observe::name;
 use super::{Case, Check};
 use crate::backend::Backend;
@@ -126,8 +126,7 @@ fn marked_while_failing(code: u16) -> Case {
             })
             .and(|| run.keeps(&[1, 13]))
     });
-    let patience = if code == 403 { FORBIDDEN } else { s(90) };
-    case.canary_within(Canary::Gone(3), healed, patience).named(format!("{code}"))
+    case.canary_within(Canary::Gone(3), healed, PATIENCE).named(format!("{code}"))
 }
 
 /// A node stays Ready for a while after its machine was switched off; it is marked then, and not before.

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::completion::{Completion, Step};
+use crate::event::ControlPlane;
 use crate::objects::{self, Quota};
 use crate::supervisor::OperatorChange;
 use crate::vcenter::{Family, LoginRules, MachineSpec};
-use crate::world::ControlPlane;
 pub use named::{Grant, Named, TagName};
 pub use request::VcRequest;
 

@@ -2,8 +2,8 @@
 
 mod supervisor;
 
+use crate::state::State;
 use crate::vcenter::{Data, Inventory, MoRef, VCenter, may_hang};
-use crate::world::State;
 
 impl State {
     /// Everything that is wrong with this state; empty in a sound one.

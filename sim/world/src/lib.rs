@@ -39,21 +39,25 @@ pub mod vcenter;
 mod act;
 mod command;
 mod completion;
+mod event;
 mod invariants;
 mod log;
 mod reactions;
+mod state;
 mod topology;
 mod vmoperator;
 mod world;
 
 pub use command::{Command, Grant, Named, TagName, VcRequest};
 pub use completion::{Completion, Step, Timing};
+pub use event::{Applied, ControlPlane, Event, Fault, Outcome};
 pub use ids::Ids;
 pub use log::{Log, Retain};
 pub use reactions::{Held, Kubelet, Reaction};
+pub use state::State;
 pub use time::Time;
 pub use topology::{
     ADMINISTRATOR, Nodes, PROVIDER_USER, REGION_CATEGORY, SupervisorTopology, Topology,
     ZONE_CATEGORY,
 };
-pub use world::{Applied, ControlPlane, Event, Fault, Outcome, State, World};
+pub use world::World;

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::Time;
-use crate::world::{Event, State};
+use crate::event::Event;
+use crate::state::State;
 
 /// How much of the log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

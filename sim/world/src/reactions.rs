@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::completion::Step;
+use crate::event::ControlPlane;
 use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};
-use crate::world::ControlPlane;
 
 /// What a reaction waits for when nobody set a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -176,6 +176,38 @@ fn log(world: &World) -> Vec<(Time, Event)> {
     world.log().entries().cloned().collect()
 }
 
+/// The log of a world gives its state.
+fn replays(world: &World) {
+    let replayed = world.log().replay(world.next_look()).expect("everything is kept");
+    assert_eq!(&replayed, world.state());
+}
+
+/// What two worlds of a seed log of a history is the same.
+fn repeats(fresh: impl Fn() -> World, history: &[(u64, Command)]) {
+    let (mut first, mut second) = (fresh(), fresh());
+    play(&mut first, history);
+    play(&mut second, history);
+    assert_eq!(log(&first), log(&second));
+}
+
+/// A world that is put away after `cut` commands and taken up again goes on like one that was not.
+fn goes_on(mut world: World, history: &[(u64, Command)], cut: usize) {
+    let cut = cut.min(history.len());
+    play(&mut world, &history[..cut]);
+    let text = serde_json::to_string(world.state()).expect("a state can be written");
+    let state: State = serde_json::from_str(&text).expect("and read");
+    assert_eq!(&state, world.state());
+    let mut restored = World::restore(state);
+    let mut now = world.age();
+    for (pause, command) in &history[cut..] {
+        now += Duration::from_secs(*pause);
+        let one = world.apply(Time::after_start(now), command.clone()).is_ok();
+        let other = restored.apply(Time::after_start(now), command.clone()).is_ok();
+        assert_eq!(one, other);
+    }
+    assert_eq!(restored.state(), world.state());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -183,35 +215,17 @@ proptest! {
     fn the_world_stays_sound_and_its_log_replays(history in history()) {
         let mut world = fresh(7);
         play(&mut world, &history);
-        let replayed = world.log().replay(world.next_look()).expect("everything is kept");
-        prop_assert_eq!(&replayed, world.state());
+        replays(&world);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_log(history in history(), seed in 0..4_u64) {
-        let (mut first, mut second) = (fresh(seed), fresh(seed));
-        play(&mut first, &history);
-        play(&mut second, &history);
-        prop_assert_eq!(log(&first), log(&second));
+        repeats(|| fresh(seed), &history);
     }
 
     #[test]
     fn a_snapshot_goes_on_like_the_original(history in history(), cut in 0..40_usize) {
-        let cut = cut.min(history.len());
-        let mut world = fresh(3);
-        play(&mut world, &history[..cut]);
-        let text = serde_json::to_string(world.state()).unwrap();
-        let state: State = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(&state, world.state());
-        let mut restored = World::restore(state);
-        let mut now = world.age();
-        for (pause, command) in &history[cut..] {
-            now += Duration::from_secs(*pause);
-            let one = world.apply(Time::after_start(now), command.clone()).is_ok();
-            let other = restored.apply(Time::after_start(now), command.clone()).is_ok();
-            prop_assert_eq!(one, other);
-        }
-        prop_assert_eq!(restored.state(), world.state());
+        goes_on(fresh(3), &history, cut);
     }
 }
 

@@ -4,7 +4,7 @@ use sim::Face;
 use sim::faults::{Action, Between, Rule};
 use sim::world::Command;
 
-use super::{FORBIDDEN, HEALED, PATIENCE, survives};
+use super::{HEALED, PATIENCE, survives};
 use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{
@@ -33,8 +33,7 @@ pub(super) fn errors(backend: Backend) -> Vec<Case> {
             scenario = scenario.at(s(130), backend.cut()).at(HEALED, Act::Heal);
             let name = format!("{}{}", kind.name, if restarted { ", cold cache" } else { "" });
             let judge = |run: &Run| survives(run, 3).and(|| same_taints(run, 3));
-            let patience = if kind.name == "403" { FORBIDDEN } else { PATIENCE };
-            let case = Case::new(scenario, judge).canary_within(Canary::Gone(4), HEALED, patience);
+            let case = Case::new(scenario, judge).canary_within(Canary::Gone(4), HEALED, PATIENCE);
             cases.push(case.named(name));
         }
     }

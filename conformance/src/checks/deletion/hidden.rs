@@ -7,7 +7,7 @@ use sim::faults::{Action, Rule};
 use sim::world::objects::{self, GroupResource, Key};
 use sim::world::{Command, Grant, PROVIDER_USER};
 
-use super::{FORBIDDEN, HEALED, survives};
+use super::{HEALED, PATIENCE, survives};
 use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{NAMESPACE, SETTLED, machine, s, world};
@@ -70,7 +70,7 @@ pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
     let case = Case::new(scenario, judge).named(if cold { "cold cache" } else { "warm cache" });
     match backend {
         Backend::VCenter => case.canary(Canary::Gone(n), s(200)),
-        Backend::Supervisor => case.canary_within(Canary::Gone(n), HEALED, FORBIDDEN),
+        Backend::Supervisor => case.canary_within(Canary::Gone(n), HEALED, PATIENCE),
     }
 }
 

@@ -44,9 +44,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 /// When the faults of a deletion check end.
 const HEALED: Duration = s(300);
 /// Until a provider asks again after that: its longest pause.
-const PATIENCE: Duration = s(90);
-/// The same where listing was forbidden: whether it is granted again is tried every ten minutes.
-pub(super) const FORBIDDEN: Duration = s(660);
+pub(super) const PATIENCE: Duration = s(90);
 
 /// The first `n` nodes survive, and somebody had reason to ask about the first: it was NotReady.
 pub(super) fn survives(run: &Run, n: u32) -> Verdict {

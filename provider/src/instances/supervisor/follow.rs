@@ -1,8 +1,8 @@
 //! Keeps the view: one list and one watch for ever, or what is allowed instead of them.
 //!
 //! What is allowed is found out by doing it. A watch that is forbidden leads to lists when somebody asks, a list that is
-//! forbidden to reads of one machine at a time; every ten minutes the better way is tried again. A version that is too
-//! old leads to a new list, and the old view is read until that is in.
+//! forbidden to reads of one machine at a time. A watch is tried again every ten minutes, a list every minute: without
+//! it little can be told. A version that is too old leads to a new list, and the old view is read until that is in.
 
 use std::time::Duration;
 
@@ -19,8 +19,10 @@ use super::{
 };
 use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
 
-/// The better way is tried again this often.
-const PROBE: Duration = Duration::from_secs(600);
+/// A watch that was forbidden is tried again this often.
+const PROBE_WATCH: Duration = Duration::from_secs(600);
+/// A list that was forbidden is: rights often come a little later than whoever needs them.
+const PROBE_LIST: Duration = Duration::from_secs(60);
 /// A watch is complete in theory. Everything is listed again after this long, give or take a fifth.
 const RELIST: Duration = Duration::from_secs(1800);
 /// Bookmarks come about once a minute. A watch that is silent for longer is opened again, in case it died quietly.
@@ -95,8 +97,10 @@ impl Follower<'_> {
             Err(err) => {
                 let may_do_without = self.shared.tuning.mode != InstancesMode::Watch;
                 if err.meaning() == Meaning::Forbidden && may_do_without {
+                    if self.shared.lock().freshness.mode() != Mode::Get {
+                        tracing::warn!(error = %Chain(&err), "listing machines is forbidden; each is read by its name");
+                    }
                     self.shared.fold(failure(&err));
-                    tracing::warn!(error = %Chain(&err), "listing machines is forbidden; each is read by its name");
                     self.give_up_sync();
                     return Next::Rest;
                 }
@@ -109,7 +113,7 @@ impl Follower<'_> {
 
     /// There will be no list to wait for.
     fn give_up_sync(&mut self) {
-        self.probe_at = Instant::now() + PROBE;
+        self.probe_at = Instant::now() + PROBE_LIST;
         let waiting = {
             let mut state = self.shared.lock();
             state.sync_deadline = Instant::now();
@@ -211,7 +215,7 @@ impl Follower<'_> {
                     tracing::warn!(error = %Chain(err), "watching machines is forbidden; they are polled");
                 }
                 self.shared.fold(Happened::WatchForbidden);
-                self.probe_at = Instant::now() + PROBE;
+                self.probe_at = Instant::now() + PROBE_WATCH;
                 return Next::Rest;
             }
             _ => {}

@@ -10,9 +10,9 @@ mod tests;
 use std::time::Duration;
 
 use super::Act;
+use crate::event::{ControlPlane, Event};
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
-use crate::world::{ControlPlane, Event};
 
 /// `--event-ttl`.
 const TTL: Duration = Duration::from_secs(3600);

@@ -6,13 +6,13 @@ mod tests;
 use std::time::Duration;
 
 use super::Act;
+use crate::event::{ControlPlane, Event};
 use crate::kubelet::{
     self, BEATS_PER_STATUS, GRACE_PERIOD, collect_lease, mark_silent, settle_taints,
 };
 use crate::objects;
 use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
-use crate::world::{ControlPlane, Event};
 
 impl Act<'_> {
     /// Declares that a kubelet runs on a machine whenever that is up.

@@ -2,11 +2,11 @@
 
 use super::Act;
 use crate::command::Grant;
+use crate::event::Outcome;
 use crate::vcenter::{
     EndReason, Family, LoginEvent, LoginRefusal, LoginRules, Password, Session, User, VcEvent,
     VcFault,
 };
-use crate::world::Outcome;
 
 impl Act<'_> {
     /// An anonymous SOAP session.

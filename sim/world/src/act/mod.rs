@@ -21,9 +21,10 @@ pub(crate) use guests::booted_guest;
 
 use crate::command::{Command, VcRequest};
 use crate::completion::{Completion, Step};
+use crate::event::{ControlPlane, Event, Fault, Outcome};
 use crate::reactions::{Held, Reaction};
+use crate::state::State;
 use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
-use crate::world::{ControlPlane, Event, Fault, Outcome, State};
 use crate::{Time, objects};
 
 /// One command or reaction being carried out at one moment.

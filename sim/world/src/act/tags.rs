@@ -2,8 +2,8 @@
 
 use super::Act;
 use crate::command::{TagName, VcRequest};
+use crate::event::Outcome;
 use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFault};
-use crate::world::Outcome;
 
 impl Act<'_> {
     /// A request to the tagging service.

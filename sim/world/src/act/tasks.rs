@@ -2,9 +2,9 @@
 
 use super::Act;
 use crate::completion::Step;
+use crate::event::Outcome;
 use crate::reactions::Reaction;
 use crate::vcenter::{Kind, MoRef, Power, Progress, Task, VcEvent, VcFault, Work};
-use crate::world::Outcome;
 
 impl Act<'_> {
     /// Accepts a task on an existing object. Everything else that can go wrong is the task's error.

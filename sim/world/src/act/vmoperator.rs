@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::Act;
 use crate::completion::Step;
+use crate::event::{ControlPlane, Event, Fault};
 use crate::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
 use crate::reactions::Reaction;
 use crate::supervisor::OperatorChange;
@@ -17,7 +18,6 @@ use crate::vcenter::{Change, Kind, MachineSpec, MoRef, Power, VcFault};
 use crate::vmoperator::{
     self, FINALIZER, FIRST_BOOT_DONE, Found, GROUP, Missing, Prerequisites, ZONE_LABEL,
 };
-use crate::world::{ControlPlane, Event, Fault};
 
 /// How long VM Operator waits before it tries again what vCenter refused.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(10);

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::act::Act;
 use crate::objects::{Key, Store};
 use crate::reactions::Reaction;
+use crate::state::State;
 use crate::vmoperator;
-use crate::world::State;
 
 /// Everything that is wrong with a world's Supervisor.
 pub(super) fn violations(state: &State) -> Vec<String> {

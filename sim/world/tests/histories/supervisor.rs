@@ -10,11 +10,9 @@ use proptest::strategy::ValueTree as _;
 use serde_json::{Value, json};
 use sim_world::objects::{self, GroupResource, Key, Op, PatchKind, Quota};
 use sim_world::supervisor::OperatorChange;
-use sim_world::{
-    Command, Completion, ControlPlane, Event, Retain, State, Step, Time, Topology, World,
-};
+use sim_world::{Command, Completion, ControlPlane, Event, Retain, Step, Time, Topology, World};
 
-use super::{NextLook as _, log, machine, play};
+use super::{NextLook as _, goes_on, machine, play, repeats, replays};
 
 const GROUP: &str = "vmoperator.vmware.com";
 const NAMESPACE: &str = "workloads";
@@ -212,35 +210,17 @@ proptest! {
     fn a_world_with_a_supervisor_stays_sound_and_its_log_replays(history in history()) {
         let mut world = fresh(0);
         play(&mut world, &history);
-        let replayed = world.log().replay(world.next_look()).expect("everything is kept");
-        prop_assert_eq!(&replayed, world.state());
+        replays(&world);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_log(history in history(), seed in 0..3_u64) {
-        let (mut first, mut second) = (fresh(seed), fresh(seed));
-        play(&mut first, &history);
-        play(&mut second, &history);
-        prop_assert_eq!(log(&first), log(&second));
+        repeats(|| fresh(seed), &history);
     }
 
     #[test]
     fn a_snapshot_goes_on_like_the_original(history in history(), cut in 0..40_usize) {
-        let cut = cut.min(history.len());
-        let mut world = fresh(1);
-        play(&mut world, &history[..cut]);
-        let text = serde_json::to_string(world.state()).unwrap();
-        let state: State = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(&state, world.state());
-        let mut restored = World::restore(state);
-        let mut now = world.age();
-        for (pause, command) in &history[cut..] {
-            now += Duration::from_secs(*pause);
-            let one = world.apply(Time::after_start(now), command.clone()).is_ok();
-            let other = restored.apply(Time::after_start(now), command.clone()).is_ok();
-            prop_assert_eq!(one, other);
-        }
-        prop_assert_eq!(restored.state(), world.state());
+        goes_on(fresh(1), &history, cut);
     }
 
     #[test]

@@ -63,6 +63,22 @@ async fn moment() {
     sleep(Duration::from_millis(500)).await;
 }
 
+/// Metadata, once it is known: where it is pending, a word about the node was promised.
+async fn metadata(
+    instances: &dyn Instances,
+    node: &NodeIdentity,
+    zone: ZoneWanted,
+) -> Lookup<Metadata> {
+    loop {
+        let answer = instances.metadata(node, zone);
+        if answer != Lookup::Unknown(Unknown::Pending) {
+            return answer;
+        }
+        let word = async { while !instances.changed().await.contains(&node.name) {} };
+        timeout(Duration::from_secs(120), word).await.expect("a word was promised");
+    }
+}
+
 impl Lab {
     /// Nothing has happened yet.
     fn new(fake: Fake, mode: InstancesMode) -> Self {
@@ -97,14 +113,7 @@ impl Lab {
     }
 
     async fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
-        loop {
-            let answer = self.instances.metadata(node, zone);
-            if answer != Lookup::Unknown(Unknown::Pending) {
-                return answer;
-            }
-            let word = async { while !self.instances.changed().await.contains(&node.name) {} };
-            timeout(Duration::from_secs(120), word).await.expect("a word was promised");
-        }
+        metadata(&self.instances, node, zone).await
     }
 
     fn calls(&self) -> Vec<String> {
@@ -480,8 +489,11 @@ async fn where_listing_is_forbidden_machines_are_read_by_name() {
         let answer = lab.exists(&known).await;
         assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
     }
+    lab.calls();
+    seconds(600).await;
+    assert_eq!(lab.count(), [0, 10, 0], "every minute");
     lab.fake.refuse(Refusals::default());
-    seconds(700).await;
+    seconds(61).await;
     assert_eq!(lab.state(), ViewState::Fresh);
 }
 

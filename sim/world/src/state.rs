@@ -1,0 +1,235 @@
+//! What is the case: the fold of everything that happened.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::completion::Timing;
+use crate::event::{ControlPlane, Event};
+use crate::reactions::{Held, Kubelet, Reaction};
+use crate::supervisor::Supervisor;
+use crate::vcenter::{MoRef, VCenter};
+use crate::{Ids, Time, objects};
+
+/// Everything that is the case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    pub(crate) epoch: Timestamp,
+    pub(crate) ids: Ids,
+    /// The vCenters by name.
+    pub vcenters: BTreeMap<String, VCenter>,
+    /// Objects of the workload cluster.
+    pub cluster: objects::Store,
+    /// What the Supervisor knows; it serves nothing in a world that has none.
+    pub supervisor: Supervisor,
+    /// Kubelets by node name.
+    pub kubelets: BTreeMap<String, Kubelet>,
+    /// Node names by the machine that the kubelet runs on: which vCenter's, which.
+    pub(crate) kubelets_on: BTreeMap<String, BTreeMap<MoRef, String>>,
+    /// When steps end.
+    pub timing: Timing,
+    /// Interval of kubelet leases.
+    #[serde(with = "crate::duration::option")]
+    pub heartbeats: Option<Duration>,
+    #[serde(with = "timers")]
+    pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
+    pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
+    pub(crate) last_timer: u64,
+    /// When the lease ends that events of clusters were last written under.
+    #[serde(default)]
+    pub(crate) event_lease: Time,
+    /// The timers of events of clusters, by namespace and name: one each.
+    #[serde(default)]
+    pub(crate) event_timers: BTreeMap<ControlPlane, BTreeMap<String, (Time, u64)>>,
+    /// The latest moment at which anything was applied; time does not run backwards.
+    pub(crate) latest: Time,
+}
+
+impl State {
+    /// Of an empty world.
+    pub(crate) fn new(epoch: Timestamp, seed: u64) -> Self {
+        let ids = Ids::new(seed);
+        Self {
+            epoch,
+            ids,
+            vcenters: BTreeMap::new(),
+            cluster: objects::Store::founded(ids, epoch),
+            supervisor: Supervisor::none(ids),
+            kubelets: BTreeMap::new(),
+            kubelets_on: BTreeMap::new(),
+            timing: Timing::default(),
+            heartbeats: Some(crate::kubelet::LEASE_PERIOD),
+            timers: BTreeMap::new(),
+            held: BTreeMap::new(),
+            last_timer: 0,
+            event_lease: Time::ZERO,
+            event_timers: BTreeMap::new(),
+            latest: Time::ZERO,
+        }
+    }
+
+    /// The wall-clock reading at the moment the world began.
+    pub fn epoch(&self) -> Timestamp {
+        self.epoch
+    }
+
+    /// The same world, at whose age the wall clock reads `now`: time in which it was put away did not
+    /// pass for it, and its clock is right all the same. Calls that were being served are over: no
+    /// connection outlives its process.
+    #[must_use]
+    pub fn resumed_at(mut self, now: Timestamp) -> Self {
+        let age = jiff::SignedDuration::try_from(self.age()).unwrap_or_default();
+        self.epoch = now.checked_sub(age).unwrap_or(self.epoch);
+        for vcenter in self.vcenters.values_mut() {
+            vcenter.logins.hang_up();
+        }
+        self
+    }
+
+    /// How long the world has lived.
+    pub fn age(&self) -> Duration {
+        self.latest.since_start()
+    }
+
+    /// Where identifiers come from.
+    pub fn ids(&self) -> Ids {
+        self.ids
+    }
+
+    /// What an API server serves.
+    pub fn objects(&self, plane: ControlPlane) -> &objects::Store {
+        match plane {
+            ControlPlane::Workload => &self.cluster,
+            ControlPlane::Supervisor => &self.supervisor.objects,
+        }
+    }
+
+    fn objects_mut(&mut self, plane: ControlPlane) -> &mut objects::Store {
+        match plane {
+            ControlPlane::Workload => &mut self.cluster,
+            ControlPlane::Supervisor => &mut self.supervisor.objects,
+        }
+    }
+
+    /// A vCenter by name.
+    pub fn vcenter(&self, name: &str) -> Option<&VCenter> {
+        self.vcenters.get(name)
+    }
+
+    /// When something happens by itself, if nothing is applied until then.
+    pub fn next_timer(&self) -> Option<Time> {
+        let scheduled = self.timers.keys().next().map(|(at, _)| *at);
+        let expiring = self.vcenters.values().filter_map(VCenter::next_timer).min();
+        scheduled.into_iter().chain(expiring).min()
+    }
+
+    /// Carries out what happened.
+    pub(crate) fn fold(&mut self, event: &Event) {
+        match event {
+            Event::Cluster(event) => self.cluster.fold(event),
+            Event::Supervisor(event) => self.supervisor.fold(event),
+            Event::OperatorSet(operator) => self.supervisor.set_operator(*operator),
+            Event::QuotaSet(quota) => self.supervisor.set_quota(quota),
+            Event::SupervisorFounded(supervisor) => self.supervisor = (**supervisor).clone(),
+            Event::ClusterCompacted { plane, keep } => self.objects_mut(*plane).compact(*keep),
+            Event::WatchesEnded { plane } => self.objects_mut(*plane).end_watches(),
+            Event::VCenterAdded { vcenter, with } => {
+                self.vcenters.insert(vcenter.clone(), (**with).clone());
+            }
+            Event::VCenter { vcenter, event } => {
+                if let Some(vcenter) = self.vcenters.get_mut(vcenter) {
+                    vcenter.fold(event);
+                }
+            }
+            Event::Scheduled { id, at, held, reaction } => {
+                self.schedule(*id, *at, held.as_ref(), reaction);
+            }
+            Event::Unscheduled { id, at } => self.unschedule(*id, *at),
+            Event::KubeletSet { node, kubelet } => self.set_kubelet(node, kubelet.as_ref()),
+            Event::KubeletBeat { node } => {
+                if let Some(kubelet) = self.kubelets.get_mut(node) {
+                    kubelet.beats += 1;
+                }
+            }
+            Event::TimingSet { step, completion } => {
+                self.timing.steps.insert(*step, *completion);
+            }
+            Event::HeartbeatsSet(every) => self.heartbeats = *every,
+        }
+    }
+
+    fn schedule(&mut self, id: u64, at: Option<Time>, held: Option<&Held>, reaction: &Reaction) {
+        self.last_timer = id;
+        self.supervisor.scheduled(id, at, reaction);
+        if let (Some(at), Reaction::EventExpires { plane, key, .. }) = (at, reaction) {
+            self.event_lease = at;
+            self.event_timers.entry(*plane).or_default().insert(key.path(), (at, id));
+        }
+        match (at, held) {
+            (Some(at), _) => {
+                self.timers.insert((at, id), reaction.clone());
+            }
+            (None, Some(held)) => {
+                self.held.insert(id, (held.clone(), reaction.clone()));
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn unschedule(&mut self, id: u64, at: Option<Time>) {
+        let reaction = match at {
+            Some(at) => self.timers.remove(&(at, id)),
+            None => self.held.remove(&id).map(|(_, reaction)| reaction),
+        };
+        if let Some(reaction) = &reaction {
+            self.supervisor.unscheduled(reaction);
+        }
+        if let Some(Reaction::EventExpires { plane, key, .. }) = reaction
+            && let Some(timers) = self.event_timers.get_mut(&plane)
+        {
+            timers.remove(&key.path());
+        }
+    }
+
+    fn set_kubelet(&mut self, node: &str, kubelet: Option<&Kubelet>) {
+        let before = match kubelet {
+            Some(kubelet) => self.kubelets.insert(node.to_owned(), kubelet.clone()),
+            None => self.kubelets.remove(node),
+        };
+        if let Some(before) = before
+            && let Some(on) = self.kubelets_on.get_mut(&before.vcenter)
+            && on.get(&before.machine).is_some_and(|on| on == node)
+        {
+            on.remove(&before.machine);
+        }
+        if let Some(kubelet) = kubelet {
+            let on = self.kubelets_on.entry(kubelet.vcenter.clone()).or_default();
+            on.insert(kubelet.machine, node.to_owned());
+        }
+    }
+}
+
+/// Timers as a list: JSON objects have only text keys.
+mod timers {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::Time;
+    use crate::reactions::Reaction;
+
+    pub(super) fn serialize<S: Serializer>(
+        timers: &BTreeMap<(Time, u64), Reaction>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        timers.iter().collect::<Vec<_>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<(Time, u64), Reaction>, D::Error> {
+        Ok(Vec::<((Time, u64), Reaction)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
