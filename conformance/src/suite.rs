@@ -63,12 +63,31 @@ pub struct Summary {
     /// Cases that were not.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
+    /// What became of each case that was run and did not pass, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_passed: Vec<CaseSummary>,
     /// Calls to vCenters in all cases.
     pub vcenter_calls: usize,
     /// Calls to Supervisors in all cases.
     pub supervisor_calls: usize,
     /// Calls to the cluster in all cases.
     pub cluster_calls: usize,
+}
+
+/// One case of several.
+#[derive(Clone, Debug, Serialize)]
+pub struct CaseSummary {
+    /// Its name.
+    pub case: String,
+    /// Its verdict and the reason.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+impl CaseSummary {
+    fn of(outcome: &Outcome) -> Self {
+        Self { case: outcome.case.clone(), verdict: outcome.verdict.clone() }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -195,10 +214,17 @@ impl Conclusion {
             verdict: self.verdict.clone(),
             cases: self.outcomes.len(),
             not_run: self.not_run.len(),
+            not_passed: self.not_passed().map(CaseSummary::of).collect(),
             vcenter_calls: calls(sim::ledger::Record::is_vcenter_call),
             supervisor_calls: calls(|call| Backend::Supervisor.takes(call)),
             cluster_calls: calls(sim::ledger::Record::is_cluster_call),
         }
+    }
+
+    /// Cases that did not pass, of a check that has several.
+    fn not_passed(&self) -> impl Iterator<Item = &Outcome> {
+        let several = self.outcomes.len() > 1;
+        self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
 
     /// What a reader of a failure needs: the case, what happened around it, truth beside what was
@@ -210,6 +236,9 @@ impl Conclusion {
         let _ = writeln!(out, "  {}", outcome.verdict);
         if !outcome.case.is_empty() {
             let _ = writeln!(out, "  case: {}", outcome.case);
+        }
+        for other in self.not_passed().filter(|it| it.case != outcome.case) {
+            let _ = writeln!(out, "  {} [{}]", other.verdict, other.case);
         }
         let _ = writeln!(out, "  oracle: {}", self.entry.oracle);
         let _ = writeln!(out, "  remedy: {}", self.entry.remedy);

@@ -35,6 +35,7 @@ fn main() -> anyhow::Result<()> {
         variables: std::env::vars().collect(),
         // Tests lie one folder below the programs.
         beside: program.ancestors().nth(2).map(Path::to_owned),
+        launcher: env!("CARGO_BIN_EXE_conformance").into(),
         temporary: std::env::temp_dir(),
     };
     let setup =

@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::ffi::OsString;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -74,6 +75,15 @@ pub(super) enum What {
     Kubernetes {
         #[command(subcommand)]
         command: kubernetes::command::What,
+    },
+    /// Become a program that ends with the process that started this.
+    #[command(name = foreign::launch::SUBCOMMAND, hide = true)]
+    Launch {
+        /// That process.
+        parent: i32,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
     },
 }
 

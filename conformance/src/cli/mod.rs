@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 
+use crate::foreign::launch;
 use crate::kubernetes;
 use crate::suite::Filter;
 use args::{Arguments, What};
@@ -30,6 +31,7 @@ pub fn main() -> ExitCode {
         What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
         What::Cost { write, operations } => run::count(&mut out, write, operations),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
+        What::Launch { parent, command } => launch::become_program(parent, &command),
     };
     match result {
         Ok(code) => code,

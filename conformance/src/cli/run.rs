@@ -92,11 +92,12 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
 fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
     #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
     let now = jiff::Timestamp::now();
-    let program = std::env::current_exe().ok();
+    let program = std::env::current_exe()?;
     let surroundings = foreign::command::Surroundings {
         now,
         variables: std::env::vars().collect(),
-        beside: program.as_deref().and_then(Path::parent).map(Path::to_owned),
+        beside: program.parent().map(Path::to_owned),
+        launcher: program,
         temporary: std::env::temp_dir(),
     };
     let request = foreign::command::Request {

@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::launch::Launcher;
 use super::{Manifest, Settings, Setup, Subject, builtin, template};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
@@ -56,6 +57,8 @@ pub struct Surroundings {
     pub variables: BTreeMap<String, String>,
     /// Where this program lies; ours is looked for beside it.
     pub beside: Option<PathBuf>,
+    /// `conformance` itself: what it starts is started through it.
+    pub launcher: PathBuf,
     /// For directories that go at the end.
     pub temporary: PathBuf,
 }
@@ -158,7 +161,8 @@ pub fn setup(
         return Err(Usage(format!("{what}, and that needs root; run this as root")).into());
     }
     let scratch = surroundings.temporary.join(format!("conformance-{}", std::process::id()));
-    Ok(Setup { manifest, binary, variables, tasks: TaskTracker::new(), scratch })
+    let launcher = Launcher::new(surroundings.launcher.clone())?;
+    Ok(Setup { manifest, binary, launcher, variables, tasks: TaskTracker::new(), scratch })
 }
 
 async fn judged(

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use sim::ledger::Record;
 use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
 use sim::{Class, Endpoint, Endpoints, Sim, credentials, owner_ref};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
+use super::launch::{self, Launcher};
 use super::manifest::{Knob, Manifest};
 use super::namespace;
 use super::process::{Logs, Process};
@@ -30,6 +31,8 @@ pub struct Setup {
     pub manifest: Manifest,
     /// The program, where the manifest leaves it open.
     pub binary: Option<PathBuf>,
+    /// Starts them.
+    pub launcher: Launcher,
     /// Variables of the environment that the manifest asks for.
     pub variables: BTreeMap<String, String>,
     /// Waits for everything that was started.
@@ -102,13 +105,14 @@ impl Host {
         let command = self.command(scenario, &values)?;
         let from = sim.ledger().next_seq();
         sim.world().set_pace(0);
-        let process = Process::spawn(index, command, sim.world(), &self.logs, &self.setup.tasks)
-            .with_context(|| format!("cannot start {}", self.setup.manifest.process().command[0]));
-        let process = match process {
+        let Setup { launcher, tasks, .. } = self.setup.as_ref();
+        let spawned = Process::spawn(launcher, index, command, sim.world(), &self.logs, tasks);
+        let process = match spawned.await {
             Ok(process) => process,
             Err(error) => {
                 sim.world().set_pace(self.pace);
-                return Err(error);
+                let program = &self.setup.manifest.process().command[0];
+                return Err(error.context(format!("cannot start {program}")));
             }
         };
         let ready = &self.setup.manifest.spec.ready;
@@ -125,6 +129,11 @@ impl Host {
             }
         };
         sim.world().set_pace(self.pace);
+        if matches!(said, Started::Ended)
+            && let Some(why) = self.logs.tail(1).iter().find_map(|it| launch::refusal(it))
+        {
+            bail!(why);
+        }
         Ok((process, said))
     }
 
@@ -143,10 +152,12 @@ impl Host {
             binds.push((inside.clone(), PathBuf::from(expand(outside, values)?)));
         }
         let program = arguments.remove(0);
+        let launcher = &self.setup.launcher;
         let mut command = if spec.is_mounted() {
-            namespace::command(&self.directory, &binds, &spec.hosts, &program, &arguments)?
+            let (directory, hosts) = (&self.directory, &spec.hosts);
+            namespace::command(launcher, directory, &binds, hosts, &program, &arguments)?
         } else {
-            let mut command = Command::new(&program);
+            let mut command = launcher.command(&program);
             command.args(&arguments);
             command
         };

@@ -8,6 +8,7 @@ mod builtin;
 mod calibration;
 pub mod command;
 mod host;
+pub mod launch;
 mod manifest;
 mod namespace;
 mod plan;

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
+use super::launch::Launcher;
+
 /// `$1` is a scratch directory, then come pairs of a path inside and a path outside, `--`, and the program.
 const SCRIPT: &str = r#"set -eu
 scratch=$1; shift
@@ -40,6 +42,7 @@ exec "$@"
 
 /// The program in a namespace where `binds` and `hosts` hold.
 pub(super) fn command(
+    launcher: &Launcher,
     directory: &Path,
     binds: &[(PathBuf, PathBuf)],
     hosts: &BTreeMap<String, IpAddr>,
@@ -52,7 +55,7 @@ pub(super) fn command(
     let scratch = directory.join("mounts");
     std::fs::create_dir_all(&scratch)
         .with_context(|| format!("cannot make {}", scratch.display()))?;
-    let mut command = Command::new("unshare");
+    let mut command = launcher.command("unshare");
     command.args(["--mount", "--propagation", "private", "--", "sh", "-c", SCRIPT, "sh"]);
     command.arg(&scratch);
     let listed = directory.join("hosts");

@@ -111,8 +111,9 @@ fn something_fails(scenario: &Scenario) -> bool {
 fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     let ProviderSetup { zones, nodes, families, secret, skip_deletion, replicas, kube_qps, .. } =
         &scenario.provider;
-    if scenario.topology.vcenters > 1 {
-        return Some("several vCenters: not supported yet for processes".to_owned());
+    let several = scenario.topology.vcenters > 1;
+    if several && secret.is_some() {
+        return Some("a Secret names vCenters by address, and here all have the same".to_owned());
     }
     if *replicas > 1 || scenario.provider.elects() {
         return Some("replicas: not supported yet for processes".to_owned());
@@ -124,7 +125,7 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
             template::names(&text).iter().any(|it| it == placeholder)
         })
     };
-    let special = !nodes.is_empty() || !families.is_empty() || secret.is_some();
+    let special = several || !nodes.is_empty() || !families.is_empty() || secret.is_some();
     if special && !written("config.yaml") {
         return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
     }
@@ -139,4 +140,25 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         return Some("the manifest has no knob qps".to_owned());
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date;
+    use sim::world::Topology;
+
+    use super::*;
+
+    #[test]
+    fn several_vcenters_need_a_file_that_names_them_all() {
+        let manifest = |name| Manifest::load(name, date(2026, 1, 1)).unwrap();
+        let topology = Topology::zones(3).machines(4).vcenters(2);
+        let mut scenario = Scenario::new("", topology, Duration::from_secs(1));
+        assert_eq!(cannot_set_up(&scenario, &manifest("ours-vcenter")), None);
+        let why = cannot_set_up(&scenario, &manifest("stock-ccm"));
+        assert!(why.unwrap_or_default().contains("$(config.yaml)"));
+        scenario.provider.secret = Some("credentials".to_owned());
+        let why = cannot_set_up(&scenario, &manifest("ours-vcenter"));
+        assert!(why.unwrap_or_default().contains("Secret"));
+    }
 }

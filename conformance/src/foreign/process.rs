@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::launch::Launcher;
 use crate::lab::Exit;
 
 /// A process that was told to stop is killed after this much real time, as a kubelet does it.
@@ -69,17 +70,18 @@ impl Logs {
 
 impl Process {
     /// Starts it. `tasks` waits for its end, whatever becomes of the handle.
-    pub(super) fn spawn(
+    pub(super) async fn spawn(
+        launcher: &Launcher,
         index: usize,
         mut command: Command,
         world: &WorldHandle,
         logs: &Logs,
         tasks: &TaskTracker,
-    ) -> std::io::Result<Self> {
+    ) -> anyhow::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A signal of the terminal is for the driver, which stops what it started.
         command.process_group(0).kill_on_drop(true);
-        let mut child = command.spawn()?;
+        let mut child = launcher.spawn(command).await?;
         let readers = [
             child.stdout.take().map(|out| tasks.spawn(copy(out, world.clone(), logs.clone()))),
             child.stderr.take().map(|err| tasks.spawn(copy(err, world.clone(), logs.clone()))),

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// What a failure can be blamed on.
-const TOO_LATE: Duration = Duration::from_millis(200);
+/// What a failure can be blamed on, in time of the world: bounds are ten seconds of it and more.
+const TOO_LATE: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_millis(20);
 
 /// Moments at which the machine was late. It beats until it is dropped.
@@ -31,7 +31,7 @@ impl Pulse {
                 let wanted = Instant::now() + BEAT;
                 tokio::time::sleep_until(wanted).await;
                 let delay = wanted.elapsed();
-                if delay > TOO_LATE {
+                if delay > BEAT {
                     to.lock().expect("no holder panics").push((Instant::now(), delay));
                 }
             }
@@ -39,9 +39,31 @@ impl Pulse {
         Self { late, _stop: stop.drop_guard() }
     }
 
-    /// The longest delay since `begin`, if one was too long.
-    pub(super) fn worst_since(&self, begin: Instant) -> Option<Duration> {
+    /// The longest delay since `begin`, if one was too long for a world that lives so many seconds in one.
+    pub(super) fn worst_since(&self, begin: Instant, pace: u32) -> Option<Duration> {
         let late = self.late.lock().expect("no holder panics");
-        late.iter().filter(|(at, _)| *at >= begin).map(|(_, delay)| *delay).max()
+        let worst = late.iter().filter(|(at, _)| *at >= begin).map(|(_, delay)| *delay).max()?;
+        (worst * pace > TOO_LATE).then_some(worst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delay_counts_by_what_the_world_lived_meanwhile() {
+        let tasks = TaskTracker::new();
+        let pulse = Pulse::begin(&tasks);
+        let begin = Instant::now();
+        tokio::task::yield_now().await;
+        tokio::time::advance(Duration::from_millis(520)).await;
+        tokio::task::yield_now().await;
+        assert_eq!(pulse.worst_since(begin, 1), None);
+        assert_eq!(pulse.worst_since(begin, 10), Some(Duration::from_millis(500)));
+        assert_eq!(pulse.worst_since(Instant::now() + BEAT, 10), None);
+        drop(pulse);
+        tasks.close();
+        tasks.wait().await;
     }
 }

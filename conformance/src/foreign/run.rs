@@ -213,7 +213,7 @@ impl Subject {
         for _ in 0..2 {
             let begin = Instant::now();
             let mut outcome = self.play(job).await;
-            let late = self.pulse.worst_since(begin);
+            let late = self.pulse.worst_since(begin, job.pace);
             match (&outcome.verdict, late) {
                 (Verdict::Pass, _) | (_, None) => return outcome,
                 (verdict, Some(delay)) => {

@@ -1,6 +1,11 @@
 //! The command line: what it explains, and how it refuses.
 
-use std::process::{Command, Output};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 fn conformance(arguments: &[&str]) -> Output {
     let mut program = Command::new(env!("CARGO_BIN_EXE_conformance"));
@@ -172,35 +177,92 @@ fn a_provider_that_makes_no_call_is_no_conformance_failure() {
 /// The program tells its process id through a pipe, so that the test knows when it runs.
 #[test]
 fn a_run_that_is_told_to_stop_leaves_no_process_and_no_file() {
-    use std::process::Stdio;
-
     let dir = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
-    let (pipe, file) = (dir.path().join("pid"), dir.path().join("mine.yaml"));
+    let (child, process, _) = sleeping(dir.path(), scratch.path(), "");
+    assert!(is_alive(&process), "{process}");
+    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_some());
+    signal("-TERM", child.id());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
+    assert!(!is_alive(&process), "process {process} is left");
+    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_none(), "files are left");
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_process() {
+    // What needs root is tried as root.
+    let root = rustix::process::geteuid().is_root();
+    let mounted = root.then_some(", hosts: {somebody.example: 127.0.0.1}");
+    for how in [Some(""), mounted].into_iter().flatten() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut child, process, mut pipe) = sleeping(dir.path(), dir.path(), how);
+        assert!(is_alive(&process), "{how}: {process}");
+        signal("-KILL", child.id());
+        assert!(!child.wait().unwrap().success());
+        // The provider is the last that holds the other end.
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || ended.send(pipe.read_line(&mut String::new()).unwrap()));
+        let read = end.recv_timeout(Duration::from_secs(20));
+        if read.is_err() {
+            signal("-KILL", process.parse().unwrap());
+        }
+        assert_eq!(read, Ok(0), "{how}: process {process} is left");
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_no_failure_and_every_case_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("mine.yaml"), dir.path().join("out"));
+    std::fs::write(&file, manifest("/no/such/program", "")).unwrap();
+    let how = ["--no-calibration", "--compress", "20"];
+    let which = ["run", "NODE-ID-003", "--provider", file.to_str().unwrap()];
+    let output = conformance(&[&which[..], &how, &["--out", out.to_str().unwrap()]].concat());
+    // On a machine that was late meanwhile the harness takes it on itself.
+    assert!(matches!(output.status.code(), Some(3 | 7)), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert_eq!(shown.matches("cannot start /no/such/program: No such file").count(), 3, "{shown}");
+    let results = std::fs::read_to_string(out.join("results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    let cases = results["checks"][0]["not_passed"].as_array().unwrap();
+    let names: Vec<&str> = cases.iter().filter_map(|it| it["case"].as_str()).collect();
+    assert_eq!(names, ["guests show swapped bytes", "guests show plain bytes"]);
+    assert!(cases.iter().all(|it| it["verdict"] != "fail"), "{cases:?}");
+}
+
+fn manifest(command: &str, how: &str) -> String {
+    format!(
+        "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {{name: mine}}\nspec:\n  run: {{process: {{command: [{command}]{how}}}}}\n"
+    )
+}
+
+/// A run whose provider only sleeps, the ID of that process, and a pipe that it holds open.
+fn sleeping(dir: &Path, scratch: &Path, how: &str) -> (Child, String, BufReader<File>) {
+    let (pipe, file) = (dir.join("pid"), dir.join("mine.yaml"));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let script = format!("echo $$ >{}; exec sleep 1000", pipe.display());
-    let manifest = format!(
-        "apiVersion: sim.vsphere/v1alpha1\nkind: Provider\nmetadata: {{name: mine}}\nspec:\n  run: {{process: {{command: [sh, -c, {script:?}]}}}}\n"
-    );
-    std::fs::write(&file, manifest).unwrap();
+    let script = format!("exec 3>{}; echo $$ >&3; exec sleep 1000", pipe.display());
+    std::fs::write(&file, manifest(&format!("sh, -c, {script:?}"), how)).unwrap();
     let child = Command::new(env!("CARGO_BIN_EXE_conformance"))
         .args(["run", "NODE-004", "--provider", file.to_str().unwrap()])
-        .env("TMPDIR", scratch.path())
+        .env("TMPDIR", scratch)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let process = std::fs::read_to_string(&pipe).unwrap();
-    let alive = || std::path::Path::new("/proc").join(process.trim()).exists();
-    assert!(alive(), "{process}");
-    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_some());
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));
-    assert!(!alive(), "process {process} is left");
-    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_none(), "files are left");
+    let mut pipe = BufReader::new(File::open(&pipe).unwrap());
+    let mut process = String::new();
+    pipe.read_line(&mut process).unwrap();
+    (child, process.trim().to_owned(), pipe)
+}
+
+fn is_alive(process: &str) -> bool {
+    Path::new("/proc").join(process).exists()
+}
+
+fn signal(which: &str, process: u32) {
+    assert!(Command::new("kill").args([which, &process.to_string()]).status().unwrap().success());
 }
 
 #[test]
@@ -214,8 +276,6 @@ fn an_alias_is_run_as_the_check_that_holds_it() {
 
 #[test]
 fn a_reader_that_leaves_stops_a_list_and_not_a_run() {
-    use std::process::Stdio;
-
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     for arguments in [vec!["list", "--all"], vec!["run", "NODE-INIT-001", "--out", out]] {

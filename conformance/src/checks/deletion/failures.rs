@@ -145,9 +145,28 @@ fn partial_searches() -> Vec<Case> {
             cases.push(case.canary_within(Canary::Gone(4), HEALED, PATIENCE));
         }
     }
+    cases.push(machine_cannot_be_read());
     // With a warm view nobody searches: rules about searches cannot fire there.
     cases.retain(|case| {
         !matches!(case.name.as_str(), "read answers, search fails" | "search is empty, read fails")
     });
     cases
+}
+
+/// The search finds the machine, and whatever is no machine can be read: a provider reads its datacenter before it
+/// searches. Ours has machines told to it.
+fn machine_cannot_be_read() -> Case {
+    let fail = || Action::SoapFault { class: "SystemError".into(), message: None };
+    let on = |id, op| Rule::new(id, [fail()]).on(Face::Soap).op([op]);
+    let scenario = world(4, s(400))
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(s(100), on("faults/reads", "RetrieveProperties*").named(name(1)))
+        .at(s(100), on("faults/updates", "WaitForUpdatesEx"))
+        .at(s(100), Act::Crash(0))
+        .at(s(100), forget_reference(1))
+        .at(s(101), Act::Start(0))
+        .at(HEALED, Act::Heal);
+    let case = Case::new(scenario, |run| survives(run, 3));
+    let name = "search answers, reads of that machine fail, cold cache";
+    case.named(name).canary_within(Canary::Gone(4), HEALED, PATIENCE)
 }
