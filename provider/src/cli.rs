@@ -137,11 +137,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         }
         Some(arguments)
     } else {
-        if matches!(mode, InstancesMode::Poll | InstancesMode::V1) {
-            let what =
-                "poll and v1 exist only with --cloud-provider=vsphere-paravirtual yet; use auto";
-            return Err(fail("instances-mode", what));
-        }
+        options.tuning.mode = mode;
         notes.extend(supervisor::notes_elsewhere(&matches));
         None
     };

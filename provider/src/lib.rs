@@ -74,8 +74,8 @@ pub use config::{
 pub use instances::{
     AddressError, AddressPolicy, Ancestors, Datacenters, Family, Guest, HostnameEntry, Instances,
     LateZone, Nic, NoneWanted, Placement, Selection, SupervisorInstances, SupervisorTuning,
-    SupervisorV1, TagNames, Tuning, VcenterInstances, ViewState, ZoneCategories, ZoneError,
-    ZoneWanted, path_up, resolve, select,
+    SupervisorV1, TagNames, Tuning, VcenterInstances, VcenterV1, ViewState, ZoneCategories,
+    ZoneError, ZoneWanted, path_up, resolve, select,
 };
 pub use model::{
     Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MachineId,

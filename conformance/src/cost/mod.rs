@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sim::Class;
 use sim::ledger::Record;
 
-pub use phases::{PHASES, Phase};
+pub use phases::Phase;
 pub use print::budgets;
 
 use crate::backend::Backend;
@@ -25,8 +25,12 @@ use provider::InstancesMode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// With vCenter.
+    /// With vCenter, through one filter.
     Vcenter,
+    /// With vCenter, reading the machines of nodes now and then.
+    VcenterPoll,
+    /// With vCenter, upstream's calls one for one.
+    VcenterV1,
     /// With a Supervisor whose machines may be watched.
     SupervisorWatch,
     /// With a Supervisor whose machines may be listed and not watched.
@@ -37,13 +41,21 @@ pub enum Subject {
 
 impl Subject {
     /// Every one.
-    pub const ALL: [Self; 4] =
-        [Self::Vcenter, Self::SupervisorWatch, Self::SupervisorPoll, Self::SupervisorV1];
+    pub const ALL: [Self; 6] = [
+        Self::Vcenter,
+        Self::VcenterPoll,
+        Self::VcenterV1,
+        Self::SupervisorWatch,
+        Self::SupervisorPoll,
+        Self::SupervisorV1,
+    ];
 
     /// As a headline says it.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Vcenter => "vCenter mode",
+            Self::VcenterPoll => "vCenter mode, polling",
+            Self::VcenterV1 => "vCenter mode, v1",
             Self::SupervisorWatch => "Supervisor mode, watching",
             Self::SupervisorPoll => "Supervisor mode, polling",
             Self::SupervisorV1 => "Supervisor mode, v1",
@@ -53,33 +65,41 @@ impl Subject {
     /// What stands behind the provider.
     pub const fn backend(self) -> Backend {
         match self {
-            Self::Vcenter => Backend::VCenter,
-            _ => Backend::Supervisor,
+            Self::Vcenter | Self::VcenterPoll | Self::VcenterV1 => Backend::VCenter,
+            Self::SupervisorWatch | Self::SupervisorPoll | Self::SupervisorV1 => {
+                Backend::Supervisor
+            }
         }
     }
 
     /// Its phases.
     pub fn phases(self) -> &'static [Phase] {
         match self {
-            Self::Vcenter => PHASES,
+            Self::Vcenter => &phases::WATCHING,
+            Self::VcenterPoll => &phases::POLLING,
+            Self::VcenterV1 => &phases::V1,
             Self::SupervisorWatch => &supervisor::WATCHING,
             Self::SupervisorPoll => &supervisor::POLLING,
             Self::SupervisorV1 => &supervisor::V1,
         }
     }
 
-    /// The fleet sizes that the main job counts. Upstream's calls take its time: a list per node at five a second.
+    /// The fleet sizes that the main job counts. Upstream's calls take their time.
     pub const fn sizes(self) -> &'static [u32] {
         match self {
             Self::Vcenter => &[10, 100, 1000],
+            Self::VcenterPoll => &[10, 100],
             Self::SupervisorWatch | Self::SupervisorPoll => &[10, 100, 1000, 5000],
-            Self::SupervisorV1 => &[10, 50],
+            Self::VcenterV1 | Self::SupervisorV1 => &[10, 50],
         }
     }
 
-    fn stage(self, stage: &Stage) -> Stage {
+    /// The stage that its provider runs on.
+    pub fn stage(self, stage: &Stage) -> Stage {
         let mode = match self {
-            Self::Vcenter => Mode::VCenter,
+            Self::Vcenter => Mode::VCenter(InstancesMode::Auto),
+            Self::VcenterPoll => Mode::VCenter(InstancesMode::Poll),
+            Self::VcenterV1 => Mode::VCenter(InstancesMode::V1),
             Self::SupervisorWatch => Mode::Supervisor(InstancesMode::Watch),
             Self::SupervisorPoll => Mode::Supervisor(InstancesMode::Poll),
             Self::SupervisorV1 => Mode::Supervisor(InstancesMode::V1),

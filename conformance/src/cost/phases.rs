@@ -68,6 +68,14 @@ pub(super) fn machine(k: u32) -> sim::world::Named {
     format!("node-{k:04}").as_str().into()
 }
 
+/// Machines in a page of a read.
+const PAGE: u32 = 1000;
+
+/// Pages of a read of `n`.
+fn pages(n: u32) -> u64 {
+    u64::from(n.div_ceil(PAGE))
+}
+
 /// 1 % of the machines, one at least, get other addresses.
 pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario {
     for k in 1..=(n / 100).max(1) {
@@ -81,83 +89,133 @@ pub(super) fn changes(mut scenario: Scenario, n: u32, at: Duration) -> Scenario 
 /// K nodes of the fleet are NotReady in the phase that counts those.
 pub(super) const NOT_READY: u32 = 5;
 
-/// Every phase with vCenter.
-pub const PHASES: &[Phase] = &[
-    Phase {
-        name: "join",
-        what: "N nodes register at once, until all are initialized and a minute longer",
-        scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
-        formula: "16·N SOAP + 10·N REST",
-        upstream: Some(|n| 26 * u64::from(n)),
-        allowed: |n| 20 + u64::from(n) / 50,
-        allowed_polls: 9 + 1,
-    },
-    Phase {
-        name: "steady",
-        what: "one address sync period of 5 min, nothing changed",
-        scenario: |n| {
-            let begin = BEGIN;
-            world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
+/// What a phase may cost, by how machines are followed.
+struct Allowed {
+    join: fn(u32) -> u64,
+    steady: fn(u32) -> u64,
+    not_ready: fn(u32) -> u64,
+    delete: fn(u32) -> u64,
+    change: fn(u32) -> u64,
+    session_lost: fn(u32) -> u64,
+    /// Long polls, by phase in turn.
+    polls: [u64; 6],
+}
+
+const fn phases(allowed: &Allowed) -> [Phase; 6] {
+    [
+        Phase {
+            name: "join",
+            what: "N nodes register at once, until all are initialized and a minute longer",
+            scenario: |n| world(n, settled(n)).at(s(0), Act::Phase("join".into())),
+            formula: "1 + 16·N SOAP + 10·N REST",
+            upstream: Some(|n| 1 + 26 * n as u64),
+            allowed: allowed.join,
+            allowed_polls: allowed.polls[0],
         },
-        formula: "10·N SOAP + 10·N REST",
-        upstream: Some(|n| 20 * u64::from(n)),
-        allowed: |_| 0,
-        allowed_polls: 10,
-    },
-    Phase {
-        name: "not-ready",
-        what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
-        scenario: |n| {
-            let begin = BEGIN;
-            let mut scenario = world(n, begin + s(140));
-            for k in 1..=NOT_READY {
-                scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
-            }
-            scenario.at(begin + s(80), Act::Phase("not-ready".into()))
+        Phase {
+            name: "steady",
+            what: "one address sync period of 5 min, nothing changed",
+            scenario: |n| {
+                let begin = BEGIN;
+                world(n, begin + s(300)).at(begin, Act::Phase("steady".into()))
+            },
+            formula: "10·N SOAP + 10·N REST",
+            upstream: Some(|n| 20 * n as u64),
+            allowed: allowed.steady,
+            allowed_polls: allowed.polls[1],
         },
-        formula: "7·K per tick, K = 5",
-        upstream: Some(|_| 12 * 7 * u64::from(NOT_READY)),
-        allowed: |_| 0,
-        allowed_polls: 2,
-    },
-    Phase {
-        name: "delete",
-        what: "one machine deleted, until its node is and half a minute longer",
-        scenario: |n| {
-            let begin = BEGIN;
-            world(n, begin + s(90))
-                .at(begin, Act::Phase("delete".into()))
-                .at(begin, Command::DeleteMachine(machine(7)))
+        Phase {
+            name: "not-ready",
+            what: "12 monitor ticks of 5 s with 5 nodes NotReady whose machines run",
+            scenario: |n| {
+                let begin = BEGIN;
+                let mut scenario = world(n, begin + s(140));
+                for k in 1..=NOT_READY {
+                    scenario = scenario.at(begin, Command::StopKubelet(machine(k)));
+                }
+                scenario.at(begin + s(80), Act::Phase("not-ready".into()))
+            },
+            formula: "7·K per tick, K = 5",
+            upstream: Some(|_| 12 * 7 * NOT_READY as u64),
+            allowed: allowed.not_ready,
+            allowed_polls: allowed.polls[2],
         },
-        formula: "9 per tick until deleted, 1 tick",
-        upstream: Some(|_| 9),
-        allowed: |_| 4,
-        allowed_polls: 3 + 1,
-    },
-    Phase {
-        name: "change",
-        what: "1 % of the machines change address at once",
-        scenario: |n| {
-            let begin = BEGIN;
-            changes(world(n, begin + s(29)).at(begin, Act::Phase("change".into())), n, begin + s(1))
+        Phase {
+            name: "delete",
+            what: "one machine deleted, until its node is and half a minute longer",
+            scenario: |n| {
+                let begin = BEGIN;
+                world(n, begin + s(90))
+                    .at(begin, Act::Phase("delete".into()))
+                    .at(begin, Command::DeleteMachine(machine(7)))
+            },
+            formula: "9 per tick until deleted, 1 tick",
+            upstream: Some(|_| 9),
+            allowed: allowed.delete,
+            allowed_polls: allowed.polls[3],
         },
-        formula: "seen at the next sync",
-        upstream: None,
-        allowed: |_| 1,
-        allowed_polls: 1 + 1,
-    },
-    Phase {
-        name: "session-lost",
-        what: "every session ends at once, until the view is back and a minute longer",
-        scenario: |n| {
-            let begin = BEGIN;
-            world(n, begin + s(60))
-                .at(begin, Act::Phase("session-lost".into()))
-                .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })
+        Phase {
+            name: "change",
+            what: "1 % of the machines change address at once",
+            scenario: |n| {
+                let begin = BEGIN;
+                let scenario = world(n, begin + s(29)).at(begin, Act::Phase("change".into()));
+                changes(scenario, n, begin + s(1))
+            },
+            formula: "seen at the next sync",
+            upstream: None,
+            allowed: allowed.change,
+            allowed_polls: allowed.polls[4],
         },
-        formula: "not known",
-        upstream: None,
-        allowed: |n| 10 + u64::from(n) / 50,
-        allowed_polls: 2 + 2,
-    },
-];
+        Phase {
+            name: "session-lost",
+            what: "every session ends at once, until the view is back and a minute longer",
+            scenario: |n| {
+                let begin = BEGIN;
+                world(n, begin + s(60))
+                    .at(begin, Act::Phase("session-lost".into()))
+                    .at(begin + s(1), Command::ExpireSessions { vcenter: None, family: None })
+            },
+            formula: "not known",
+            upstream: None,
+            allowed: allowed.session_lost,
+            allowed_polls: allowed.polls[5],
+        },
+    ]
+}
+
+/// One list view, one filter, and a wait for what changes.
+pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
+    join: |n| 20 + n as u64 / 50,
+    steady: |_| 0,
+    not_ready: |_| 0,
+    delete: |_| 4,
+    change: |_| 1,
+    session_lost: |n| 10 + n as u64 / 50,
+    polls: [9 + 1, 10, 2, 3 + 1, 1 + 1, 2 + 2],
+});
+
+/// A read of the machines of all nodes at most every five seconds while somebody asks, and every five minutes otherwise.
+pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
+    // What a node begins with is seconds old, and they begin one after the other.
+    join: |n| 20 + pages(n) * settled(n).as_secs() / 5,
+    steady: pages,
+    not_ready: |n| pages(n) * 12,
+    // One that misses it, the proof, and where the time of the next read is, that one.
+    delete: |n| 2 * pages(n) + 3,
+    // Where the time of the next read is.
+    change: pages,
+    session_lost: |n| pages(n) + 3,
+    polls: [0; 6],
+});
+
+/// Upstream's calls one for one: what its formulas say has to come out.
+pub(super) static V1: [Phase; 6] = phases(&Allowed {
+    join: |n| 1 + 26 * n as u64,
+    steady: |n| 20 * n as u64,
+    not_ready: |_| 12 * 7 * NOT_READY as u64,
+    delete: |_| 9,
+    change: |_| 0,
+    session_lost: |_| 0,
+    polls: [0; 6],
+});

@@ -11,6 +11,7 @@ mod running;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use ::provider::InstancesMode;
 use jiff::Timestamp;
 use sim::ledger::{Kind, Ledger};
 use sim::world::{Retain, State, Time, World};
@@ -33,20 +34,25 @@ const RESTART_PROCESS: Duration = Duration::from_secs(10);
 const MOST_IN_VAIN: usize = 6;
 
 /// Where the provider looks for machines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// In vCenter.
-    #[default]
-    VCenter,
+    VCenter(InstancesMode),
     /// In a Supervisor.
-    Supervisor(::provider::InstancesMode),
+    Supervisor(InstancesMode),
+}
+
+impl Default for Mode {
+    fn default() -> Self {
+        Self::VCenter(InstancesMode::default())
+    }
 }
 
 impl Mode {
     /// What stands behind the provider.
     pub const fn backend(self) -> Backend {
         match self {
-            Self::VCenter => Backend::VCenter,
+            Self::VCenter(_) => Backend::VCenter,
             Self::Supervisor(_) => Backend::Supervisor,
         }
     }
@@ -55,8 +61,8 @@ impl Mode {
 impl From<Backend> for Mode {
     fn from(backend: Backend) -> Self {
         match backend {
-            Backend::VCenter => Self::VCenter,
-            Backend::Supervisor => Self::Supervisor(::provider::InstancesMode::Auto),
+            Backend::VCenter => Self::VCenter(InstancesMode::Auto),
+            Backend::Supervisor => Self::Supervisor(InstancesMode::Auto),
         }
     }
 }
@@ -166,7 +172,7 @@ impl Lab {
         match act {
             Act::World(command) => {
                 let command = match self.stage.mode {
-                    Mode::VCenter => command.clone(),
+                    Mode::VCenter(_) => command.clone(),
                     Mode::Supervisor(_) => self
                         .world()
                         .read(|world| authority::through_the_object(command, World::state(world))),

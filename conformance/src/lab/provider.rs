@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
     Config, Deps, LeaderElection, Options, SupervisorLink, SupervisorTuning, TokenSource,
-    Transport, UnknownKeys, authenticated, from_service,
+    Transport, Tuning, UnknownKeys, authenticated, from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -277,7 +277,12 @@ pub(crate) fn cloud_config(
     for (name, _) in sim.vcenters() {
         let password = sim.password(name, PROVIDER_USER).expect("every vCenter has the account");
         let (server, port) = at(name);
-        text.push_str(&format!("  {name}:\n    server: {server}\n    datacenters: [DC0]\n"));
+        text.push_str(&format!("  {name}:\n    server: {server}\n"));
+        if !setup.datacenters.is_empty() {
+            let names: Vec<String> =
+                setup.datacenters.iter().map(|name| format!("{name:?}")).collect();
+            text.push_str(&format!("    datacenters: [{}]\n", names.join(", ")));
+        }
         if let Some(port) = port {
             text.push_str(&format!("    port: {port}\n"));
         }
@@ -316,8 +321,12 @@ fn options(scenario: &Scenario, stage: &Stage) -> Options {
         concurrent_node_syncs: setup.workers,
         kube_api_qps: f64::from(setup.kube_qps),
         skip_node_deletion: setup.skip_deletion,
+        tuning: match stage.mode {
+            Mode::VCenter(mode) => Tuning { mode, ..Tuning::default() },
+            Mode::Supervisor(_) => Tuning::default(),
+        },
         supervisor: match stage.mode {
-            Mode::VCenter => None,
+            Mode::VCenter(_) => None,
             Mode::Supervisor(mode) => {
                 Some(SupervisorTuning { mode, ..SupervisorTuning::default() })
             }

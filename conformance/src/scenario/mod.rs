@@ -107,6 +107,8 @@ pub struct ProviderSetup {
     pub workers: usize,
     /// Requests per second to the cluster, per controller.
     pub kube_qps: u32,
+    /// Datacenters as the configuration names them; none stands for all.
+    pub datacenters: Vec<String>,
     /// Lines added to the `nodes:` section of the configuration.
     pub nodes: Vec<(String, String)>,
     /// IP families, in order of priority; `ipv4` if empty.
@@ -129,6 +131,7 @@ impl Default for ProviderSetup {
             monitor_period: Duration::from_secs(5),
             workers: 1,
             kube_qps: 20,
+            datacenters: vec!["DC0".to_owned()],
             nodes: Vec::new(),
             families: Vec::new(),
             secret: None,

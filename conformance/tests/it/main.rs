@@ -8,6 +8,7 @@ mod certificates;
 mod command_line;
 mod determinism;
 mod histories;
+mod modes;
 mod mutants;
 mod shipped;
 mod snapshots;

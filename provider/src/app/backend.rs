@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Deps, Options, RunError, build::connect};
+use super::{
+    Deps, Options, RunError,
+    build::{connect, connect_v1},
+};
 use crate::{
     config::Config,
-    instances::{Instances, SupervisorInstances, SupervisorTuning, SupervisorV1, VcenterInstances},
+    instances::{
+        Instances, SupervisorInstances, SupervisorTuning, SupervisorV1, VcenterInstances, VcenterV1,
+    },
     mutant::Active,
     supervisor::InstancesMode,
     tasks::Tasks,
@@ -15,6 +20,7 @@ use crate::{
 /// One of them.
 pub(super) enum Backend {
     Vcenter(VcenterInstances),
+    VcenterV1(VcenterV1),
     Supervisor(SupervisorInstances),
     SupervisorV1(SupervisorV1),
 }
@@ -28,7 +34,12 @@ impl Backend {
         active: Active,
     ) -> Result<Self, RunError> {
         let Some(tuning) = options.supervisor else {
-            return connect(config, options, deps, active).map(Self::Vcenter);
+            return match options.tuning.mode {
+                InstancesMode::V1 => connect_v1(config, options, deps, active).map(Self::VcenterV1),
+                InstancesMode::Auto | InstancesMode::Watch | InstancesMode::Poll => {
+                    connect(config, options, deps, active).map(Self::Vcenter)
+                }
+            };
         };
         let link = deps.supervisor.clone().ok_or(RunError::NoSupervisor)?;
         let tuning = SupervisorTuning { seed: deps.seed, ..tuning };
@@ -49,6 +60,7 @@ impl Backend {
     pub(super) fn instances(&self) -> Arc<dyn Instances> {
         match self {
             Self::Vcenter(it) => Arc::new(it.clone()),
+            Self::VcenterV1(it) => Arc::new(it.clone()),
             Self::Supervisor(it) => Arc::new(it.clone()),
             Self::SupervisorV1(it) => Arc::new(it.clone()),
         }
@@ -58,6 +70,10 @@ impl Backend {
     pub(super) fn show(&self, telemetry: &Telemetry) {
         match self {
             Self::Vcenter(it) => {
+                let it = it.clone();
+                telemetry.set_probe(Box::new(move || it.health()));
+            }
+            Self::VcenterV1(it) => {
                 let it = it.clone();
                 telemetry.set_probe(Box::new(move || it.health()));
             }
@@ -74,6 +90,7 @@ impl Backend {
     pub(super) fn spawn(&self, tasks: &Tasks) {
         match self {
             Self::Vcenter(it) => it.spawn(tasks),
+            Self::VcenterV1(it) => it.spawn(tasks),
             Self::Supervisor(it) => it.spawn(tasks),
             Self::SupervisorV1(it) => it.spawn(tasks),
         }
@@ -83,6 +100,7 @@ impl Backend {
     pub(super) async fn close(&self) {
         match self {
             Self::Vcenter(it) => it.close().await,
+            Self::VcenterV1(it) => it.close().await,
             Self::Supervisor(_) | Self::SupervisorV1(_) => {}
         }
     }

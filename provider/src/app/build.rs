@@ -11,7 +11,7 @@ use crate::{
     cluster::{Cluster, Events, NodeChange, NodeStore, watch_nodes},
     config::Config,
     controllers::{lifecycle, node},
-    instances::{Instances, Tuning, VcenterInstances, VcenterPolicy},
+    instances::{Instances, Tuning, VcenterInstances, VcenterPolicy, VcenterV1},
     model::Clock,
     mutant::Active,
     tasks::Tasks,
@@ -29,17 +29,37 @@ pub(super) fn active(options: &Options) -> Active {
     }
 }
 
-/// A client for every vCenter, and the backend over them; nothing is called yet.
+/// The backend over every vCenter; nothing is called yet.
 pub(super) fn connect(
     config: &Config,
     options: &Options,
     deps: &Deps,
     active: Active,
 ) -> Result<VcenterInstances, RunError> {
-    let Config { vcenters, selection, zones } = config;
+    let clients = clients(config, options, deps)?;
+    let (policy, tuning) = (policy(config, active), tuning(options, deps));
+    Ok(VcenterInstances::new(clients, policy, tuning, Arc::clone(&deps.telemetry)))
+}
+
+/// The backend that makes upstream's calls; nothing is called yet.
+pub(super) fn connect_v1(
+    config: &Config,
+    options: &Options,
+    deps: &Deps,
+    active: Active,
+) -> Result<VcenterV1, RunError> {
+    let clients = clients(config, options, deps)?;
+    let (policy, tuning) = (policy(config, active), tuning(options, deps));
+    Ok(VcenterV1::new(clients, policy, tuning, options.skip_node_deletion))
+}
+
+/// A client for every vCenter.
+fn clients(config: &Config, options: &Options, deps: &Deps) -> Result<Vec<Vcenter>, RunError> {
+    #[cfg(feature = "mutants")]
+    let active = active(options);
     let secrets = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
     let mut clients = Vec::new();
-    for vcenter in vcenters {
+    for vcenter in &config.vcenters {
         let transport = (deps.connect)(vcenter)
             .map_err(|what| RunError::Connect { vcenter: vcenter.endpoint.name.clone(), what })?;
         let credentials: Arc<dyn CredentialSource> = Arc::new(Credentials {
@@ -64,19 +84,26 @@ pub(super) fn connect(
         };
         clients.push(Vcenter::new(&vcenter.endpoint, transport, credentials, settings));
     }
-    let policy = VcenterPolicy {
+    Ok(clients)
+}
+
+fn policy(config: &Config, active: Active) -> VcenterPolicy {
+    let Config { vcenters, selection, zones } = config;
+    VcenterPolicy {
         selection: selection.clone(),
         families: vcenters.iter().map(|vcenter| vcenter.families.clone()).collect(),
         datacenters: vcenters.iter().map(|vcenter| vcenter.datacenters.clone()).collect(),
         zones: zones.clone(),
         active,
-    };
-    let tuning = Tuning {
+    }
+}
+
+fn tuning(options: &Options, deps: &Deps) -> Tuning {
+    Tuning {
         seed: deps.seed,
         absence_period: options.tuning.absence_period.max(options.node_monitor_period),
         ..options.tuning.clone()
-    };
-    Ok(VcenterInstances::new(clients, policy, tuning, Arc::clone(&deps.telemetry)))
+    }
 }
 
 /// Starts the controllers that the options name, and the watch that feeds them.

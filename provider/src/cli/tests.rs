@@ -59,7 +59,6 @@ fn wrong_command_lines_say_what_is_wrong() {
         "--cloud-config=c --cloud-provider=aws",
         "--cloud-config=c --cloud-provider=Vsphere-Paravirtual",
         "--cloud-config=c --instances-mode=v2",
-        "--cloud-config=c --instances-mode=v1",
         "--cloud-config=c --cloud-provider=vsphere-paravirtual --instances-mode=v2",
         "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-operator-api-version=v1alpha7",
         "--cloud-config=c --cloud-provider=vsphere-paravirtual --vm-operator-api-version=",
@@ -88,6 +87,18 @@ fn wrong_command_lines_say_what_is_wrong() {
     insta::assert_snapshot!(seen);
     assert!(matches!(parse_line("--cloud-config=c --nonsense"), Err(ArgumentsError::Clap(_))));
     assert!(matches!(parse_line("--cloud-config=c stray"), Err(ArgumentsError::Clap(_))));
+}
+
+#[test]
+fn ways_of_asking_are_the_same_in_both_modes() {
+    use InstancesMode::{Auto, Poll, V1, Watch};
+    for (word, mode) in [("auto", Auto), ("watch", Watch), ("poll", Poll), ("v1", V1)] {
+        let line = format!("--cloud-config=c --instances-mode={word}");
+        assert_eq!(parse_line(&line).unwrap().options.tuning.mode, mode);
+        let line = format!("{line} --cloud-provider=vsphere-paravirtual");
+        assert_eq!(parse_line(&line).unwrap().options.supervisor.unwrap().mode, mode);
+    }
+    assert_eq!(parse_line("--cloud-config=c").unwrap().options.tuning.mode, Auto);
 }
 
 #[test]

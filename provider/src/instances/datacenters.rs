@@ -133,7 +133,7 @@ pub(crate) fn decode(name: &str) -> String {
 }
 
 /// Whether a name fits a pattern in which `*` stands for anything and `?` for one character.
-fn is_like(name: &str, pattern: &str) -> bool {
+pub(crate) fn is_like(name: &str, pattern: &str) -> bool {
     let (name, pattern): (Vec<char>, Vec<char>) =
         (name.chars().collect(), pattern.chars().collect());
     // Which beginnings of the name the pattern so far fits.

@@ -2,7 +2,9 @@
 
 mod addresses;
 mod datacenters;
+mod desk;
 mod instance_type;
+mod news;
 mod supervisor;
 mod vcenter;
 mod zones;
@@ -22,7 +24,7 @@ pub use supervisor::{
     Tuning as SupervisorTuning, ViewState,
 };
 pub(crate) use vcenter::Policy as VcenterPolicy;
-pub use vcenter::{Tuning, VcenterInstances};
+pub use vcenter::{Tuning, VcenterInstances, VcenterV1};
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
 
 /// Whether a caller needs zone and region; asking costs tagging calls when they are not cached.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use provider_vcenter::MoRef;
 
-use crate::model::Zone;
+use crate::model::{Unknown, Zone};
 
 /// Names of the tag categories that stand for zone and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +68,17 @@ pub enum ZoneError {
     /// No path has both.
     #[error("no tag of category {0} on the machine or above it")]
     Missing(String),
+}
+
+impl From<ZoneError> for Unknown {
+    fn from(err: ZoneError) -> Self {
+        match err {
+            ZoneError::NoHost | ZoneError::NotVisible(_) | ZoneError::Missing(_) => {
+                Self::Incomplete(err.to_string())
+            }
+            ZoneError::Ambiguous { .. } => Self::Ambiguous(err.to_string()),
+        }
+    }
 }
 
 /// The object and everything above it, nearest first.

@@ -63,6 +63,23 @@ impl FilterSpec {
         self
     }
 
+    /// Names of the folders and datacenters that are directly in a folder.
+    pub fn children(folder: MoRef) -> Self {
+        let name = || vec!["name".to_owned()];
+        Self {
+            properties: vec![("Folder".to_owned(), name()), ("Datacenter".to_owned(), name())],
+            objects: vec![folder],
+            skip_start: true,
+            traversals: vec![Traversal {
+                name: "children".to_owned(),
+                kind: "Folder".to_owned(),
+                path: "childEntity".to_owned(),
+                then: Vec::new(),
+            }],
+            ..Self::default()
+        }
+    }
+
     /// `paths` of everything of type `kind` in a view.
     pub fn of_view(view: &MoRef, kind: &str, paths: &[&str]) -> Self {
         Self {

@@ -17,6 +17,7 @@ mod filter;
 mod observer;
 mod operations;
 mod session;
+mod singly;
 mod soap;
 #[cfg(test)]
 mod tests;

@@ -30,7 +30,7 @@ impl Vcenter {
     ///
     /// As every call; see [`CallError::retry`].
     pub async fn find_all_by_uuid(&self, uuid: &str) -> Result<Vec<MoRef>, CallError> {
-        self.find("FindAllByUuid", "uuid", uuid).await
+        self.find("FindAllByUuid", None, ("uuid", uuid)).await
     }
 
     /// `FindAllByDnsName` over virtual machines, as their guests report it.
@@ -39,19 +39,23 @@ impl Vcenter {
     ///
     /// As every call; see [`CallError::retry`].
     pub async fn find_all_by_dns_name(&self, name: &str) -> Result<Vec<MoRef>, CallError> {
-        self.find("FindAllByDnsName", "dnsName", name).await
+        self.find("FindAllByDnsName", None, ("dnsName", name)).await
     }
 
-    async fn find(
+    /// A search of the whole inventory, or of one datacenter.
+    pub(crate) async fn find(
         &self,
         operation: &'static str,
-        argument: &str,
-        value: &str,
+        datacenter: Option<&MoRef>,
+        (argument, value): (&str, &str),
     ) -> Result<Vec<MoRef>, CallError> {
         let deadline = self.inner.settings.call_deadline;
         let answer = self
             .soap(operation, Scope::Any, deadline, |content, out| {
                 out.reference("_this", &content.search_index);
+                if let Some(datacenter) = datacenter {
+                    out.reference("datacenter", datacenter);
+                }
                 out.text(argument, value);
                 out.text("vmSearch", "true");
             })

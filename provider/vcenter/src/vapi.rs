@@ -87,6 +87,37 @@ impl Vcenter {
         Ok(tags)
     }
 
+    /// `list-attached-tags`: the tags directly attached to one object, in the server's order.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn tags_on(&self, object: &MoRef) -> Result<Vec<TagId>, CallError> {
+        const OPERATION: &str = "tagging.tag-association.list-attached-tags";
+        let path = format!("{TAGGING}/tag-association?~action=list-attached-tags");
+        let body = json!({"object_id": {"type": object.kind(), "id": object.id()}});
+        let value = self.rest(OPERATION, Method::POST, &path, Some(&body)).await?;
+        let malformed = || self.malformed(OPERATION, "not a list of tag ids");
+        let ids = list(&value).ok_or_else(malformed)?.iter();
+        ids.map(|id| id.as_str().map(|id| TagId(id.to_owned())).ok_or_else(malformed)).collect()
+    }
+
+    /// Makes sure of a vAPI login.
+    ///
+    /// # Errors
+    ///
+    /// As every login; see [`CallError::retry`].
+    pub async fn begin_tagging(&self) -> Result<(), CallError> {
+        self.rest_session().await.map(drop)
+    }
+
+    /// Ends the vAPI login, if there is one; whoever needs another makes it. Errors are logged.
+    pub async fn end_tagging(&self) {
+        if let Some(session) = self.inner.rest.finish().await {
+            self.logout_rest(&session).await;
+        }
+    }
+
     /// A tag's name and category.
     ///
     /// # Errors

@@ -17,7 +17,6 @@ mod freshness;
 mod identity;
 mod listing;
 mod machine;
-mod news;
 mod proof;
 mod shared;
 mod state;

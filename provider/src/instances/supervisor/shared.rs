@@ -18,11 +18,11 @@ use super::{
     api::{Api, ApiError, Meaning, Paging},
     freshness::{Happened, Mode, WINDOW},
     listing::Listing,
-    news::News,
     state::State,
     view::Changes,
 };
 use crate::{
+    instances::news::News,
     model::Unknown,
     mutant::{Active, mutant},
     telemetry::{ListReason, SupervisorMetrics},

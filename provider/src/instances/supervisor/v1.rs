@@ -5,14 +5,14 @@
 //! provider ID without one is a machine that does not exist. The guards of the lifecycle controller stay in force.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard},
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use futures::future::BoxFuture;
 use provider_vcenter::{Chain, Jitter};
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     Tuning,
@@ -20,10 +20,9 @@ use super::{
     api::{Api, ApiError, Paging},
     identity::provider_id,
     machine::{MachineObject, PowerState},
-    news::News,
 };
 use crate::{
-    instances::{Instances, ZoneWanted},
+    instances::{Instances, ZoneWanted, desk::Desk},
     model::{AddressOrder, Lookup, Metadata, NodeIdentity, Unknown, Zone},
     tasks::Tasks,
 };
@@ -31,10 +30,6 @@ use crate::{
 /// A look-up is tried this often, whatever is wrong (`DiscoverNodeBackoff`).
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// The controller asks again within this time after the answer was announced, or while it writes; it gets the same one.
-const KEPT: Duration = Duration::from_secs(1);
-/// Whether a machine is off is asked right after whether it exists.
-const OFF_KEPT: Duration = Duration::from_secs(60);
 
 /// The machines of one Supervisor namespace, asked for anew each time.
 #[derive(Clone)]
@@ -45,18 +40,8 @@ pub struct SupervisorV1 {
 struct Shared {
     api: Api,
     addresses: AddressPolicy,
-    state: Mutex<State>,
-    wanted: Notify,
-    news: News,
-}
-
-struct State {
-    jitter: Jitter,
-    questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
-    /// The question under way: who repeats it gets its answer.
-    asking: Option<(NodeIdentity, ZoneWanted)>,
-    answers: BTreeMap<String, (Instant, ZoneWanted, Lookup<Metadata>)>,
-    off: BTreeMap<String, (Instant, Lookup<bool>)>,
+    jitter: Mutex<Jitter>,
+    desk: Desk,
 }
 
 impl SupervisorV1 {
@@ -64,19 +49,11 @@ impl SupervisorV1 {
     ///
     /// Must be called inside a tokio runtime with time.
     pub fn new(client: kube::Client, namespace: &str, tuning: Tuning) -> Self {
-        let state = State {
-            jitter: Jitter::new(tuning.seed, "supervisor/v1"),
-            questions: BTreeMap::new(),
-            asking: None,
-            answers: BTreeMap::new(),
-            off: BTreeMap::new(),
-        };
         let shared = Shared {
             api: Api::patient(client, namespace, tuning.version),
             addresses: tuning.addresses,
-            state: Mutex::new(state),
-            wanted: Notify::new(),
-            news: News::default(),
+            jitter: Mutex::new(Jitter::new(tuning.seed, "supervisor/v1")),
+            desk: Desk::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -99,33 +76,17 @@ fn unavailable(err: &ApiError) -> Unknown {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics under this lock")
-    }
-
     async fn run(&self) {
         loop {
-            self.wanted.notified().await;
-            while let Some((name, (node, wanted))) = self.next_question() {
+            self.desk.wait().await;
+            while let Some((node, wanted)) = self.desk.next() {
                 let answer = match self.metadata(&node, wanted).await {
                     Ok(metadata) => Lookup::Found(metadata),
                     Err(why) => Lookup::Unknown(why),
                 };
-                {
-                    let mut state = self.lock();
-                    state.asking = None;
-                    state.answers.insert(name.clone(), (Instant::now(), wanted, answer));
-                }
-                self.news.announce(BTreeSet::from([name]));
+                self.desk.answer(node.name, wanted, answer).await;
             }
         }
-    }
-
-    fn next_question(&self) -> Option<(String, (NodeIdentity, ZoneWanted))> {
-        let mut state = self.lock();
-        let next = state.questions.pop_first();
-        state.asking = next.as_ref().map(|(_, question)| question.clone());
-        next
     }
 
     /// Waits before another attempt; false when there is none left.
@@ -135,7 +96,10 @@ impl Shared {
             return false;
         }
         tracing::debug!(n_failed, error = %Chain(err), "machine not found out about");
-        let pause = self.lock().jitter.stretch(PAUSE, 1.0);
+        let pause = {
+            let mut jitter = self.jitter.lock().expect("nothing panics under this lock");
+            jitter.stretch(PAUSE, 1.0)
+        };
         tokio::time::sleep(pause).await;
         true
     }
@@ -235,7 +199,7 @@ impl Shared {
             Err(why) => return Lookup::Unknown(why),
         }
         let off = self.is_off(node).await;
-        self.lock().off.insert(node.name.clone(), (Instant::now(), off));
+        self.desk.note_off(&node.name, off);
         Lookup::Found(())
     }
 
@@ -258,27 +222,11 @@ impl Instances for SupervisorV1 {
     fn observe(&self, _node: &NodeIdentity) {}
 
     fn forget(&self, name: &str) {
-        let mut state = self.shared.lock();
-        state.questions.remove(name);
-        state.asking.take_if(|(node, _)| node.name == name);
-        state.answers.remove(name);
-        state.off.remove(name);
+        self.shared.desk.forget(name);
     }
 
     fn metadata(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
-        let mut state = self.shared.lock();
-        if let Some((at, wanted, answer)) = state.answers.get(&node.name) {
-            if *wanted == zone && at.elapsed() <= KEPT {
-                return answer.clone();
-            }
-            state.answers.remove(&node.name);
-        }
-        if state.asking.as_ref().is_some_and(|(asked, wanted)| asked == node && *wanted == zone) {
-            return Lookup::Unknown(Unknown::Pending);
-        }
-        state.questions.insert(node.name.clone(), (node.clone(), zone));
-        self.shared.wanted.notify_one();
-        Lookup::Unknown(Unknown::Pending)
+        self.shared.desk.ask(node, zone)
     }
 
     /// One look, not a proof: upstream believes it, and so does who chooses this mode.
@@ -291,10 +239,7 @@ impl Instances for SupervisorV1 {
     }
 
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {
-        match self.shared.lock().off.remove(&node.name) {
-            Some((at, off)) if at.elapsed() <= OFF_KEPT => off,
-            _ => Lookup::Unknown(Unknown::NotSeen),
-        }
+        self.shared.desk.take_off(&node.name)
     }
 
     /// One node after the other, as the framework's loop does.
@@ -307,6 +252,6 @@ impl Instances for SupervisorV1 {
     }
 
     fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {
-        Box::pin(self.shared.news.take())
+        Box::pin(self.shared.desk.changed())
     }
 }

@@ -5,12 +5,37 @@ use std::collections::BTreeSet;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Shared, VcenterInstances, machine::Power, proof, state::Link};
+use super::{
+    Shared, VcenterInstances,
+    machine::Power,
+    poll, proof,
+    state::{Effects, Link, State},
+};
 use crate::{
     instances::{Instances, ZoneWanted},
     model::{Lookup, Metadata, NodeIdentity, Unknown},
     mutant::mutant,
 };
+
+impl Shared {
+    /// Why no answer is given from what was read of a node's machine, where machines are polled: it was read too long ago.
+    fn unread(
+        &self,
+        state: &mut State,
+        name: &str,
+        wanted: ZoneWanted,
+        effects: &mut Effects,
+    ) -> Option<Unknown> {
+        let link = state.nodes.get(name)?.link.clone().filter(|_| self.polls())?;
+        let limit = match wanted {
+            ZoneWanted::Yes => poll::WINDOW,
+            ZoneWanted::No => poll::IDLE * 2,
+        };
+        let why = poll::objection(&mut state.vcenters[link.vcenter], &link, name, limit)?;
+        effects.view.insert(link.vcenter);
+        Some(why)
+    }
+}
 
 impl Instances for VcenterInstances {
     fn observe(&self, node: &NodeIdentity) {
@@ -30,6 +55,9 @@ impl Instances for VcenterInstances {
         let mut wake_zones = None;
         let result = shared.with(|state, effects| {
             state.track(node, effects);
+            if let Some(why) = shared.unread(state, &node.name, zone, effects) {
+                return Lookup::Unknown(why);
+            }
             if let Some(metadata) = shared.describe(state, &node.name, zone, &mut wake_zones) {
                 return Lookup::Found(metadata);
             }
@@ -93,10 +121,14 @@ impl Instances for VcenterInstances {
                 let why = "the vCenter cannot read the power state of its machine";
                 return Lookup::Unknown(Unknown::Incomplete(why.to_owned()));
             }
+            let vcenter = &state.vcenters[link.vcenter];
+            let is_current = if self.shared.polls() {
+                vcenter.is_current(&link.machine, Instant::now(), poll::WINDOW)
+            } else {
+                vcenter.fresh
+            };
             match machine.power {
-                Some(power) if state.vcenters[link.vcenter].fresh => {
-                    Lookup::Found(power != Power::On)
-                }
+                Some(power) if is_current => Lookup::Found(power != Power::On),
                 _ if mutant!(active, ShutdownOnUnknown) => Lookup::Found(true),
                 Some(_) => Lookup::Unknown(Unknown::Unavailable(
                     "the view of the vCenter is not current".to_owned(),

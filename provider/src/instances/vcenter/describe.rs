@@ -3,15 +3,55 @@
 use tokio::time::Instant;
 
 use super::{
-    Shared,
-    machine::{ADDRESS_PATHS, PLACEMENT_PATHS, SIZE_PATHS},
-    state::State,
+    Policy, Shared,
+    machine::{ADDRESS_PATHS, Machine, PLACEMENT_PATHS, SIZE_PATHS},
+    state::{State, VcenterIndex},
 };
 use crate::{
     instances::{ZoneCategories, ZoneWanted, addresses, instance_type},
-    model::{AddressOrder, MachineReference, Metadata, ProviderId, Unknown, parse_uuid},
+    model::{Address, AddressOrder, MachineReference, Metadata, ProviderId, Unknown, parse_uuid},
     mutant::mutant,
 };
+
+/// Refuses what is made of properties that could not be read.
+fn readable(machine: &Machine, prefixes: &[&str]) -> Result<(), Unknown> {
+    match machine.unread_of(prefixes) {
+        Some(path) => {
+            Err(Unknown::Incomplete(format!("the vCenter cannot read {path} of its machine")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The addresses of a machine in this vCenter, or why there are none to publish.
+pub(super) fn addresses(
+    policy: &Policy,
+    vcenter: VcenterIndex,
+    machine: &Machine,
+) -> Result<Vec<Address>, Unknown> {
+    readable(machine, ADDRESS_PATHS)?;
+    if machine.tools_stopped {
+        let why = "VMware Tools are not running in the guest";
+        return Err(Unknown::Incomplete(why.to_owned()));
+    }
+    addresses::select(&machine.guest, &policy.selection, &policy.families[vcenter])
+        .map_err(|err| Unknown::Incomplete(err.to_string()))
+}
+
+/// The zone, unless it or what is written with it is made of properties that could not be read: half a placement would
+/// miss the tags of its other half, and what is written with the zone stays.
+pub(super) fn zone_if_whole<T>(machine: &Machine, zone: Result<T, Unknown>) -> Result<T, Unknown> {
+    readable(machine, PLACEMENT_PATHS).and_then(|()| readable(machine, SIZE_PATHS))?;
+    zone
+}
+
+/// Value of the instance type labels, once the machine says what guest it has.
+pub(super) fn instance_type(machine: &Machine) -> Option<String> {
+    machine.guest_id.as_deref().map(|guest_id| {
+        let (n_cpus, memory) = (machine.n_cpus.unwrap_or(0), machine.memory_mib.unwrap_or(0));
+        instance_type::instance_type(guest_id, n_cpus, memory)
+    })
+}
 
 impl Shared {
     /// The metadata of a node whose machine is shown; `None` when it is not. `wake_zones` gets the vCenter whose tags
@@ -26,22 +66,7 @@ impl Shared {
         let (link, machine) = Self::linked(state, name)?;
         let (link, machine) = (link.clone(), machine.clone());
         let active = self.policy.active;
-        let unread = |prefixes: &[&str]| {
-            let path = machine.unread_of(prefixes)?;
-            Some(Unknown::Incomplete(format!("the vCenter cannot read {path} of its machine")))
-        };
-        let mut addresses = if let Some(why) = unread(ADDRESS_PATHS) {
-            Err(why)
-        } else if machine.tools_stopped {
-            Err(Unknown::Incomplete("VMware Tools are not running in the guest".to_owned()))
-        } else {
-            addresses::select(
-                &machine.guest,
-                &self.policy.selection,
-                &self.policy.families[link.vcenter],
-            )
-            .map_err(|err| Unknown::Incomplete(err.to_string()))
-        };
+        let mut addresses = addresses(&self.policy, link.vcenter, &machine);
         if mutant!(active, EmptyClearsAddresses) && addresses.is_err() {
             addresses = Ok(Vec::new());
         }
@@ -68,15 +93,10 @@ impl Shared {
             _ => Ok(None),
         };
         let zone = if self.policy.zones.is_none() { Ok(None) } else { zone };
-        // Half a placement would miss the tags of its other half, and what is written with the zone stays.
-        let zone = match (unread(PLACEMENT_PATHS).or_else(|| unread(SIZE_PATHS)), wanted) {
-            (Some(why), ZoneWanted::Yes) => Err(why),
-            _ => zone,
+        let zone = match wanted {
+            ZoneWanted::Yes => zone_if_whole(&machine, zone),
+            ZoneWanted::No => zone,
         };
-        let instance_type = machine.guest_id.as_deref().map(|guest_id| {
-            let (n_cpus, memory) = (machine.n_cpus.unwrap_or(0), machine.memory_mib.unwrap_or(0));
-            instance_type::instance_type(guest_id, n_cpus, memory)
-        });
         let instance = self.vcenters[link.vcenter].client.instance_uuid();
         let reference = instance
             .and_then(parse_uuid)
@@ -85,7 +105,7 @@ impl Shared {
             provider_id: ProviderId(link.uuid).to_string(),
             order: AddressOrder::Any,
             reference,
-            instance_type,
+            instance_type: instance_type(&machine),
             addresses,
             zone,
         })

@@ -2,9 +2,11 @@
 //!
 //! Three tasks per vCenter: [`join`] finds the machines of new nodes in batches ([`inventory`], or one by one: [`search`];
 //! both leave out what [`scope`] leaves out), [`view`] keeps them in one list view with one filter and waits for changes
-//! ([`reread`] asks again for what could not be read), [`zone_reader`] reads tags when somebody needs a zone. They
+//! ([`reread`] asks again for what could not be read) or [`poll`] reads them now and then, [`zone_reader`] reads tags when somebody needs a zone. They
 //! share [`state`] and nothing else, so a vCenter that hangs holds up nobody but itself. [`answers`] are given from
 //! it, what a node is told in [`describe`]; [`proof`] asks anew before a machine is called gone.
+//!
+//! [`v1`] has none of that: it is upstream's calls one for one.
 
 mod answers;
 mod census;
@@ -12,12 +14,14 @@ mod describe;
 mod inventory;
 mod join;
 mod machine;
+mod poll;
 mod proof;
 mod reread;
 mod scope;
 mod search;
 mod shared;
 mod state;
+mod v1;
 mod view;
 mod zone_reader;
 
@@ -27,11 +31,15 @@ use provider_vcenter::Vcenter;
 
 use self::shared::Shared;
 use super::{Datacenters, Family, Selection, ZoneCategories};
-use crate::{mutant::Active, tasks::Tasks, telemetry::Telemetry};
+use crate::{mutant::Active, supervisor::InstancesMode, tasks::Tasks, telemetry::Telemetry};
+
+pub use v1::VcenterV1;
 
 /// How the vCenter backend behaves.
 #[derive(Clone, Debug)]
 pub struct Tuning {
+    /// How answers are had. [`InstancesMode::V1`] is [`VcenterV1`]'s and counts as polling here.
+    pub mode: InstancesMode,
     /// How long joins are collected before they are looked up together.
     pub join_window: Duration,
     /// How long a hit waits for slower vCenters, which might show a second machine.
@@ -47,6 +55,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
+            mode: InstancesMode::default(),
             join_window: Duration::from_millis(50),
             grace: Duration::from_secs(1),
             zone_ttl: Duration::from_secs(600),
@@ -93,7 +102,11 @@ impl VcenterInstances {
             let shared = Arc::clone(&self.shared);
             tasks.spawn_droppable(span("join"), async move { join::run(&shared, index).await });
             let shared = Arc::clone(&self.shared);
-            tasks.spawn_droppable(span("view"), async move { view::run(&shared, index).await });
+            if shared.polls() {
+                tasks.spawn_droppable(span("poll"), async move { poll::run(&shared, index).await });
+            } else {
+                tasks.spawn_droppable(span("view"), async move { view::run(&shared, index).await });
+            }
             let shared = Arc::clone(&self.shared);
             tasks.spawn_droppable(span("zones"), async move {
                 zone_reader::run(&shared, index).await;

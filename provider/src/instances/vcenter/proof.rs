@@ -12,7 +12,7 @@ use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 use tokio::time::Instant;
 
 use super::{
-    Shared, census,
+    Shared, census, poll,
     state::{Link, VcenterIndex},
 };
 use crate::{
@@ -41,6 +41,11 @@ pub(super) async fn exists(
     node: &NodeIdentity,
     proof_after: Instant,
 ) -> Lookup<()> {
+    if shared.polls()
+        && let Err(why) = poll::refresh(shared, node).await
+    {
+        return Lookup::Unknown(why);
+    }
     let link = {
         let known = shared.with(|state, effects| {
             state.track(node, effects);

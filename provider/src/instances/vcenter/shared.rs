@@ -7,7 +7,7 @@ use std::{
 
 use provider_vcenter::Vcenter;
 use tokio::{
-    sync::{Notify, Semaphore},
+    sync::{Mutex as AsyncMutex, Notify, Semaphore},
     time::Instant,
 };
 
@@ -16,7 +16,7 @@ use super::{
     machine::Machine,
     state::{Effects, Link, State},
 };
-use crate::telemetry::Telemetry;
+use crate::{supervisor::InstancesMode, telemetry::Telemetry};
 
 /// The vCenters, what is known of them, and how to wake who waits for news.
 pub(super) struct Shared {
@@ -38,6 +38,8 @@ pub(super) struct Backend {
     pub(super) join: Notify,
     pub(super) view: Notify,
     pub(super) zones: Notify,
+    /// Held while machines are polled: one read at a time, and who waited takes what came of it.
+    pub(super) reading: AsyncMutex<()>,
 }
 
 impl Shared {
@@ -53,6 +55,7 @@ impl Shared {
             join: Notify::new(),
             view: Notify::new(),
             zones: Notify::new(),
+            reading: AsyncMutex::new(()),
         });
         Self {
             vcenters: vcenters.collect(),
@@ -65,6 +68,11 @@ impl Shared {
             grace: Notify::new(),
             proofs: Semaphore::new(4),
         }
+    }
+
+    /// Whether machines are read now and then, instead of being told of.
+    pub(super) fn polls(&self) -> bool {
+        matches!(self.tuning.mode, InstancesMode::Poll | InstancesMode::V1)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Shared, Tuning, state::VcenterIndex};
 use crate::{
-    instances::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, zones},
+    instances::{Ancestors, Placement, TagNames, ZoneCategories, zones},
     model::{Unknown, Zone},
 };
 
@@ -49,13 +49,7 @@ impl ZoneCache {
         match zones::resolve(placement, &self.ancestors, &self.tag_names(placement), categories) {
             Ok(zone) => Some(Ok(zone)),
             Err(_) if age >= MISSING_RETRY => None,
-            Err(err @ (ZoneError::NoHost | ZoneError::NotVisible(_))) => {
-                Some(Err(Unknown::Incomplete(err.to_string())))
-            }
-            Err(err @ ZoneError::Missing(_)) => Some(Err(Unknown::Incomplete(err.to_string()))),
-            Err(err @ ZoneError::Ambiguous { .. }) => {
-                Some(Err(Unknown::Ambiguous(err.to_string())))
-            }
+            Err(err) => Some(Err(err.into())),
         }
     }
 

@@ -7,7 +7,7 @@ mod attempt;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use provider_vcenter::MoRef;
+use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
 use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
@@ -86,6 +86,15 @@ pub(super) struct Census {
     pub n_unknown: usize,
 }
 
+/// A read of machines that failed.
+#[derive(Clone, Debug)]
+pub(super) struct ReadFailure {
+    /// When it began.
+    pub at: Instant,
+    pub why: String,
+    pub retry: Retry,
+}
+
 /// What is known of one vCenter.
 #[derive(Debug, Default)]
 pub(super) struct VcenterState {
@@ -108,6 +117,15 @@ pub(super) struct VcenterState {
     pub scope: Option<Known>,
     pub zones: ZoneCache,
     pub zone_wanted: BTreeSet<String>,
+    /// Where machines are polled: when the last read that showed all of them began, and when each was read.
+    pub read_at: Option<Instant>,
+    pub read_times: BTreeMap<MoRef, Instant>,
+    /// The last read, if it failed.
+    pub read_failure: Option<ReadFailure>,
+    /// Nodes that wait for a read.
+    pub read_wanted: BTreeSet<String>,
+    /// Properties that this server does not know.
+    pub refused: BTreeSet<String>,
 }
 
 /// Everything.
@@ -183,6 +201,7 @@ impl State {
         for vcenter in &mut self.vcenters {
             vcenter.pending.remove(name);
             vcenter.zone_wanted.remove(name);
+            vcenter.read_wanted.remove(name);
         }
         self.unlink(name, effects);
         self.nodes.remove(name);

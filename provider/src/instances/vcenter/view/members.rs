@@ -136,7 +136,7 @@ pub(super) async fn adjust(
 }
 
 /// Notes that the collector does not show a machine.
-pub(super) fn left(shared: &Shared, index: VcenterIndex, machine: &MoRef) {
+pub(in crate::instances::vcenter) fn left(shared: &Shared, index: VcenterIndex, machine: &MoRef) {
     shared.with(|state, effects| {
         state.machine_changed(
             index,

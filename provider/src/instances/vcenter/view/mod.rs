@@ -12,6 +12,7 @@ use std::{collections::BTreeSet, time::Duration};
 use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, MoRef, Retry};
 use tokio::time::Instant;
 
+pub(super) use self::members::left;
 use self::{
     deliveries::{deliver, settle},
     members::{Built, abandon, adjust, build},

@@ -1,0 +1,251 @@
+//! The ways of following machines in vCenter: each leads to the same Nodes, and v1 makes upstream's calls.
+
+use std::time::Duration;
+
+use conformance::judge::facts;
+use conformance::lab::{Mode, Run, Stage, run};
+use conformance::scenario::{Act, Scenario};
+use provider::InstancesMode;
+use sim::world::objects::Key;
+use sim::world::{Command, Topology};
+
+const fn s(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn scenario(n: u32, horizon: Duration) -> Scenario {
+    let scenario = Scenario::new("modes", Topology::zones(3).machines(n), horizon);
+    scenario.at(s(0), Command::SetHeartbeats { every: None })
+}
+
+fn play(scenario: &Scenario, mode: InstancesMode) -> Run {
+    run(scenario, &Stage { mode: Mode::VCenter(mode), ..Stage::default() })
+}
+
+fn node<'a>(run: &'a Run, name: &str) -> Option<&'a serde_json::Value> {
+    run.end.cluster.get(&Key::node(name)).map(|node| &**node)
+}
+
+/// What vCenter was asked in a phase, in order: operation, and what of it if that matters.
+fn calls(run: &Run, phase: &str) -> Vec<String> {
+    let calls = run.calls_in(phase).filter(|call| call.is_vcenter_call());
+    let shown = calls.map(|call| match call.op.as_str() {
+        "RetrievePropertiesEx" => {
+            let (what, of) = call.req.detail.rsplit_once(" of ").unwrap_or_default();
+            let of = of.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+            match what {
+                _ if what.starts_with("ManagedEntity{") => format!("ancestors of {of}"),
+                _ if what.starts_with("Folder{name}") => format!("inside {of}"),
+                _ => what.to_owned(),
+            }
+        }
+        op => op.replace("tagging.tag-association.", "").replace("tagging.", ""),
+    });
+    shown.collect()
+}
+
+const CONNECTED: &str = "SessionManager{currentSession}";
+/// A search of one datacenter that is configured by its name, from the root folder on.
+const SEARCH: [&str; 3] = ["ancestors of group-d", "inside group-d", "FindByUuid"];
+/// The machine that was found, twice.
+const READ: [&str; 2] =
+    ["VirtualMachine{config,summary,guest}", "VirtualMachine{guest,summary,config}"];
+/// Its zone, with tags on cluster and datacenter.
+const ZONE: [&str; 14] = [
+    "VirtualMachine{summary.runtime.host}",
+    "VirtualMachine{resourcePool}",
+    "HostSystem{summary}",
+    "cis.session.create",
+    "ancestors of host",
+    "list-attached-tags",
+    "list-attached-tags",
+    "tag.get",
+    "category.get",
+    "list-attached-tags",
+    "list-attached-tags",
+    "tag.get",
+    "category.get",
+    "cis.session.delete",
+];
+
+/// The calls of these parts in turn.
+fn all(parts: &[&[&'static str]]) -> Vec<&'static str> {
+    parts.concat()
+}
+
+fn hit() -> Vec<&'static str> {
+    all(&[&[CONNECTED], &SEARCH, &READ])
+}
+
+#[test]
+fn v1_makes_upstreams_calls_one_by_one() {
+    let scenario = scenario(1, s(900))
+        .at(s(0), Act::Phase("join".into()))
+        .at(s(100), Act::Phase("steady".into()))
+        .at(s(310), Act::Phase("".into()))
+        .at(s(310), Command::StopKubelet("node-0001".into()))
+        .at(s(401), Act::Phase("not-ready".into()))
+        .at(s(406), Act::Phase("".into()))
+        .at(s(500), Command::DeleteMachine("node-0001".into()))
+        .at(s(500), Act::Phase("delete".into()));
+    let run = play(&scenario, InstancesMode::V1);
+    let cold = ["RetrieveServiceContent", "Login"];
+    assert_eq!(calls(&run, "join"), all(&[&cold, &SEARCH, &READ, &ZONE, &hit()]), "{}", run.logs);
+    assert_eq!(calls(&run, "steady"), all(&[&ZONE, &hit()]));
+    assert_eq!(calls(&run, "not-ready"), all(&[&hit(), &["VirtualMachine{summary}"]]));
+    let miss = all(&[&[CONNECTED], &SEARCH]);
+    let state = ["VirtualMachine{summary.runtime.powerState}"];
+    assert_eq!(calls(&run, "delete"), all(&[&miss, &miss, &state]));
+    assert!(node(&run, "node-0001").is_none(), "{}", run.logs);
+}
+
+/// How datacenters are written decides what is asked before each search.
+#[test]
+fn v1_resolves_datacenters_before_each_search_as_upstream() {
+    let bare = &SEARCH[..2];
+    let by_id: &[&str] = &["ancestors of datacenter"];
+    for (names, asked) in [
+        (&[][..], bare),
+        (&["DC0"], bare),
+        (&["D?0"], bare),
+        (&["/DC0"], &bare[1..]),
+        (&["datacenter-2"], by_id),
+        (&["Datacenter:datacenter-2"], by_id),
+    ] {
+        let scenario = scenario(1, s(500))
+            .with(|it| it.datacenters = names.iter().map(|&name| name.to_owned()).collect())
+            .with(|it| it.zones = false)
+            .at(s(100), Act::Phase("steady".into()))
+            .at(s(400), Act::Phase("".into()));
+        let run = play(&scenario, InstancesMode::V1);
+        let want = all(&[&[CONNECTED], asked, &SEARCH[2..], &READ]);
+        assert_eq!(calls(&run, "steady"), want, "{names:?}: {}", run.logs);
+    }
+}
+
+#[test]
+fn polling_and_v1_lead_to_the_same_nodes() {
+    let scenario = scenario(10, s(700))
+        .at(s(100), Command::PowerOff("node-0003".into()))
+        .at(s(120), Command::Suspend("node-0004".into()))
+        .at(s(130), Command::StopTools("node-0005".into()))
+        .at(s(140), Command::DeleteMachine("node-0006".into()))
+        .at(
+            s(150),
+            Command::SetAddresses {
+                machine: "node-0007".into(),
+                addresses: vec![vec![std::net::Ipv4Addr::new(10, 77, 0, 7).into()]],
+            },
+        );
+    let nodes = |mode| {
+        let run = play(&scenario, mode);
+        assert!(node(&run, "node-0006").is_none(), "{mode:?}: {}", run.logs);
+        let shown = |name: &String| {
+            let node = node(&run, name)?;
+            let parts = [
+                "/metadata/labels",
+                "/metadata/annotations",
+                "/spec/providerID",
+                "/status/addresses",
+            ]
+            .map(|it| node.pointer(it).cloned().unwrap_or_default());
+            assert!(!facts(node).uninitialized, "{mode:?}: {}", run.logs);
+            let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+            let keys: Vec<String> = taints.map(|taint| taint["key"].to_string()).collect();
+            Some((name.clone(), parts, keys))
+        };
+        run.end.kubelets.keys().map(shown).collect::<Vec<_>>()
+    };
+    let watched = nodes(InstancesMode::Auto);
+    let off = |keys: &[String]| {
+        keys.iter().any(|key| key.contains("cloudprovider") && key.contains("shutdown"))
+    };
+    let n_off = watched.iter().flatten().filter(|(_, _, keys)| off(keys)).count();
+    assert_eq!(n_off, 2, "{watched:?}");
+    for mode in [InstancesMode::Poll, InstancesMode::V1] {
+        for (node, wanted) in nodes(mode).into_iter().zip(&watched) {
+            assert_eq!(node, *wanted, "{mode:?}");
+        }
+    }
+}
+
+/// Neither of the two that ask waits for anything.
+const ASKING: [InstancesMode; 2] = [InstancesMode::Poll, InstancesMode::V1];
+
+#[test]
+fn an_outage_takes_no_node_and_a_deletion_after_it_does() {
+    let scenario = scenario(3, s(700))
+        .at(s(100), Command::StopVCenter { vcenter: None })
+        .at(s(110), Command::StopKubelet("node-0001".into()))
+        .at(s(300), Command::StartVCenter { vcenter: None })
+        .at(s(400), Command::DeleteMachine("node-0002".into()));
+    for mode in ASKING {
+        let run = play(&scenario, mode);
+        assert!(node(&run, "node-0001").is_some(), "{mode:?}: {}", run.logs);
+        assert!(node(&run, "node-0002").is_none(), "{mode:?}: {}", run.logs);
+        assert!(run.calls().all(|call| call.op != "WaitForUpdatesEx"), "{mode:?}");
+    }
+}
+
+/// After a restart the note on the Node says where the machine was.
+#[test]
+fn a_machine_deleted_while_nobody_looked_takes_its_node_with_it() {
+    let scenario = scenario(3, s(400))
+        .at(s(100), Act::Crash(0))
+        .at(s(110), Command::DeleteMachine("node-0002".into()))
+        .at(s(200), Act::Start(0));
+    for mode in ASKING {
+        let run = play(&scenario, mode);
+        assert!(node(&run, "node-0002").is_none(), "{mode:?}: {}", run.logs);
+        assert!(node(&run, "node-0001").is_some(), "{mode:?}: {}", run.logs);
+    }
+}
+
+#[test]
+fn a_session_that_ended_is_made_anew() {
+    let address = std::net::Ipv4Addr::new(10, 77, 0, 1);
+    let scenario =
+        scenario(2, s(700)).at(s(310), Command::ExpireSessions { vcenter: None, family: None }).at(
+            s(311),
+            Command::SetAddresses {
+                machine: "node-0001".into(),
+                addresses: vec![vec![address.into()]],
+            },
+        );
+    for mode in ASKING {
+        let run = play(&scenario, mode);
+        let node = node(&run, "node-0001").expect("it is there");
+        let addresses = node["status"]["addresses"].to_string();
+        assert!(addresses.contains(&address.to_string()), "{mode:?}: {addresses}\n{}", run.logs);
+    }
+}
+
+#[test]
+fn a_guest_that_reports_late_is_waited_for() {
+    let scenario = scenario(2, s(300))
+        .with(|it| it.start = false)
+        .at(s(1), Command::StopTools("node-0001".into()))
+        .at(s(10), Act::Start(0))
+        .at(s(40), Act::Phase("waiting".into()))
+        .at(s(100), Command::StartTools("node-0001".into()));
+    for mode in ASKING {
+        let run = play(&scenario, mode);
+        assert!(run.calls_in("waiting").any(|call| call.is_vcenter_call()), "{mode:?}");
+        for name in ["node-0001", "node-0002"] {
+            let node = node(&run, name).expect("it is there");
+            assert!(!facts(node).uninitialized, "{mode:?}: {}", run.logs);
+        }
+    }
+}
+
+/// A hundred nodes that fall silent together cost a read for every two ticks, not one each.
+#[test]
+fn a_poll_serves_everybody() {
+    let mut scenario = scenario(100, s(422)).at(s(402), Act::Phase("silent".into()));
+    for k in 1..=100 {
+        scenario =
+            scenario.at(s(310), Command::StopKubelet(format!("node-{k:04}").as_str().into()));
+    }
+    let run = play(&scenario, InstancesMode::Poll);
+    assert_eq!(calls(&run, "silent").len(), 2, "{:?}", calls(&run, "silent"));
+}

@@ -1,0 +1,156 @@
+//! Questions of the node controller that are answered one after the other, each with calls of its own.
+//!
+//! For backends that keep no picture of machines: a question waits its turn, its answer is announced and kept until the
+//! controller has come for it, and only then it is the next one's turn, so that no answer grows old while others are
+//! written. The same question asked again meanwhile costs nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{ZoneWanted, news::News};
+use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
+
+/// The controller comes for an answer within this time; if not, it is asked for again.
+const WAITED: Duration = Duration::from_secs(10);
+/// Who asks again within this time after that, because of what happened while he wrote, gets the same answer.
+const KEPT: Duration = Duration::from_secs(1);
+/// Whether a machine is off is asked right after whether it exists.
+const OFF_KEPT: Duration = Duration::from_secs(60);
+
+/// Questions that wait, and answers that were not taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    state: Mutex<State>,
+    wanted: Notify,
+    taken: Notify,
+    news: News,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    questions: BTreeMap<String, (NodeIdentity, ZoneWanted)>,
+    /// The question under way: who repeats it gets its answer.
+    asking: Option<(NodeIdentity, ZoneWanted)>,
+    answers: BTreeMap<String, Answer>,
+    off: BTreeMap<String, (Instant, Lookup<bool>)>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    wanted: ZoneWanted,
+    answer: Lookup<Metadata>,
+    given_at: Instant,
+    /// When somebody came for it first.
+    taken_at: Option<Instant>,
+}
+
+impl Answer {
+    fn is_good(&self, wanted: ZoneWanted) -> bool {
+        self.wanted == wanted
+            && match self.taken_at {
+                None => self.given_at.elapsed() <= WAITED,
+                Some(at) => at.elapsed() <= KEPT,
+            }
+    }
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under this lock")
+    }
+
+    /// The answer that is there; else the question is noted.
+    pub(super) fn ask(&self, node: &NodeIdentity, zone: ZoneWanted) -> Lookup<Metadata> {
+        let mut state = self.lock();
+        if let Some(kept) = state.answers.get_mut(&node.name).filter(|it| it.is_good(zone)) {
+            if kept.taken_at.is_none() {
+                kept.taken_at = Some(Instant::now());
+                self.taken.notify_one();
+            }
+            return kept.answer.clone();
+        }
+        self.drop_answer(&mut state, &node.name);
+        if state.asking.as_ref().is_some_and(|(asked, wanted)| asked == node && *wanted == zone) {
+            return Lookup::Unknown(Unknown::Pending);
+        }
+        state.questions.insert(node.name.clone(), (node.clone(), zone));
+        self.wanted.notify_one();
+        Lookup::Unknown(Unknown::Pending)
+    }
+
+    /// Drops what concerns a node that no longer exists.
+    pub(super) fn forget(&self, name: &str) {
+        let mut state = self.lock();
+        state.questions.remove(name);
+        state.asking.take_if(|(node, _)| node.name == name);
+        state.off.remove(name);
+        self.drop_answer(&mut state, name);
+    }
+
+    /// Nobody comes for it any more.
+    fn drop_answer(&self, state: &mut State, name: &str) {
+        if state.answers.remove(name).is_some_and(|it| it.taken_at.is_none()) {
+            self.taken.notify_one();
+        }
+    }
+
+    /// The next question, which counts as under way until it is answered. For one caller.
+    pub(super) fn next(&self) -> Option<(NodeIdentity, ZoneWanted)> {
+        let mut state = self.lock();
+        let next = state.questions.pop_first().map(|(_, question)| question);
+        state.asking.clone_from(&next);
+        next
+    }
+
+    /// Waits until there may be something to do.
+    ///
+    /// Cancel safe.
+    pub(super) async fn wait(&self) {
+        self.wanted.notified().await;
+    }
+
+    /// Ends the wait.
+    pub(super) fn wake(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Answers the question under way, announces that, and waits until somebody came for it.
+    pub(super) async fn answer(&self, name: String, wanted: ZoneWanted, answer: Lookup<Metadata>) {
+        {
+            let mut state = self.lock();
+            // The node was forgotten meanwhile.
+            if state.asking.take().is_none() {
+                return;
+            }
+            let answer = Answer { wanted, answer, given_at: Instant::now(), taken_at: None };
+            state.answers.insert(name.clone(), answer);
+        }
+        self.news.announce(BTreeSet::from([name]));
+        if tokio::time::timeout(WAITED, self.taken.notified()).await.is_err() {
+            tracing::debug!("nobody came for an answer");
+        }
+    }
+
+    /// Notes whether a machine is off, for who asks next.
+    pub(super) fn note_off(&self, name: &str, off: Lookup<bool>) {
+        self.lock().off.insert(name.to_owned(), (Instant::now(), off));
+    }
+
+    /// What was noted, once.
+    pub(super) fn take_off(&self, name: &str) -> Lookup<bool> {
+        match self.lock().off.remove(name) {
+            Some((at, off)) if at.elapsed() <= OFF_KEPT => off,
+            _ => Lookup::Unknown(Unknown::NotSeen),
+        }
+    }
+
+    /// Waits for announced answers; see [`News::take`].
+    pub(super) async fn changed(&self) -> BTreeSet<String> {
+        self.news.take().await
+    }
+}

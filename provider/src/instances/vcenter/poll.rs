@@ -1,0 +1,285 @@
+//! Keeps the machines of joined nodes current without waiting for updates: one read of all of them serves everybody.
+//!
+//! They are read when somebody asks about life and death and the last read is more than seconds old, and every few minutes
+//! otherwise; machines of new nodes at once. All who ask together wait for one read. Where a read fails nobody else
+//! asks until the loop, which tries again less and less often, has had an answer. What a read does not show is not there
+//! to be seen, and that alone proves nothing.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use provider_vcenter::{
+    Backoff, CallError, Chain, FaultKind, FilterSpec, Jitter, MoRef, ObjectContent, PropertyChange,
+    Retry,
+};
+use tokio::time::Instant;
+
+use super::{
+    Shared,
+    machine::{Machine, PATHS},
+    state::{Link, ReadFailure, VcenterIndex, VcenterState},
+    view::left,
+};
+use crate::model::{NodeIdentity, Unknown};
+
+/// How old an answer about life and death may be; also the least time between two reads.
+pub(super) const WINDOW: Duration = Duration::from_secs(5);
+/// Without a question the machines are read this often.
+pub(super) const IDLE: Duration = Duration::from_secs(300);
+/// Several changes of one moment become one read.
+const SETTLE: Duration = Duration::from_millis(20);
+/// Objects per call.
+const CHUNK: usize = 1000;
+
+impl VcenterState {
+    /// Whether the machine was read no longer ago than this.
+    pub(super) fn is_current(&self, machine: &MoRef, now: Instant, limit: Duration) -> bool {
+        let read_at = self.read_times.get(machine);
+        read_at.is_some_and(|at| now.saturating_duration_since(*at) <= limit)
+    }
+}
+
+/// What speaks against an answer from what was read of a machine; `None` when nothing does. Whoever needs a younger read
+/// than there is waits for one.
+pub(super) fn objection(
+    vcenter: &mut VcenterState,
+    link: &Link,
+    name: &str,
+    limit: Duration,
+) -> Option<Unknown> {
+    if vcenter.is_current(&link.machine, Instant::now(), limit) {
+        return None;
+    }
+    if let Some(failure) = &vcenter.read_failure {
+        return Some(Unknown::Unavailable(failure.why.clone()));
+    }
+    vcenter.read_wanted.insert(name.to_owned());
+    Some(Unknown::Pending)
+}
+
+/// Sees to it that the machine of a node, if one is known, was read a short while ago.
+///
+/// Cancel safe: a read cut short is begun again by the next question.
+///
+/// # Errors
+///
+/// Why it could not be read.
+pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), Unknown> {
+    let now = Instant::now();
+    let stale = {
+        let state = shared.lock();
+        let link = state.nodes.get(&node.name).and_then(|tracked| tracked.link.clone());
+        link.filter(|link| !state.vcenters[link.vcenter].is_current(&link.machine, now, WINDOW))
+    };
+    let Some(link) = stale else { return Ok(()) };
+    let _turn = shared.vcenters[link.vcenter].reading.lock().await;
+    {
+        let vcenter = &shared.lock().vcenters[link.vcenter];
+        // Somebody else's read may have come meanwhile.
+        if vcenter.is_current(&link.machine, Instant::now(), WINDOW) {
+            return Ok(());
+        }
+        if let Some(failure) = &vcenter.read_failure {
+            return Err(Unknown::Unavailable(failure.why.clone()));
+        }
+    }
+    read_all(shared, link.vcenter)
+        .await
+        .map_err(|err| Unknown::Unavailable(Chain(&err).to_string()))
+}
+
+/// Serves reads for ever.
+pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
+    let backend = &shared.vcenters[index];
+    let jitter = Jitter::new(shared.tuning.seed, &format!("{}/poll", backend.client.name()));
+    let mut backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60), jitter);
+    // Which read was last found wanting, and when to try again.
+    let mut wanting: Option<(Instant, Instant)> = None;
+    let begun = Instant::now();
+    loop {
+        let due = {
+            let vcenter = &shared.lock().vcenters[index];
+            let read_at = vcenter.read_at.unwrap_or(begun);
+            let retry = match &vcenter.read_failure {
+                Some(failure) => Some((failure.at, failure.retry)),
+                // What could not be read of a machine is asked for again.
+                None => is_torn(vcenter).then_some((read_at, Retry::WithBackoff)),
+            };
+            match (retry, wanting) {
+                (None, _) => {
+                    backoff.reset();
+                    wanting = None;
+                    read_at + IDLE
+                }
+                (Some((of, _)), Some((known, due))) if of == known => due,
+                (Some((of, retry)), _) => {
+                    let pause = match retry {
+                        Retry::After(wait) => wait.min(Duration::from_secs(60)),
+                        _ => backoff.fail(),
+                    };
+                    let due = Instant::now() + pause;
+                    wanting = Some((of, due));
+                    due
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = backend.view.notified() => tokio::time::sleep(SETTLE).await,
+            () = tokio::time::sleep_until(due) => {}
+        }
+        let _turn = backend.reading.lock().await;
+        if let Err(err) = serve(shared, index, due).await {
+            tracing::warn!(error = %Chain(&err), "machines not read");
+        }
+    }
+}
+
+/// Reads what is to be read now, if anything.
+async fn serve(shared: &Shared, index: VcenterIndex, due: Instant) -> Result<(), CallError> {
+    let now = Instant::now();
+    let (is_whole, new) = {
+        let vcenter = &mut shared.lock().vcenters[index];
+        if vcenter.desired.is_empty() {
+            vcenter.machines.clear();
+            vcenter.in_view.clear();
+            vcenter.read_times.clear();
+        }
+        let is_trouble = vcenter.read_failure.is_some();
+        let is_asked = !vcenter.read_wanted.is_empty() && !is_trouble;
+        // Somebody's read may have come meanwhile.
+        let is_old = vcenter.read_at.is_none_or(|at| now >= at + IDLE);
+        let is_due = now >= due && (is_trouble || is_old || is_torn(vcenter));
+        let lost = std::mem::take(&mut vcenter.lost);
+        let is_new =
+            |machine: &&MoRef| !vcenter.in_view.contains(*machine) || lost.contains(*machine);
+        let new: Vec<MoRef> = vcenter.desired.keys().filter(is_new).cloned().collect();
+        (is_due || is_asked, if is_trouble { Vec::new() } else { new })
+    };
+    if is_whole {
+        read_all(shared, index).await
+    } else if new.is_empty() {
+        Ok(())
+    } else {
+        read(shared, index, &new).await
+    }
+}
+
+fn is_torn(vcenter: &VcenterState) -> bool {
+    vcenter.machines.values().any(|machine| machine.present && !machine.unread.is_empty())
+}
+
+/// Reads the machines of all nodes. To be called with the turn.
+async fn read_all(shared: &Shared, index: VcenterIndex) -> Result<(), CallError> {
+    let wanted: Vec<MoRef> = {
+        let vcenter = &mut shared.lock().vcenters[index];
+        let desired: BTreeSet<MoRef> = vcenter.desired.keys().cloned().collect();
+        vcenter.machines.retain(|machine, _| desired.contains(machine));
+        vcenter.read_times.retain(|machine, _| desired.contains(machine));
+        vcenter.in_view.retain(|machine| desired.contains(machine));
+        desired.into_iter().collect()
+    };
+    read(shared, index, &wanted).await
+}
+
+/// Reads these machines, and notes how that went.
+async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<(), CallError> {
+    let at = Instant::now();
+    let result = read_each(shared, index, wanted, at).await;
+    let waiting = {
+        let vcenter = &mut shared.lock().vcenters[index];
+        vcenter.fresh = result.is_ok();
+        vcenter.troubled = result.is_err();
+        vcenter.read_failure = result.as_ref().err().map(|err| {
+            let why = format!("machines not read: {}", Chain(err));
+            ReadFailure { at, why, retry: err.retry() }
+        });
+        let times = &vcenter.read_times;
+        if result.is_ok()
+            && vcenter.desired.keys().all(|it| times.get(it).is_some_and(|t| *t >= at))
+        {
+            vcenter.read_at = Some(at);
+        }
+        std::mem::take(&mut vcenter.read_wanted)
+    };
+    shared.announce(waiting);
+    if result.is_err() {
+        // The loop sees to it that the vCenter is asked again.
+        shared.vcenters[index].view.notify_one();
+    }
+    result
+}
+
+async fn read_each(
+    shared: &Shared,
+    index: VcenterIndex,
+    wanted: &[MoRef],
+    at: Instant,
+) -> Result<(), CallError> {
+    if wanted.is_empty() {
+        // Without a machine to read, the session is kept alive all the same; one that has ended is made anew by whoever
+        // needs it.
+        if let Err(err) = shared.vcenters[index].client.keep_alive().await {
+            tracing::info!(error = %Chain(&err), "session not kept alive");
+        }
+        return Ok(());
+    }
+    for chunk in wanted.chunks(CHUNK) {
+        let objects = retrieve(shared, index, chunk).await?;
+        let shown: BTreeSet<MoRef> = objects.iter().map(|object| object.object.clone()).collect();
+        shared.with(|state, effects| {
+            let vcenter = &mut state.vcenters[index];
+            vcenter.in_view.extend(chunk.iter().cloned());
+            vcenter.read_times.extend(chunk.iter().map(|machine| (machine.clone(), at)));
+            for object in objects {
+                let changes: Vec<PropertyChange> = object
+                    .properties
+                    .into_iter()
+                    .map(|(name, value)| PropertyChange { name, value: Some(value) })
+                    .collect();
+                let change = |before: Option<&Machine>| {
+                    Some(Machine::entering(&changes, &object.missing, before))
+                };
+                state.machine_changed(index, &object.object, change, effects);
+            }
+        });
+        for machine in chunk.iter().filter(|machine| !shown.contains(machine)) {
+            left(shared, index, machine);
+        }
+    }
+    Ok(())
+}
+
+/// What there is of these machines: without those that are gone, and without properties that this server does not know.
+async fn retrieve(
+    shared: &Shared,
+    index: VcenterIndex,
+    machines: &[MoRef],
+) -> Result<Vec<ObjectContent>, CallError> {
+    let client = &shared.vcenters[index].client;
+    let mut machines = machines.to_vec();
+    loop {
+        let paths: Vec<&str> = {
+            let refused = &shared.lock().vcenters[index].refused;
+            PATHS.iter().copied().filter(|path| !refused.contains(*path)).collect()
+        };
+        let spec = FilterSpec::of_objects("VirtualMachine", &paths, machines.clone());
+        let err = match client.retrieve(&spec.tolerating_missing()).await {
+            Ok(objects) => return Ok(objects),
+            Err(err) => err,
+        };
+        match err.fault() {
+            Some(FaultKind::InvalidProperty(path)) if paths.contains(&path.as_str()) => {
+                tracing::warn!(path = %path, "this vCenter does not know a property");
+                shared.lock().vcenters[index].refused.insert(path.clone());
+            }
+            // Older servers name the first one that is gone instead of leaving it out.
+            Some(FaultKind::ManagedObjectNotFound(Some(gone))) if machines.contains(gone) => {
+                machines.retain(|machine| machine != gone);
+            }
+            _ => return Err(err),
+        }
+        if machines.is_empty() {
+            return Ok(Vec::new());
+        }
+    }
+}

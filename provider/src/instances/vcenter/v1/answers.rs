@@ -1,0 +1,263 @@
+//! The questions of the controllers, each with the calls that upstream makes for it.
+
+use provider_vcenter::{CallError, Chain, FilterSpec, MoRef, ObjectContent};
+use tokio::time::Instant;
+
+use super::{Known, Shared, State, search::Found};
+use crate::{
+    instances::{
+        ZoneWanted,
+        vcenter::{describe, state::VcenterIndex},
+    },
+    model::{
+        AddressOrder, Lookup, MachineId, MachineReference, Metadata, NodeIdentity, ProviderId,
+        Unknown, parse_uuid, swap_byte_order,
+    },
+};
+
+/// Upstream reads the whole summary to learn whether a machine is off, and this to learn whether it is there.
+const STATE: &str = "summary.runtime.powerState";
+const NOT_VISIBLE: &str = "its machine is not visible to this login";
+
+fn unavailable(err: &CallError) -> Unknown {
+    Unknown::Unavailable(Chain(err).to_string())
+}
+
+fn power_state(object: &ObjectContent, path: &str) -> Option<String> {
+    let value = object.properties.get(path)?;
+    let value = match path {
+        "summary" => value.child("runtime")?.child("powerState")?,
+        _ => value,
+    };
+    Some(value.text.trim().to_owned()).filter(|it| !it.is_empty())
+}
+
+impl State {
+    /// Takes note of a node; whether it is new.
+    pub(super) fn note_seen(&mut self, node: &NodeIdentity) -> bool {
+        if self.seen.get(&node.name) == Some(&node.uid) {
+            return false;
+        }
+        self.forget(&node.name);
+        self.seen.insert(node.name.clone(), node.uid.clone());
+        self.registrations.insert(node.name.clone(), node.clone());
+        true
+    }
+
+    pub(super) fn forget(&mut self, name: &str) {
+        self.seen.remove(name);
+        self.registrations.remove(name);
+        self.known.remove(name);
+        self.absent.remove(name);
+    }
+}
+
+impl Shared {
+    /// Finds the machine of a new node. Upstream tries once, and so does this; whoever asks about the node tries again.
+    pub(super) async fn register(&self, node: &NodeIdentity) {
+        let Some(uuid) = node.system_uuid.as_deref().and_then(parse_uuid) else { return };
+        let noted = match self.discover_by_uuid(swap_byte_order(uuid)).await {
+            Ok(Some(found)) => self.note(node, &found).map(drop),
+            Ok(None) => Err(Unknown::NotSeen),
+            Err(why) => Err(why),
+        };
+        if let Err(why) = noted {
+            tracing::info!(node = %node.name, reason = %why, "machine of a new node not found");
+        }
+    }
+
+    /// Takes note of where a node's machine was found.
+    ///
+    /// # Errors
+    ///
+    /// When it is not the node's, or another node's too.
+    fn note(&self, node: &NodeIdentity, found: &Found) -> Result<Known, Unknown> {
+        let candidates = node.candidates().map_err(|err| Unknown::NotOurs(err.to_string()))?;
+        if !candidates.is_empty() && !candidates.contains(&found.uuid) {
+            let why = format!("the machine that answers to it has the UUID {}", found.uuid);
+            return Err(Unknown::Ambiguous(why));
+        }
+        let known =
+            Known { vcenter: found.vcenter, machine: found.reference.clone(), uuid: found.uuid };
+        let mut state = self.lock();
+        let is_same =
+            |other: &Known| (other.vcenter, &other.machine) == (known.vcenter, &known.machine);
+        let owner = state.known.iter().find(|(name, other)| **name != node.name && is_same(other));
+        if let Some((owner, _)) = owner {
+            let why = format!("its machine already belongs to node {owner}");
+            return Err(Unknown::Ambiguous(why));
+        }
+        state.absent.remove(&node.name);
+        // It may have been deleted meanwhile.
+        if state.seen.get(&node.name) == Some(&node.uid) {
+            state.known.insert(node.name.clone(), known.clone());
+        }
+        Ok(known)
+    }
+
+    fn known(&self, node: &NodeIdentity) -> Option<Known> {
+        let state = self.lock();
+        let is_it = state.seen.get(&node.name) == Some(&node.uid);
+        state.known.get(&node.name).filter(|_| is_it).cloned()
+    }
+
+    /// The UUID to look for: that of the provider ID; else where the machine was found; else by the node's name.
+    async fn uuid_of(&self, node: &NodeIdentity) -> Result<MachineId, Unknown> {
+        if let Some(id) = &node.provider_id {
+            let id = id.parse::<ProviderId>();
+            return id
+                .map(|ProviderId(uuid)| uuid)
+                .map_err(|err| Unknown::NotOurs(err.to_string()));
+        }
+        if let Some(known) = self.known(node) {
+            return Ok(known.uuid);
+        }
+        let found = self.discover_by_name(&node.name).await?.ok_or(Unknown::NotSeen)?;
+        self.note(node, &found).map(|known| known.uuid)
+    }
+
+    /// Everything about a machine, each time: where it is, its zone, and its properties twice.
+    pub(super) async fn metadata(
+        &self,
+        node: &NodeIdentity,
+        wanted: ZoneWanted,
+    ) -> Result<Metadata, Unknown> {
+        let uuid = self.uuid_of(node).await?;
+        let known = match self.known(node) {
+            Some(known) => known,
+            // Upstream gives up here, and the node stays as it is until something else finds the machine.
+            None => {
+                let found = self.discover_by_uuid(uuid).await?.ok_or(Unknown::NotSeen)?;
+                self.note(node, &found)?
+            }
+        };
+        let zone = self.zone(&known).await;
+        let found = self.discover_by_uuid(uuid).await?.ok_or(Unknown::NotSeen)?;
+        let known = self.note(node, &found)?;
+        let zone = match wanted {
+            ZoneWanted::Yes => describe::zone_if_whole(&found.machine, zone),
+            // Asked for all the same; nobody would use it.
+            ZoneWanted::No => Ok(None),
+        };
+        let instance = self.vcenters[known.vcenter].instance_uuid().and_then(parse_uuid);
+        let machine = known.machine.id().to_owned();
+        Ok(Metadata {
+            provider_id: ProviderId(known.uuid).to_string(),
+            reference: instance.map(|vcenter| MachineReference { vcenter, machine }),
+            instance_type: describe::instance_type(&found.machine),
+            addresses: describe::addresses(&self.policy, known.vcenter, &found.machine),
+            order: AddressOrder::Any,
+            zone,
+        })
+    }
+
+    /// Whether the machine exists. Whether it is off is asked right after, as the framework does.
+    pub(super) async fn exists(&self, node: &NodeIdentity) -> Lookup<()> {
+        let uuid = match self.uuid_of(node).await {
+            Ok(uuid) => uuid,
+            Err(why) => return Lookup::Unknown(why),
+        };
+        let place = match self.discover_by_uuid(uuid).await {
+            Ok(Some(found)) => {
+                // That it is another node's as well does not make it less there.
+                let _ = self.note(node, &found);
+                Ok((found.vcenter, found.reference))
+            }
+            Ok(None) => self.absent(node, uuid).await,
+            Err(why) => return Lookup::Unknown(why),
+        };
+        match place {
+            Ok((vcenter, machine)) => {
+                let off = self.is_off(vcenter, &machine).await;
+                self.desk.note_off(&node.name, off);
+                Lookup::Found(())
+            }
+            Err(answer) => answer,
+        }
+    }
+
+    /// What an empty search means: where the machine was, nothing must be left. Says where it is, if it is.
+    async fn absent(
+        &self,
+        node: &NodeIdentity,
+        uuid: MachineId,
+    ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
+        // A node without a provider ID was never ours to take away.
+        if node.provider_id.is_none() {
+            return Err(Lookup::Unknown(Unknown::NotOurs("no provider ID".to_owned())));
+        }
+        if self.skip_deletion {
+            return Err(Lookup::Unknown(Unknown::NotSeen));
+        }
+        let (vcenter, machine) = match (self.known(node), &node.reference) {
+            (Some(known), _) => (known.vcenter, known.machine),
+            (None, Some(noted)) => {
+                let instance = |it: &provider_vcenter::Vcenter| {
+                    it.instance_uuid().and_then(parse_uuid) == Some(noted.vcenter)
+                };
+                let Some(vcenter) = self.vcenters.iter().position(instance) else {
+                    let why = format!("its machine was in vCenter {}, not in ours", noted.vcenter);
+                    return Err(Lookup::Unknown(Unknown::Unavailable(why)));
+                };
+                (vcenter, MoRef::new("VirtualMachine", noted.machine.clone()))
+            }
+            (None, None) => return self.nowhere(node, uuid).await,
+        };
+        let spec = FilterSpec::of_objects("VirtualMachine", &[STATE], vec![machine.clone()]);
+        match self.vcenters[vcenter].retrieve(&spec).await {
+            Err(err) if err.is_object_gone() => {
+                Err(Lookup::Gone { proved_at: Instant::now(), matched: true })
+            }
+            Err(err) => Err(Lookup::Unknown(unavailable(&err))),
+            Ok(objects) => match objects.first().map(|object| power_state(object, STATE)) {
+                Some(Some(_)) => Ok((vcenter, machine)),
+                Some(None) => {
+                    let why = "no power state".to_owned();
+                    Err(Lookup::Unknown(Unknown::Incomplete(why)))
+                }
+                None => Err(Lookup::Unknown(Unknown::Unavailable(NOT_VISIBLE.to_owned()))),
+            },
+        }
+    }
+
+    /// A machine of which nobody knows where it was. Upstream believes one empty search of the datacenters that are
+    /// configured; here it takes two a period apart, and one of everything.
+    async fn nowhere(
+        &self,
+        node: &NodeIdentity,
+        uuid: MachineId,
+    ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
+        let now = Instant::now();
+        let since = {
+            let mut state = self.lock();
+            *state.absent.entry(node.name.clone()).or_insert(now)
+        };
+        if now.duration_since(since) < self.tuning.absence_period {
+            return Err(Lookup::Unknown(Unknown::NotSeen));
+        }
+        for (vcenter, client) in self.vcenters.iter().enumerate() {
+            for uuid in [uuid, swap_byte_order(uuid)] {
+                let text = uuid.hyphenated().to_string();
+                let machines = client.find_all_by_uuid(&text).await;
+                let machines = machines.map_err(|err| Lookup::Unknown(unavailable(&err)))?;
+                if let Some(machine) = machines.into_iter().next() {
+                    return Ok((vcenter, machine));
+                }
+            }
+        }
+        Err(Lookup::Gone { proved_at: now, matched: false })
+    }
+
+    async fn is_off(&self, vcenter: VcenterIndex, machine: &MoRef) -> Lookup<bool> {
+        let spec = FilterSpec::of_objects("VirtualMachine", &["summary"], vec![machine.clone()]);
+        match self.vcenters[vcenter].retrieve(&spec).await {
+            Err(err) => Lookup::Unknown(unavailable(&err)),
+            Ok(objects) => {
+                match objects.first().and_then(|object| power_state(object, "summary")) {
+                    Some(power) => Lookup::Found(power != "poweredOn"),
+                    None => Lookup::Unknown(Unknown::Incomplete("no power state".to_owned())),
+                }
+            }
+        }
+    }
+}

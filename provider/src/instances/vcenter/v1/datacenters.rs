@@ -1,0 +1,153 @@
+//! Which datacenters are searched: looked up anew before every search, as upstream does.
+//!
+//! A name is looked for in the whole tree of folders, a path is walked, an object id is asked for its ancestors. Unlike
+//! upstream, what only looks like an object id is then looked for as a name.
+
+use provider_vcenter::{Chain, FilterSpec, MoRef, Vcenter};
+
+use crate::instances::datacenters::{decode, is_like};
+
+/// Kinds of objects as ids begin with them (`govmomi: object/types.go`).
+const ID_PREFIXES: [&str; 10] = [
+    "datacenter",
+    "datastore",
+    "domain",
+    "dvportgroup",
+    "dvs",
+    "group",
+    "host",
+    "network",
+    "resgroup",
+    "vm",
+];
+
+/// The datacenters that these names stand for, all for none; and what went wrong, name by name.
+pub(super) async fn resolve(client: &Vcenter, names: &[String]) -> (Vec<MoRef>, Vec<String>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    if names.is_empty() {
+        match anywhere(client, "*").await {
+            Ok(all) if all.is_empty() => problems.push("the login sees no datacenter".to_owned()),
+            Ok(all) => found = all,
+            Err(why) => problems.push(why),
+        }
+    }
+    for name in names {
+        let named = if let Some(id) = id_of(name) { by_id(client, id).await } else { Ok(None) };
+        let named = match named {
+            Ok(Some(datacenter)) => Ok(vec![datacenter]),
+            Ok(None) if name.contains('/') => along(client, name).await,
+            Ok(None) => anywhere(client, name).await,
+            Err(why) => Err(why),
+        };
+        match named.as_deref() {
+            Ok([one]) if !found.contains(one) => found.push(one.clone()),
+            Ok([_]) => {}
+            Ok([]) => problems.push(format!("{name:?} is no datacenter that the login can see")),
+            Ok(_) => problems.push(format!("{name:?} stands for several datacenters")),
+            Err(why) => problems.push(why.clone()),
+        }
+    }
+    (found, problems)
+}
+
+/// The object id that a value may be.
+fn id_of(value: &str) -> Option<&str> {
+    if let Some(id) = value.strip_prefix("Datacenter:") {
+        return Some(id);
+    }
+    let (prefix, rest) = value.split_once('-')?;
+    (ID_PREFIXES.contains(&prefix) && !rest.is_empty()).then_some(value)
+}
+
+async fn by_id(client: &Vcenter, id: &str) -> Result<Option<MoRef>, String> {
+    let datacenter = MoRef::new("Datacenter", id);
+    match client.retrieve(&FilterSpec::ancestors(vec![datacenter.clone()])).await {
+        Ok(objects) if objects.iter().any(|it| it.object == datacenter) => Ok(Some(datacenter)),
+        Ok(_) => Ok(None),
+        Err(err) if err.is_object_gone() => Ok(None),
+        Err(err) => Err(Chain(&err).to_string()),
+    }
+}
+
+/// Every datacenter of this name, folder by folder.
+async fn anywhere(client: &Vcenter, name: &str) -> Result<Vec<MoRef>, String> {
+    let mut found = Vec::new();
+    let mut folders = vec![root(client).await?];
+    while let Some(folder) = folders.pop() {
+        for (object, its_name) in children(client, folder).await? {
+            match object.kind() {
+                "Folder" => folders.push(object),
+                _ if is_like(&its_name, name) => found.push(object),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Every datacenter at this path, from the root folder on.
+async fn along(client: &Vcenter, path: &str) -> Result<Vec<MoRef>, String> {
+    let session = client.session().await.map_err(|err| Chain(&err).to_string())?;
+    let is_absolute = path.starts_with('/');
+    let mut folders =
+        vec![if is_absolute { session.content.root_folder } else { root(client).await? }];
+    let names: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let (last, above) = names.split_last().ok_or_else(|| format!("{path:?} is no path"))?;
+    for name in above {
+        let mut next = Vec::new();
+        for folder in folders {
+            let inside = children(client, folder).await?;
+            let is_it = |(object, its_name): &(MoRef, String)| {
+                object.kind() == "Folder" && is_like(its_name, name)
+            };
+            next.extend(inside.into_iter().filter(is_it).map(|(object, _)| object));
+        }
+        folders = next;
+    }
+    let mut found = Vec::new();
+    for folder in folders {
+        let inside = children(client, folder).await?;
+        let is_it =
+            |(object, name): &(MoRef, String)| object.kind() == "Datacenter" && is_like(name, last);
+        found.extend(inside.into_iter().filter(is_it).map(|(object, _)| object));
+    }
+    Ok(found)
+}
+
+/// The root folder. Upstream asks where it is before it looks into it.
+async fn root(client: &Vcenter) -> Result<MoRef, String> {
+    let failed = |err: provider_vcenter::CallError| Chain(&err).to_string();
+    let root = client.session().await.map_err(failed)?.content.root_folder;
+    client.retrieve(&FilterSpec::ancestors(vec![root.clone()])).await.map_err(failed)?;
+    Ok(root)
+}
+
+async fn children(client: &Vcenter, folder: MoRef) -> Result<Vec<(MoRef, String)>, String> {
+    let objects = client.retrieve(&FilterSpec::children(folder)).await;
+    let objects = objects.map_err(|err| Chain(&err).to_string())?;
+    let named = objects.into_iter().map(|it| {
+        let name = decode(it.text("name").unwrap_or_default());
+        (it.object, name)
+    });
+    Ok(named.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::id_of;
+
+    #[test]
+    fn ids_are_told_by_how_they_begin() {
+        for (value, id) in [
+            ("Datacenter:datacenter-3", Some("datacenter-3")),
+            ("datacenter-3", Some("datacenter-3")),
+            ("vm-dc1", Some("vm-dc1")),
+            ("DC0", None),
+            ("east-1", None),
+            ("/datacenter-east", None),
+            ("datacenter-", None),
+        ] {
+            assert_eq!(id_of(value), id, "{value}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Finds a machine: every datacenter of one vCenter after the other, until one of them has it.
+//!
+//! Found in several places, upstream takes the one that answered last; here it is none. A property read that fails is
+//! no absence.
+
+use std::time::Duration;
+
+use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
+
+use super::{Shared, datacenters, whole};
+use crate::{
+    instances::vcenter::{machine::Machine, state::VcenterIndex},
+    model::{MachineId, Unknown, swap_byte_order},
+};
+
+/// How often a vCenter is connected to in one visit, and the pause after each failure.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a machine is searched by.
+#[derive(Clone, Copy, Debug)]
+enum By<'a> {
+    Uuid(MachineId),
+    DnsName(&'a str),
+    Address(&'a str),
+}
+
+/// A machine that was found, as its whole properties show it.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub vcenter: VcenterIndex,
+    pub reference: MoRef,
+    pub uuid: MachineId,
+    pub machine: Machine,
+}
+
+fn unavailable(err: &CallError) -> Unknown {
+    Unknown::Unavailable(Chain(err).to_string())
+}
+
+impl Shared {
+    /// The machine with this UUID in either byte order, described; `None` when every vCenter has said that it has none.
+    pub(super) async fn discover_by_uuid(&self, uuid: MachineId) -> Result<Option<Found>, Unknown> {
+        for uuid in [uuid, swap_byte_order(uuid)] {
+            if let Some(found) = self.search(By::Uuid(uuid)).await? {
+                return self.described(found).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The machine whose guest has this name, or this address; `None` as above.
+    pub(super) async fn discover_by_name(&self, name: &str) -> Result<Option<Found>, Unknown> {
+        let name = name.trim().to_lowercase();
+        for by in [By::DnsName(&name), By::Address(&name)] {
+            if let Some(found) = self.search(by).await? {
+                return self.described(found).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the machine once more, as upstream does.
+    async fn described(&self, found: Found) -> Result<Found, Unknown> {
+        let client = &self.vcenters[found.vcenter];
+        let machine = read(client, &found.reference, whole::DESCRIBED).await?;
+        Ok(Found { machine, ..found })
+    }
+
+    async fn search(&self, by: By<'_>) -> Result<Option<Found>, Unknown> {
+        let mut trouble = None;
+        for index in 0..self.vcenters.len() {
+            let mut found = Vec::new();
+            let visit = self.visit(index, by, &mut found, &mut trouble).await;
+            self.lock().is_well[index] = visit.is_ok();
+            if let Err(why) = visit {
+                tracing::warn!(vcenter = self.vcenters[index].name(), reason = %why, "not searched");
+                trouble = Some(why);
+            }
+            match found.len() {
+                0 => {}
+                1 => return Ok(found.pop()),
+                n => return Err(Unknown::Ambiguous(format!("{n} machines answer to {by:?}"))),
+            }
+        }
+        // What could not be asked may have it.
+        trouble.map_or(Ok(None), Err)
+    }
+
+    /// Searches the datacenters of one vCenter. An error ends the visit; what concerns one datacenter is `trouble`.
+    async fn visit(
+        &self,
+        index: VcenterIndex,
+        by: By<'_>,
+        found: &mut Vec<Found>,
+        trouble: &mut Option<Unknown>,
+    ) -> Result<(), Unknown> {
+        let client = &self.vcenters[index];
+        self.connect(index).await.map_err(|err| unavailable(&err))?;
+        let wanted = &self.policy.datacenters[index];
+        let (datacenters, problems) = datacenters::resolve(client, &wanted.names).await;
+        for problem in problems {
+            *trouble = Some(Unknown::Unavailable(format!("{}: {problem}", wanted.key)));
+        }
+        for datacenter in datacenters {
+            let machines = match by {
+                By::Uuid(uuid) => {
+                    let text = uuid.hyphenated().to_string();
+                    client.find_by_uuid(&datacenter, &text).await.map(Vec::from_iter)
+                }
+                By::DnsName(name) => client.find_all_by_dns_name_in(&datacenter, name).await,
+                By::Address(address) => {
+                    client.find_by_ip(&datacenter, address).await.map(Vec::from_iter)
+                }
+            };
+            let machines = match machines {
+                Ok(machines) => machines,
+                Err(err) => {
+                    *trouble = Some(unavailable(&err));
+                    continue;
+                }
+            };
+            if machines.len() > 1 {
+                let why = format!("{} machines answer to {by:?}", machines.len());
+                *trouble = Some(Unknown::Ambiguous(why));
+                continue;
+            }
+            for reference in machines {
+                match read(client, &reference, whole::FOUND).await {
+                    Ok(machine) => match machine.uuid {
+                        // A server may not care which datacenter it is asked for.
+                        Some(_) if found.iter().any(|it| it.reference == reference) => {}
+                        Some(uuid) => {
+                            found.push(Found { vcenter: index, reference, uuid, machine });
+                        }
+                        None => {
+                            let why = "its machine has no UUID".to_owned();
+                            *trouble = Some(Unknown::Incomplete(why));
+                        }
+                    },
+                    Err(why) => *trouble = Some(why),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn connect(&self, index: VcenterIndex) -> Result<(), CallError> {
+        let mut n_failed = 0;
+        loop {
+            match self.vcenters[index].connect().await {
+                Ok(()) => return Ok(()),
+                Err(err) => {
+                    n_failed += 1;
+                    // Upstream also pauses after the last one.
+                    tokio::time::sleep(PAUSE).await;
+                    if n_failed >= ATTEMPTS {
+                        return Err(err);
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn read(
+    client: &provider_vcenter::Vcenter,
+    machine: &MoRef,
+    paths: &[&str],
+) -> Result<Machine, Unknown> {
+    let spec = FilterSpec::of_objects("VirtualMachine", paths, vec![machine.clone()]);
+    let objects = client.retrieve(&spec).await.map_err(|err| unavailable(&err))?;
+    let object = objects.first();
+    let object = object.ok_or_else(|| {
+        Unknown::Unavailable("its machine is not visible to this login".to_owned())
+    })?;
+    Ok(whole::machine(object))
+}

@@ -1,0 +1,70 @@
+//! Calls one at a time, as the reference provider makes them: a look at the session before each search, and searches of
+//! one datacenter.
+
+use crate::{CallError, FilterSpec, MoRef, Retry, Vcenter};
+
+impl Vcenter {
+    /// Makes sure of a session: one that is there is asked about, and replaced when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// As every login; see [`CallError::retry`].
+    pub async fn connect(&self) -> Result<(), CallError> {
+        let Some(session) = self.inner.soap.current() else {
+            return self.session().await.map(drop);
+        };
+        let manager = session.content.session_manager.clone();
+        let spec = FilterSpec::of_objects("SessionManager", &["currentSession"], vec![manager]);
+        let is_alive = match self.retrieve_first(&session, &spec).await {
+            Ok(page) => page.objects.iter().any(|it| it.properties.contains_key("currentSession")),
+            Err(err) if err.retry() == Retry::AfterLogin => false,
+            Err(err) => return Err(err),
+        };
+        if is_alive {
+            return Ok(());
+        }
+        self.inner.soap.invalidate(session.epoch);
+        self.session().await.map(drop)
+    }
+
+    /// `FindByUuid`: a virtual machine of a datacenter by its BIOS UUID, one of them if there are several.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn find_by_uuid(
+        &self,
+        datacenter: &MoRef,
+        uuid: &str,
+    ) -> Result<Option<MoRef>, CallError> {
+        let found = self.find("FindByUuid", Some(datacenter), ("uuid", uuid)).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// `FindByIp`: a virtual machine of a datacenter by an address that its guest reports.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn find_by_ip(
+        &self,
+        datacenter: &MoRef,
+        address: &str,
+    ) -> Result<Option<MoRef>, CallError> {
+        let found = self.find("FindByIp", Some(datacenter), ("ip", address)).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// `FindAllByDnsName` over the virtual machines of a datacenter.
+    ///
+    /// # Errors
+    ///
+    /// As every call; see [`CallError::retry`].
+    pub async fn find_all_by_dns_name_in(
+        &self,
+        datacenter: &MoRef,
+        name: &str,
+    ) -> Result<Vec<MoRef>, CallError> {
+        self.find("FindAllByDnsName", Some(datacenter), ("dnsName", name)).await
+    }
+}
