@@ -5,17 +5,50 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use provider_vcenter::{CallError, FilterSpec};
+use provider_vcenter::{CallError, FilterSpec, Vcenter};
 use tokio::time::Instant;
 
-use super::{
-    Shared,
-    state::{Census, VcenterIndex},
-};
+use super::{Shared, state::VcenterIndex};
 use crate::model::{MachineId, parse_uuid, swap_byte_order};
 
 /// A census in which some machine has no UUID is not taken again within this time.
 const DOUBTFUL_FOR: Duration = Duration::from_secs(25);
+/// What a login that sees nothing is told by.
+pub(super) const INVISIBLE: &str = "the inventory is not visible to this login";
+
+/// A vCenter's machines as one read of its inventory showed them.
+#[derive(Clone, Debug)]
+pub(super) struct Census {
+    /// When the read began.
+    since: Instant,
+    machines: BTreeSet<MachineId>,
+    /// Machines that do not say which one they are, as happens when their storage is lost.
+    n_unknown: usize,
+}
+
+impl Census {
+    /// Whether it answers a question about what was true after `since`. One that left doubt is outdated sooner: it is
+    /// what the next look wants to know.
+    pub(super) fn serves(&self, since: Instant) -> bool {
+        self.since >= since && (self.n_unknown == 0 || self.since.elapsed() < DOUBTFUL_FOR)
+    }
+
+    /// Why a machine that no search of this vCenter finds may be there all the same.
+    pub(super) fn doubt(&self, uuid: MachineId, vcenter: &str) -> Option<String> {
+        if self.machines.contains(&uuid) || self.machines.contains(&swap_byte_order(uuid)) {
+            return Some(format!("the inventory of {vcenter} has it although no search finds it"));
+        }
+        if self.machines.is_empty() {
+            return Some(format!("this login sees no machine at all in {vcenter}"));
+        }
+        (self.n_unknown > 0).then(|| {
+            format!(
+                "{} machines in {vcenter} cannot say which ones they are; it may be one of them",
+                self.n_unknown
+            )
+        })
+    }
+}
 
 /// Why a machine that no search finds may be there all the same; `None` when nothing speaks for it.
 ///
@@ -26,53 +59,44 @@ pub(super) async fn doubt(
     since: Instant,
 ) -> Result<Option<String>, CallError> {
     for index in 0..shared.vcenters.len() {
-        if !sees_machines(shared, index).await? {
-            return Ok(Some("the inventory is not visible to this login".to_owned()));
+        let client = &shared.vcenters[index].client;
+        if !sees_inventory(client).await? || has_lost_all(shared, index) {
+            return Ok(Some(INVISIBLE.to_owned()));
         }
-        // One that left doubt is outdated sooner: it is what the next look wants to know.
-        let serves =
-            |c: &Census| c.since >= since && (c.n_unknown == 0 || c.since.elapsed() < DOUBTFUL_FOR);
-        let known = shared.lock().vcenters[index].census.clone().filter(serves);
+        let known = shared.lock().vcenters[index].census.clone().filter(|it| it.serves(since));
         let census = match known {
             Some(census) => census,
-            None => take(shared, index).await?,
+            None => {
+                let census = take(client).await?;
+                shared.lock().vcenters[index].census = Some(census.clone());
+                census
+            }
         };
-        let name = shared.vcenters[index].client.name();
-        if census.machines.contains(&uuid) || census.machines.contains(&swap_byte_order(uuid)) {
-            return Ok(Some(format!("the inventory of {name} has it although no search finds it")));
-        }
-        if census.machines.is_empty() {
-            return Ok(Some(format!("this login sees no machine at all in {name}")));
-        }
-        if census.n_unknown > 0 {
-            return Ok(Some(format!(
-                "{} machines in {name} cannot say which ones they are; it may be one of them",
-                census.n_unknown
-            )));
+        if let Some(why) = census.doubt(uuid, client.name()) {
+            return Ok(Some(why));
         }
     }
     Ok(None)
 }
 
-/// Whether the login sees an inventory at all: its root, something below it, and the machines it saw before.
-async fn sees_machines(shared: &Shared, index: VcenterIndex) -> Result<bool, CallError> {
-    let client = &shared.vcenters[index].client;
+/// Whether the login sees an inventory at all: its root, and something below it.
+pub(super) async fn sees_inventory(client: &Vcenter) -> Result<bool, CallError> {
     let session = client.session().await?;
     let root = session.content.root_folder.clone();
     let spec = FilterSpec::of_objects("Folder", &["childEntity"], vec![root]);
     let objects = client.retrieve(&spec).await?;
-    let has_children = objects
-        .first()
-        .and_then(|o| o.properties.get("childEntity"))
-        .is_some_and(|children| !children.children.is_empty());
-    let state = shared.lock();
-    let vcenter = &state.vcenters[index];
-    let has_lost_all = !vcenter.desired.is_empty() && !vcenter.machines.values().any(|m| m.present);
-    Ok(has_children && !has_lost_all)
+    let children = objects.first().and_then(|o| o.properties.get("childEntity"));
+    Ok(children.is_some_and(|children| !children.children.is_empty()))
 }
 
-async fn take(shared: &Shared, index: VcenterIndex) -> Result<Census, CallError> {
-    let client = &shared.vcenters[index].client;
+/// Whether none of the machines is seen that were seen before.
+fn has_lost_all(shared: &Shared, index: VcenterIndex) -> bool {
+    let vcenter = &shared.lock().vcenters[index];
+    !vcenter.desired.is_empty() && !vcenter.machines.values().any(|m| m.present)
+}
+
+/// Reads which machines there are.
+pub(super) async fn take(client: &Vcenter) -> Result<Census, CallError> {
     let mut census = Census { since: Instant::now(), machines: BTreeSet::new(), n_unknown: 0 };
     let mut read = client.read_inventory(&["config.uuid"], None, false).await?;
     let outcome = loop {
@@ -98,6 +122,5 @@ async fn take(shared: &Shared, index: VcenterIndex) -> Result<Census, CallError>
         n_unknown = census.n_unknown,
         "census taken"
     );
-    shared.lock().vcenters[index].census = Some(census.clone());
     Ok(census)
 }

@@ -25,6 +25,8 @@ use crate::model::{NodeIdentity, Unknown};
 pub(super) const WINDOW: Duration = Duration::from_secs(5);
 /// Without a question the machines are read this often.
 pub(super) const IDLE: Duration = Duration::from_secs(300);
+/// A question waits for a read no longer than this; so it is answered before whoever asked gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Several changes of one moment become one read.
 const SETTLE: Duration = Duration::from_millis(20);
 /// Objects per call.
@@ -71,20 +73,47 @@ pub(super) async fn refresh(shared: &Shared, node: &NodeIdentity) -> Result<(), 
         link.filter(|link| !state.vcenters[link.vcenter].is_current(&link.machine, now, WINDOW))
     };
     let Some(link) = stale else { return Ok(()) };
-    let _turn = shared.vcenters[link.vcenter].reading.lock().await;
-    {
-        let vcenter = &shared.lock().vcenters[link.vcenter];
+    // Known before the queue is joined: the loop may be waiting for an answer that never comes.
+    known_failure(shared, link.vcenter)?;
+    let read = async {
+        let _turn = shared.vcenters[link.vcenter].reading.lock().await;
         // Somebody else's read may have come meanwhile.
-        if vcenter.is_current(&link.machine, Instant::now(), WINDOW) {
+        if shared.lock().vcenters[link.vcenter].is_current(&link.machine, Instant::now(), WINDOW) {
             return Ok(());
         }
-        if let Some(failure) = &vcenter.read_failure {
-            return Err(Unknown::Unavailable(failure.why.clone()));
-        }
+        known_failure(shared, link.vcenter)?;
+        let read = read_all(shared, link.vcenter).await;
+        read.map_err(|err| Unknown::Unavailable(Chain(&err).to_string()))
+    };
+    match tokio::time::timeout(PATIENCE, read).await {
+        Ok(answer) => answer,
+        Err(_) => Err(given_up(shared, link.vcenter)),
     }
-    read_all(shared, link.vcenter)
-        .await
-        .map_err(|err| Unknown::Unavailable(Chain(&err).to_string()))
+}
+
+/// # Errors
+///
+/// That the last read failed: the loop is at it, and nobody else asks.
+fn known_failure(shared: &Shared, index: VcenterIndex) -> Result<(), Unknown> {
+    match &shared.lock().vcenters[index].read_failure {
+        Some(failure) => Err(Unknown::Unavailable(failure.why.clone())),
+        None => Ok(()),
+    }
+}
+
+/// A read that was not answered in time is one that failed: the loop goes on with it, alone.
+fn given_up(shared: &Shared, index: VcenterIndex) -> Unknown {
+    let why = format!("machines not read within {} s", PATIENCE.as_secs());
+    {
+        let vcenter = &mut shared.lock().vcenters[index];
+        vcenter.fresh = false;
+        vcenter.troubled = true;
+        let failure =
+            ReadFailure { at: Instant::now(), why: why.clone(), retry: Retry::WithBackoff };
+        vcenter.read_failure.get_or_insert(failure);
+    }
+    shared.vcenters[index].view.notify_one();
+    Unknown::Unavailable(why)
 }
 
 /// Serves reads for ever.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
-use super::{machine::Machine, scope::Known, zone_reader::ZoneCache};
+use super::{census::Census, machine::Machine, scope::Known, zone_reader::ZoneCache};
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
 /// Index of a vCenter in the backend's list.
@@ -74,16 +74,6 @@ pub(super) struct JoinRequest {
     pub name: Option<String>,
     /// Where the node says its machine is, if it was initialized.
     pub reference: Option<MachineReference>,
-}
-
-/// A vCenter's machines as one read of its inventory showed them.
-#[derive(Clone, Debug)]
-pub(super) struct Census {
-    /// When the read began.
-    pub since: Instant,
-    pub machines: BTreeSet<MachineId>,
-    /// Machines that do not say which one they are, as happens when their storage is lost.
-    pub n_unknown: usize,
 }
 
 /// A read of machines that failed.

@@ -7,7 +7,7 @@ use super::{Known, Shared, State, search::Found};
 use crate::{
     instances::{
         ZoneWanted,
-        vcenter::{describe, state::VcenterIndex},
+        vcenter::{census, describe, state::VcenterIndex},
     },
     model::{
         AddressOrder, Lookup, MachineId, MachineReference, Metadata, NodeIdentity, ProviderId,
@@ -221,7 +221,7 @@ impl Shared {
     }
 
     /// A machine of which nobody knows where it was. Upstream believes one empty search of the datacenters that are
-    /// configured; here it takes two a period apart, and one of everything.
+    /// configured; here it takes two a period apart, one of everything, and a census that leaves no doubt.
     async fn nowhere(
         &self,
         node: &NodeIdentity,
@@ -245,7 +245,37 @@ impl Shared {
                 }
             }
         }
+        for vcenter in 0..self.vcenters.len() {
+            match self.doubt(vcenter, uuid, since).await {
+                Ok(None) => {}
+                Ok(Some(why)) => return Err(Lookup::Unknown(Unknown::Unavailable(why))),
+                Err(err) => return Err(Lookup::Unknown(unavailable(&err))),
+            }
+        }
         Err(Lookup::Gone { proved_at: now, matched: false })
+    }
+
+    /// Why the machine may be in this vCenter although no search finds it. Upstream does not ask.
+    async fn doubt(
+        &self,
+        vcenter: VcenterIndex,
+        uuid: MachineId,
+        since: Instant,
+    ) -> Result<Option<String>, CallError> {
+        let client = &self.vcenters[vcenter];
+        if !census::sees_inventory(client).await? {
+            return Ok(Some(census::INVISIBLE.to_owned()));
+        }
+        let known = self.lock().censuses.get(&vcenter).filter(|it| it.serves(since)).cloned();
+        let census = match known {
+            Some(census) => census,
+            None => {
+                let census = census::take(client).await?;
+                self.lock().censuses.insert(vcenter, census.clone());
+                census
+            }
+        };
+        Ok(census.doubt(uuid, client.name()))
     }
 
     async fn is_off(&self, vcenter: VcenterIndex, machine: &MoRef) -> Lookup<bool> {

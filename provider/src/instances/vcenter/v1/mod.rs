@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 use provider_vcenter::{MoRef, Vcenter};
 use tokio::time::Instant;
 
-use super::{Policy, Tuning, state::VcenterIndex};
+use super::{Policy, Tuning, census::Census, state::VcenterIndex};
 use crate::{
     instances::{Instances, ZoneWanted, desk::Desk},
     model::{Lookup, MachineId, Metadata, NodeIdentity},
@@ -58,6 +58,8 @@ struct State {
     known: BTreeMap<String, Known>,
     /// Nodes whose machines were found nowhere although nobody knows where they were, and since when.
     absent: BTreeMap<String, Instant>,
+    /// The last census of each vCenter, for nodes of whose machines nobody knows where they were.
+    censuses: BTreeMap<VcenterIndex, Census>,
     /// Whether the last visit of each vCenter went well.
     is_well: Vec<bool>,
 }
