@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use provider::InstancesMode;
 use serde_json::Value;
-use sim::world::objects::GroupResource;
+use sim::world::objects::{GroupResource, Op};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Topology};
 
@@ -151,14 +151,15 @@ fn said(run: &Run) -> Said {
         end.insert(name, fields);
     }
     let mut written = BTreeSet::new();
-    for name in end.keys() {
-        for (_, _, node) in run.node_events(name) {
+    // Also of those that are gone at the end.
+    for (name, events) in run.nodes_by_name() {
+        for (_, op, node) in events {
             let open = node["spec"]["taints"].as_array().into_iter().flatten();
             let waits = open
                 .map(|it| it["key"].as_str())
                 .any(|key| key == Some("node.cloudprovider.kubernetes.io/uninitialized"));
-            // What the kubelet said before is not the provider's.
-            if waits {
+            // What the kubelet said before is not the provider's, and a deletion shows what was written before.
+            if waits || *op == Op::Deleted {
                 continue;
             }
             for (field, value) in [

@@ -110,7 +110,7 @@ pub(super) struct Run {
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
     /// Also a row per phase and operation in that table.
-    #[arg(long, conflicts_with_all = ["no_cost", "provider"])]
+    #[arg(long, conflicts_with_all = ["no_cost", "provider", "ids", "surface"])]
     pub(super) operations: bool,
     #[command(flatten)]
     pub(super) foreign: foreign::command::Arguments,

@@ -45,7 +45,12 @@ pub type NodeEvent = (Time, Op, Arc<Value>);
 impl Run {
     /// What happened to a Node. The log is read once for all of them: judges ask for a thousand, one by one.
     pub fn node_events(&self, name: &str) -> &[NodeEvent] {
-        let nodes = self.nodes.get_or_init(|| {
+        self.nodes_by_name().get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Every Node that there was, by name, with what happened to it.
+    pub fn nodes_by_name(&self) -> &BTreeMap<String, Vec<NodeEvent>> {
+        self.nodes.get_or_init(|| {
             let mut nodes: BTreeMap<String, Vec<NodeEvent>> = BTreeMap::new();
             for (at, event) in self.log.entries() {
                 if let Event::Cluster(event) = event
@@ -56,8 +61,7 @@ impl Run {
                 }
             }
             nodes
-        });
-        nodes.get(name).map_or(&[], Vec::as_slice)
+        })
     }
 
     /// What stands behind the provider.

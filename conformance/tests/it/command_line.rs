@@ -127,6 +127,28 @@ spec:
         ),
         (
             "  run:",
+            "  skips: [{check: NODE-SHUT-001, reason: r, expires: 2999-01-01}]\n  run:",
+            "spec.skips[0].check: \"NODE-SHUT-001\": says the same as LIFE-005",
+        ),
+        (
+            "  run:",
+            "  ready: {firstCall: {op: \"@logn\"}}\n  run:",
+            "spec.ready.firstCall.op: \"@logn\": is no class of calls\nremedy: there are @any, @read",
+        ),
+        ("  run:", "  ready: {firstCall: {op: FindByUUid}}\n  run:", "did you mean `FindByUuid`?"),
+        ("  run:", "  ready: {firstCall: {op: Find*}}\n  run:", "is no single operation"),
+        (
+            "files: {",
+            "files: {kubeconfig: {text: x}, ",
+            "spec.files.kubeconfig: \"kubeconfig\": is written by",
+        ),
+        (
+            "files: {",
+            "files: {../x: {text: x}, ",
+            "spec.files.../x: \"../x\": is no name of a file",
+        ),
+        (
+            "  run:",
             "  skips: [{check: NODE-DEL-001, reason: r, expires: 2020-01-01}]\n  run:",
             "spec.skips[0].expires: \"2020-01-01\": the skip of NODE-DEL-001 has expired\nremedy: remove",
         ),

@@ -5,10 +5,16 @@ use std::collections::BTreeSet;
 use jiff::civil::Date;
 use serde_json::Value;
 use sim::document::{self, Wrong};
+use sim::faults::Rule;
 
 use super::{Features, Knob, Manifest, Process, Run};
 use crate::catalogue;
 use crate::foreign::template;
+
+/// Classes of calls in the ledger.
+const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
+/// What the driver itself puts into a provider's folder.
+const RESERVED: [&str; 4] = ["ca.pem", "kubeconfig", "supervisor", "supervisor.kubeconfig"];
 
 /// What a check may need beyond the contract, and a provider may claim or not.
 const FEATURES: [&str; 17] = [
@@ -98,6 +104,38 @@ impl Manifest {
         Ok(())
     }
 
+    /// What shows that it has started, and what is written for it.
+    pub(super) fn check_start(&self) -> Result<(), Wrong> {
+        let op = self.spec.ready.first_call.op.as_str();
+        let value = Value::from(op);
+        let key = "spec.ready.firstCall.op";
+        if op.contains('*') {
+            return Err(Wrong::at(key, &value, "is no single operation", "write it without *"));
+        }
+        let is_class = op == "@any" || CLASSES.contains(&op);
+        if op.starts_with('@') && !is_class {
+            let remedy = format!("there are @any, {}", CLASSES.join(", "));
+            return Err(Wrong::at(key, &value, "is no class of calls", remedy));
+        }
+        let doubts = if is_class { Vec::new() } else { Rule::new("ready", []).op([op]).doubts() };
+        if let Some(doubt) = doubts.first() {
+            let remedy = "write it as the ledger has it, or @any";
+            return Err(Wrong::at(key, &value, doubt, remedy));
+        }
+        for name in self.spec.files.keys() {
+            let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains('/');
+            let problem = match name.as_str() {
+                name if RESERVED.contains(&name) => "is written by the driver",
+                _ if !is_name => "is no name of a file in the provider's folder",
+                _ => continue,
+            };
+            let key = format!("spec.files.{name}");
+            let remedy = "give the file another name; $(files.NAME) is where it lies";
+            return Err(Wrong::at(&key, &Value::from(name.as_str()), problem, remedy));
+        }
+        Ok(())
+    }
+
     /// What it claims, and what it is excused from.
     pub(super) fn check_claims(&self, today: Date) -> Result<(), Wrong> {
         let Features { supported, unsupported } = &self.spec.features;
@@ -125,6 +163,13 @@ impl Manifest {
                 let value = Value::from(skip.check.as_str());
                 let problem = catalogue::unknown_id(&skip.check);
                 return Err(Wrong::at(&format!("{key}.check"), &value, &problem, "correct the ID"));
+            }
+            let target = catalogue::entry(&skip.check).and_then(|it| it.alias_of.as_deref());
+            if let Some(target) = target {
+                let value = Value::from(skip.check.as_str());
+                let problem = format!("says the same as {target}, which is what is run");
+                let remedy = format!("write {target}");
+                return Err(Wrong::at(&format!("{key}.check"), &value, &problem, remedy));
             }
             if skip.expires < today {
                 let value = Value::from(skip.expires.to_string());

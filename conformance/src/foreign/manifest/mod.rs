@@ -95,7 +95,7 @@ struct Run {
 pub struct Process {
     /// The program and its arguments; `$(knobs)` stands for all knobs that are turned.
     pub command: Vec<String>,
-    /// Variables of its environment, which is otherwise empty but for `PATH` and `HOME`.
+    /// Variables of its environment, which is otherwise empty but for `PATH`, `HOME` and `TMPDIR`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
@@ -186,7 +186,7 @@ pub enum Knob {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Features {
-    /// What it has.
+    /// What it has; for the report.
     pub supported: Vec<String>,
     /// What it has not: checks that need it are not run.
     pub unsupported: Vec<String>,
@@ -294,6 +294,7 @@ impl Manifest {
         let spec: Spec = document::typed(spec).map_err(|wrong| wrong.below("spec"))?;
         let manifest = Self { origin: origin.to_owned(), directory, name: metadata.name, spec };
         manifest.check_run()?;
+        manifest.check_start()?;
         manifest.check_claims(today)?;
         manifest.check_placeholders()?;
         Ok(manifest)
