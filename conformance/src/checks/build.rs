@@ -130,7 +130,7 @@ pub fn fault_kinds(face: Face) -> Vec<FaultKind> {
             status("401", 401, None, false),
             status("403", 403, None, false),
             // Of the collection, as where the version is not served: no object is named.
-            status("404", 404, None, false),
+            one("404", Action::NotServed, false),
             status("410", 410, None, false),
             status("429", 429, Some(2), false),
             status("500", 500, None, false),
@@ -175,6 +175,14 @@ pub(super) fn about_machines(
 /// The `n`-th machine cannot be found.
 pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
     Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())
+}
+
+/// From the deletion of a machine, or its being switched off, to its end where VM Operator does it; in vCenter it is at once.
+pub(super) const VANISHING: Duration = s(5);
+
+/// The same for what stands behind the provider.
+pub(super) fn vanishing(backend: Backend) -> Duration {
+    if backend.is_vcenter() { s(0) } else { VANISHING }
 }
 
 /// What stands behind the provider is away for a while: vCenter stops, the Supervisor answers nothing.

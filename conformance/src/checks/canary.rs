@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use sim::ledger::Record;
 use sim::world::{Command, Event};
 
 use super::Case;
-use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, machine, s, set_address};
+use super::build::{GRACE, T_INIT, T_LIFE, T_STATUS, VANISHING, machine, s, set_address};
 use super::observe::name;
 use crate::backend::Backend;
 use crate::judge::facts;
@@ -42,7 +43,7 @@ impl Canary {
     /// How long a provider may take that meets no trouble.
     fn bound(self) -> Duration {
         match self {
-            Self::Gone(_) | Self::Off(_) => GRACE + T_LIFE,
+            Self::Gone(_) | Self::Off(_) => VANISHING + GRACE + T_LIFE,
             Self::Moved(_) => T_STATUS + T_INIT,
         }
     }
@@ -101,9 +102,15 @@ pub(super) fn worked(run: &Run) -> Verdict {
         Backend::Supervisor => ("list virtualmachines", "listed the machines of its Supervisor"),
     };
     let has_asked = run.calls().any(|call| call.op == asked && call.succeeded());
-    // One that may not list reads machine by machine.
+    // One that may not list reads machine by machine, and an informer may have the list come with its watch.
     let has_read = || run.calls().any(|call| call.op == "get virtualmachines" && call.succeeded());
-    if !has_asked && !has_read() {
+    let has_streamed = || {
+        let streams = |call: &Record| {
+            call.op == "watch virtualmachines" && call.req.detail.contains("sendInitialEvents=true")
+        };
+        run.calls().any(|call| streams(call) && !call.was_faulted())
+    };
+    if !has_asked && !has_read() && !has_streamed() {
         return Verdict::Inconclusive(format!("the provider never {what}"));
     }
     let opened = run.log.entries().any(|(_, event)| match event {

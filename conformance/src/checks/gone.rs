@@ -6,7 +6,7 @@ use sim::Face;
 use sim::faults::{Action, Between, Rule};
 use sim::world::{Command, Grant, PROVIDER_USER};
 
-use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, world};
+use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, vanishing, world};
 use super::canary::Canary;
 use super::deletion::{SAFE, survives};
 use super::observe::{name, names};
@@ -162,7 +162,7 @@ fn really_gone(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let gone = name(7);
         let deleted = run.deleted(&gone);
-        let since = SETTLED + GRACE;
+        let since = SETTLED + vanishing(backend) + GRACE;
         let calls = run.questions().filter(|call| {
             let at = call.t.since_start();
             at >= SETTLED && at <= since + T_LIFE

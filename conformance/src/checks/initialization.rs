@@ -2,7 +2,7 @@
 
 use sim::faults::Action;
 use sim::world::vcenter::MachineSpec;
-use sim::world::{Command, Completion, Step};
+use sim::world::{Command, Completion, ControlPlane, Step};
 
 use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, WRITE_NODE, WRITE_STATUS, awaited, early, fault_kinds,
@@ -64,7 +64,13 @@ fn late_guest() -> Case {
 
 /// The Node is there before its machine can be found.
 fn late_machine(backend: Backend) -> Case {
-    let scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::Heal);
+    let mut scenario = world(2, s(400)).fault(hidden(backend, 1)).at(s(120), Act::Heal);
+    if backend == Backend::Supervisor {
+        // A watch that was begun meanwhile would hide it for ever: its client has to list again.
+        let plane = ControlPlane::Supervisor;
+        scenario = scenario.at(s(120), Command::CompactCluster { plane, keep: 0 });
+        scenario = scenario.at(s(120), backend.cut());
+    }
     Case::new(scenario, |run| {
         let opened = run.initialized(&name(1));
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
@@ -92,10 +98,12 @@ pub(super) fn late_uuid() -> Case {
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
             format!("the node was opened at {opened:?}, while its machine had no UUID")
         })
-        .and(|| run.initializes(&early, s(120), s(30)))
+        // One back-off of the queue, as above.
+        .and(|| run.initializes(&early, s(120), s(170)))
         .and(|| run.initializes(&[name(1)], s(0), T_INIT))
         .and(|| run.keeps(&[9, 66, 10]))
     })
+    .paced(Pace::Real)
     .named("the UUID is told late")
 }
 

@@ -120,7 +120,7 @@ fn one_machine_hangs(backend: Backend) -> Case {
 
 /// Objects without a zone are machines all the same.
 fn no_zones() -> Case {
-    let mut scenario = world(4, s(700));
+    let mut scenario = world(4, s(700)).at(s(0), super::zones::untold());
     for n in 1..=4 {
         let labels = serde_json::json!({"topology.kubernetes.io/zone": null});
         scenario = scenario.at(s(0), super::zones::relabel(n, labels));

@@ -1,15 +1,13 @@
 //! LIFE-…: whether the machines of nodes that are not Ready still exist, and what follows.
 
-use std::time::Duration;
-
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 use sim::world::vcenter::MachineSpec;
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_uuid, machine, s, world,
-    world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_uuid, machine, s,
+    vanishing, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -28,7 +26,10 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 run.was_not_ready(&name(1))
                     .and(|| {
                         Verdict::of(
-                            deleted.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE),
+                            deleted.is_some_and(|at| {
+                                at.since_start()
+                                    <= SETTLED + vanishing(run.backend()) + GRACE + T_LIFE
+                            }),
                             || format!("the node was deleted at {deleted:?}"),
                         )
                     })
@@ -113,7 +114,7 @@ fn errors(backend: Backend) -> Vec<Case> {
         Backend::Supervisor => actions.extend([
             ("unauthenticated", status(401)),
             ("forbidden", status(403)),
-            ("not served", status(404)),
+            ("not served", Action::NotServed),
         ]),
     }
     for (case, action) in actions {
@@ -195,11 +196,6 @@ fn comes_back_after_a_failed_deletion(backend: Backend) -> Case {
             .and(|| run.keeps(&[1, 4, 5]))
     })
     .named("the machine comes back meanwhile")
-}
-
-/// From the deletion of a machine to its end: VM Operator takes a while.
-fn vanishing(backend: Backend) -> Duration {
-    if backend.is_vcenter() { s(0) } else { s(5) }
 }
 
 /// The deletion is on its way while the Node is deleted by hand and registers anew.

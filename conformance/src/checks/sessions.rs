@@ -45,7 +45,7 @@ fn token(grace: Duration) -> Case {
         .at(s(300), set_address(1, &["10.6.0.1"]));
     let case = Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
-        Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_INIT), || {
+        Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
             format!("the new address was shown at {shown:?}")
         })
         .and(|| one_start(run))

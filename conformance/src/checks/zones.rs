@@ -3,6 +3,7 @@
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::supervisor::OperatorChange;
 use sim::world::{Command, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY};
 
 use super::build::{
@@ -311,9 +312,15 @@ fn changed_label() -> Case {
     .named("changed later")
 }
 
+/// VM Operator tells no zones from now on, and puts back no label.
+pub(super) fn untold() -> Command {
+    Command::SetVmOperator(OperatorChange { tells_zones: Some(false), ..OperatorChange::default() })
+}
+
 /// An object without the label gives a node without one, and nothing else is missing.
 fn without_label() -> Case {
-    let scenario = world(3, s(120)).at(s(0), relabel(1, serde_json::json!({ZONE: null})));
+    let scenario =
+        world(3, s(120)).at(s(0), untold()).at(s(0), relabel(1, serde_json::json!({ZONE: null})));
     Case::new(scenario, |run| {
         let (first, second) = (labels(run, &name(1)), labels(run, &name(2)));
         run.initializes(&names(3), s(0), T_INIT).and(|| {

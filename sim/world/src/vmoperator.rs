@@ -60,7 +60,12 @@ pub(crate) struct Found<'a> {
 }
 
 /// What VM Operator does next about an object: at most one thing at a time. `wanted` is the status as it should be now.
-pub(crate) fn next(object: &Value, found: Option<Found<'_>>, wanted: &Value) -> Option<Step> {
+pub(crate) fn next(
+    object: &Value,
+    found: Option<Found<'_>>,
+    wanted: &Value,
+    tells_zones: bool,
+) -> Option<Step> {
     if is_paused(object) {
         return None;
     }
@@ -70,7 +75,7 @@ pub(crate) fn next(object: &Value, found: Option<Found<'_>>, wanted: &Value) -> 
     if !has_finalizer(object) {
         return Some(Step::VmAccepted);
     }
-    let is_told = object["status"] == *wanted && !lacks_zone_label(object);
+    let is_told = object["status"] == *wanted && !(tells_zones && lacks_zone_label(object));
     let is_made = is_text(&object["status"]["uniqueID"]);
     match found {
         None if is_made => (!is_told).then_some(Step::VmStatus),
@@ -105,7 +110,8 @@ pub(crate) fn spelled(power: Power) -> &'static str {
 
 /// Whether a zone is known and does not stand in the label.
 fn lacks_zone_label(object: &Value) -> bool {
-    is_text(&object["status"]["zone"]) && !is_text(&object["metadata"]["labels"][ZONE_LABEL])
+    let zone = &object["status"]["zone"];
+    is_text(zone) && object["metadata"]["labels"][ZONE_LABEL] != *zone
 }
 
 /// Whether VM Operator looks at the object, and it is not on its way out.

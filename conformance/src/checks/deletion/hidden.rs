@@ -58,12 +58,20 @@ pub(super) fn privilege_lost(backend: Backend, cold: bool) -> Case {
     }
     let judge = move |run: &Run| {
         survives(run, n - 1).and(|| {
+            let hidden = name(1);
             // In a Supervisor it is the right that is missing, not a machine.
-            let hidden = if backend.is_vcenter() { name(1) } else { "forbidden".to_owned() };
-            let logged = run.logged_after(revoked).any(|line| line.contains(&hidden));
-            let told = run.events().iter().any(|it| it.object == hidden && it.kind == "Warning");
+            let says = |text: &str| match backend {
+                Backend::VCenter => text.contains(&hidden),
+                Backend::Supervisor => {
+                    let text = text.to_lowercase();
+                    ["forbidden", "403", "permission"].iter().any(|it| text.contains(it))
+                }
+            };
+            let logged = run.logged_after(revoked).any(says);
+            let mut warnings = run.events().into_iter().filter(|it| it.kind == "Warning");
+            let told = warnings.any(|it| says(&it.object) || says(&it.message));
             Verdict::of(logged || told, || {
-                format!("neither an event nor a log line names {hidden}, though it cannot be seen")
+                "neither an event nor a log line tells what cannot be seen any more".to_owned()
             })
         })
     };

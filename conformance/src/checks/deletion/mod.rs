@@ -12,7 +12,7 @@ use sim::world::objects::{self, GroupResource};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Named, Step};
 
-use super::build::{SETTLED, forget_reference, machine, s, world};
+use super::build::{KNOWN_UUID, SETTLED, forget_reference, known_uuid, machine, s, world};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -83,7 +83,8 @@ fn not_told_yet() -> Case {
         step: Step::VmIdentified,
         completion: Completion::After(told - s(110)),
     };
-    let spec = MachineSpec { name: Some(name(1)), ..MachineSpec::default() };
+    let uuid = Some(KNOWN_UUID);
+    let spec = MachineSpec { name: Some(name(1)), uuid, ..MachineSpec::default() };
     let again = Command::CreateMachine {
         vcenter: None,
         spec,
@@ -91,7 +92,7 @@ fn not_told_yet() -> Case {
         power_on: true,
         kubelet: false,
     };
-    let scenario = world(20, s(500))
+    let scenario = known_uuid(Backend::Supervisor, world(20, s(500)), 1)
         .at(SETTLED, Command::DeleteMachine(machine(1)))
         .at(s(99), late)
         .at(s(100), again);

@@ -149,14 +149,15 @@ impl Follower<'_> {
         if self.shared.lock().freshness.is_silent(now) {
             return Next::List(ListReason::Silent);
         }
-        let lasting = self.jitter.stretch(WATCH, 1.0);
+        let is_trusting = mutant!(self.shared.active, WatchStallUnnoticed);
+        let lasting = if is_trusting { RELIST } else { self.jitter.stretch(WATCH, 1.0) };
         let mut events = match self.shared.api.watch(&version, lasting).await {
             Ok(events) => events,
             Err(err) => return self.not_watched(version, &err).await,
         };
         self.shared.fold(Happened::WatchOpened);
         let opened_at = Instant::now();
-        let idle = if mutant!(self.shared.active, WatchStallUnnoticed) { RELIST } else { IDLE };
+        let idle = if is_trusting { RELIST } else { IDLE };
         loop {
             let heard = tokio::select! {
                 // Events first: they cost nothing, a list does.

@@ -150,7 +150,8 @@ impl Act<'_> {
             return None;
         }
         let object = self.virtual_machine(path)?;
-        vmoperator::next(object, self.found(object), &self.wanted(object))
+        let tells_zones = self.state.supervisor.operator.tells_zones;
+        vmoperator::next(object, self.found(object), &self.wanted(object), tells_zones)
     }
 
     /// VM Operator does what is due, if it still is.
@@ -207,7 +208,8 @@ impl Act<'_> {
 
     /// Writes a status, and the zone in it as a label.
     fn report(&mut self, object: &Value, status: Value) -> Result<(), Refused> {
-        let zone = status["zone"].as_str().map(str::to_owned);
+        let tells_zones = self.state.supervisor.operator.tells_zones;
+        let zone = status["zone"].as_str().filter(|_| tells_zones).map(str::to_owned);
         let mut told = object.clone();
         told["status"] = status;
         self.write_supervisor(objects::Command::update(key_of(object), told).on_status())?;

@@ -55,9 +55,10 @@ fn zones(world: &World, topology: &Topology) -> Vec<(String, String)> {
 
 /// Makes the object of a machine that is there already.
 fn adopt(world: &mut World, name: &str, with: &SupervisorTopology, zones: &[(String, String)]) {
-    let Some((id, host)) = world.vcenter(VCENTER).and_then(|vcenter| {
+    let Some((id, host, config)) = world.vcenter(VCENTER).and_then(|vcenter| {
         let id = vcenter.inventory.by_machine_name(name).next()?;
-        Some((id, vcenter.inventory.machine(id)?.host))
+        let machine = vcenter.inventory.machine(id)?;
+        Some((id, machine.host, machine.config.clone()))
     }) else {
         return;
     };
@@ -83,6 +84,8 @@ fn adopt(world: &mut World, name: &str, with: &SupervisorTopology, zones: &[(Str
             "name": name, "namespace": with.namespace, "labels": labels, "finalizers": [FINALIZER],
         },
         "spec": {
+            "biosUUID": config.uuid.map(|uuid| uuid.to_string()),
+            "instanceUUID": config.instance_uuid.to_string(),
             "className": CLASS,
             "image": {"kind": "ClusterVirtualMachineImage", "name": IMAGE},
             "imageName": IMAGE,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Map, Value, json};
 
 use super::conditions::{self, Condition};
-use super::{Found, GROUP, Prerequisites, spelled, wants};
+use super::{Found, GROUP, Prerequisites, ZONE_LABEL, spelled, wants};
 use crate::supervisor::Operator;
 use crate::vcenter::{Guest, GuestNic, Power, Tools};
 
@@ -77,7 +77,9 @@ fn told(
     set("powerState", spelled(machine.power).into());
     let host = vcenter.inventory.get(machine.host).map(|host| host.name.clone());
     set("nodeName", host.into());
-    if operator.tells_zones {
+    // As `reconcileStatusZone` has it: looked up where the label is missing or was changed, and not after a vMotion.
+    let label = object["metadata"]["labels"][ZONE_LABEL].as_str();
+    if operator.tells_zones && (label.is_none() || label != object["status"]["zone"].as_str()) {
         set("zone", Some(zone).filter(|zone| !zone.is_empty()).into());
     }
     let is_running = machine.power == Power::PoweredOn && machine.guest.tools == Tools::Running;

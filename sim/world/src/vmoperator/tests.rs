@@ -40,7 +40,7 @@ fn one_thing_is_done_after_the_other() {
             None,
         ),
     ] {
-        assert_eq!(next(&object, None, &wanted), step, "{what}");
+        assert_eq!(next(&object, None, &wanted, true), step, "{what}");
     }
 }
 
@@ -58,6 +58,6 @@ fn whoever_holds_an_object_is_waited_for() {
         (deleted(held.clone(), json!({(PAUSED): ""})), None),
         (deleted(held, json!({"delete.check.vmoperator.vmware.com/backup": ""})), None),
     ] {
-        assert_eq!(next(&object, None, &Value::Null), step, "{object}");
+        assert_eq!(next(&object, None, &Value::Null, true), step, "{object}");
     }
 }
