@@ -76,6 +76,8 @@ fn machines_of_the_topology_are_objects_already() {
     let machine = lab.0.vcenter("vc0").unwrap().inventory.machines().next().unwrap();
     let uuid = machine.2.config.uuid.unwrap().to_string();
     assert_eq!(object["status"]["biosUUID"], uuid.as_str());
+    assert_eq!(object["spec"]["biosUUID"], uuid.as_str());
+    assert_eq!(object["spec"]["instanceUUID"], object["status"]["instanceUUID"]);
     assert_eq!(object["status"]["powerState"], "PoweredOn");
     assert_eq!(
         object["status"]["zone"],
@@ -84,6 +86,25 @@ fn machines_of_the_topology_are_objects_already() {
     let before = lab.0.supervisor.objects.revision();
     lab.at(3600.0);
     assert_eq!(lab.0.supervisor.objects.revision(), before, "nothing is left to do");
+}
+
+#[test]
+fn a_zone_stays_when_the_machine_moves_and_is_looked_up_when_somebody_changes_it() {
+    let mut lab = Lab::new(3);
+    let zones = |lab: &Lab| {
+        ["/status/zone", "/metadata/labels/topology.kubernetes.io~1zone"]
+            .map(|pointer| lab.at_pointer("node-0001", pointer))
+    };
+    assert_eq!(zones(&lab), ["zone-a", "zone-a"]);
+    let moved = Command::VMotion { machine: "node-0001".into(), host: "DC0_C1_H0".into() };
+    lab.0.apply(Time::after_start(Duration::from_secs(1)), moved).unwrap();
+    lab.at(60.0);
+    assert_eq!(lab.at_pointer("node-0001", "/status/nodeName"), "DC0_C1_H0");
+    assert_eq!(zones(&lab), ["zone-a", "zone-a"]);
+    let label = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "zone-z"}}});
+    lab.patch("node-0001", label).unwrap();
+    lab.at(70.0);
+    assert_eq!(zones(&lab), ["zone-b", "zone-b"]);
 }
 
 #[test]
