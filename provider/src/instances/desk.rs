@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{ZoneWanted, news::News};
@@ -130,6 +131,8 @@ impl Desk {
             let answer = Answer { wanted, answer, given_at: Instant::now(), taken_at: None };
             state.answers.insert(name.clone(), answer);
         }
+        // Somebody may have come for an earlier answer after it was given up.
+        let _ = self.taken.notified().now_or_never();
         self.news.announce(BTreeSet::from([name]));
         if tokio::time::timeout(WAITED, self.taken.notified()).await.is_err() {
             tracing::debug!("nobody came for an answer");

@@ -170,6 +170,13 @@ pub struct PropertyChange {
     pub value: Option<Element>,
 }
 
+impl PropertyChange {
+    /// Values that were read, as changes: for whoever takes in both.
+    pub fn all(values: BTreeMap<String, Element>) -> Vec<Self> {
+        values.into_iter().map(|(name, value)| Self { name, value: Some(value) }).collect()
+    }
+}
+
 /// One object in an update set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectUpdate {

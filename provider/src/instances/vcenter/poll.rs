@@ -260,11 +260,7 @@ async fn read_each(
             vcenter.in_view.extend(chunk.iter().cloned());
             vcenter.read_times.extend(chunk.iter().map(|machine| (machine.clone(), at)));
             for object in objects {
-                let changes: Vec<PropertyChange> = object
-                    .properties
-                    .into_iter()
-                    .map(|(name, value)| PropertyChange { name, value: Some(value) })
-                    .collect();
+                let changes = PropertyChange::all(object.properties);
                 let change = |before: Option<&Machine>| {
                     Some(Machine::entering(&changes, &object.missing, before))
                 };

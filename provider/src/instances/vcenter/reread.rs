@@ -67,11 +67,7 @@ impl<'a> Reread<'a> {
             };
             self.shared.with(|state, effects| {
                 for object in objects {
-                    let changes: Vec<PropertyChange> = object
-                        .properties
-                        .into_iter()
-                        .map(|(name, value)| PropertyChange { name, value: Some(value) })
-                        .collect();
+                    let changes = PropertyChange::all(object.properties);
                     // A machine that has left meanwhile stays away.
                     let change = |before: Option<&Machine>| {
                         let before = before.filter(|machine| machine.present)?;
