@@ -6,6 +6,7 @@ use sim::faults::{Action, Rule};
 use sim::world::Command;
 use sim::world::objects::{self, Key};
 
+use super::addresses::shows_several;
 use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, awaited, early, hidden, known_uuid,
     machine, patch, s, set_address, world, world_with,
@@ -190,7 +191,7 @@ fn silent(dual_stack: bool) -> Case {
             }
         })
         .at(SETTLED, Act::Phase("settled".into()));
-    Case::new(scenario, |run| {
+    Case::new(scenario, move |run| {
         let writes: Vec<String> = run
             .calls_in("settled")
             .filter(|call| {
@@ -200,6 +201,7 @@ fn silent(dual_stack: bool) -> Case {
             .collect();
         run.initializes(&names(4), s(0), T_INIT)
             .and(|| Verdict::of(writes.is_empty(), || writes.join("; ")))
+            .and(|| if dual_stack { shows_several(run, 1, true) } else { Verdict::Pass })
     })
 }
 

@@ -5,7 +5,8 @@ use sim::faults::{Action, Rule};
 use sim::world::{Command, Named, Topology};
 
 use super::build::{
-    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, newcomer, s, set_address, world, world_with,
+    GRACE, SETTLED, T_INIT, T_LIFE, T_STATUS, machine, newcomer, s, set_address, unlisted, world,
+    world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -17,13 +18,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     match backend {
         Backend::VCenter => vec![
             Check::new("ISO-001", one_of_two_down()),
-            Check::new("ISO-002", [one_machine_hangs(backend)]),
+            Check::new("ISO-002", [one_search_hangs()]),
             Check::new("ISO-003", [tags_down()]),
         ],
-        Backend::Supervisor => vec![
-            Check::new("ISO-002", [one_machine_hangs(backend)]),
-            Check::new("ISO-003", [no_zones()]),
-        ],
+        Backend::Supervisor => {
+            vec![Check::new("ISO-002", [one_read_hangs()]), Check::new("ISO-003", [no_zones()])]
+        }
     }
 }
 
@@ -97,24 +97,34 @@ fn one_of_two_down() -> Vec<Case> {
     cases
 }
 
-fn one_machine_hangs(backend: Backend) -> Case {
-    let hang = Rule::new("hang", [Action::Blackhole]).on(backend.face()).named(name(1));
-    let scenario = match backend {
-        // In a large inventory a few nodes are searched for one by one.
-        Backend::VCenter => world_with(3, 400, s(500)),
-        // Where machines may not be listed each is read by its name.
-        Backend::Supervisor => {
-            let status = Action::Status { code: 403, retry_after: None, message: None };
-            let forbidden =
-                Rule::new("forbidden", [status]).on(Face::Supervisor).op(["list virtualmachines"]);
-            world(3, s(500)).fault(forbidden)
-        }
-    };
-    let scenario = scenario.fault(hang).at(s(300), Act::Heal);
+/// In a large inventory a few nodes are searched for one by one.
+fn one_search_hangs() -> Case {
+    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Soap).named(name(1));
+    let scenario = world_with(3, 400, s(500)).fault(hang).at(s(300), Act::Heal);
     Case::new(scenario, |run| {
         let others: Vec<String> = names(3).into_iter().skip(1).collect();
         // One period of the monitor, and the deadline of the call that hangs.
         run.initializes(&others, s(0), T_INIT + s(35)).and(|| run.keeps(&[1, 9]))
+    })
+}
+
+/// Where machines may not be listed each is read by its name. One read hangs, and a node that joins does not wait for it.
+fn one_read_hangs() -> Case {
+    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
+    let scenario = world(3, s(500))
+        .fault(unlisted())
+        .at(SETTLED, hang)
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(s(150), newcomer("late", None))
+        .at(s(400), Act::Heal);
+    Case::new(scenario, |run| {
+        let late = ["late".to_owned()];
+        run.does_without_list(&names(3))
+            .and(|| match run.when("late", |_| true) {
+                None => Verdict::Inconclusive("the node `late` did not join".to_owned()),
+                Some(at) => run.initializes(&late, at.since_start(), T_INIT + s(35)),
+            })
+            .and(|| run.keeps(&[1, 9]))
     })
 }
 
@@ -140,7 +150,7 @@ fn tags_down() -> Case {
     let down = Rule::new("tags down", [Action::Blackhole]).on(Face::Vapi);
     let scenario = world(4, s(1500))
         .at(SETTLED, down)
-        .at(s(70), Command::VMotion { machine: super::build::machine(2), host: "DC0_C0_H1".into() })
+        .at(s(70), Command::VMotion { machine: machine(2), host: "DC0_C0_H1".into() })
         .at(s(100), Act::Crash(0))
         .at(s(101), Act::Start(0))
         // A new node asks for tags, whatever the others do.

@@ -8,6 +8,7 @@ use sim::ledger::Record;
 use sim::world::Time;
 use sim::world::objects::{GroupResource, Key, Op};
 
+use super::build::SETTLED;
 use crate::judge::{NodeFacts, Violation, facts, safety};
 use crate::lab::Run;
 use crate::verdict::Verdict;
@@ -157,6 +158,19 @@ impl Run {
             }
         }
         Verdict::Pass
+    }
+
+    /// Where machines may not be listed: whether any of these nodes that join at the start is initialized before
+    /// anything else happens. A provider that needs lists is asked for no more.
+    pub(super) fn does_without_list(&self, names: &[String]) -> Verdict {
+        let works = names
+            .iter()
+            .filter_map(|name| self.initialized(name))
+            .any(|at| at.since_start() <= SETTLED);
+        if works {
+            return Verdict::Pass;
+        }
+        Verdict::NotSupported("finds no machine where machines may not be listed".to_owned())
     }
 
     /// Inconclusive unless a Node was NotReady at some time.

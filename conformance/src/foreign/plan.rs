@@ -125,7 +125,9 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
             template::names(&text).iter().any(|it| it == placeholder)
         })
     };
-    let special = several || !nodes.is_empty() || !families.is_empty() || secret.is_some();
+    let is_vcenter = manifest.spec.mode.is_vcenter();
+    let in_file = is_vcenter && !families.is_empty();
+    let special = several || !nodes.is_empty() || in_file || secret.is_some();
     if special && !written("config.yaml") {
         return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
     }
@@ -133,6 +135,9 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         return Some("no file of the manifest has $(config.labels), so zones stay on".to_owned());
     }
     let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
+    if !is_vcenter && !families.is_empty() && !has(Knob::IpFamily) {
+        return Some("the manifest has no knob ipFamily".to_owned());
+    }
     if *skip_deletion && !has(Knob::SkipDeletion) {
         return Some("the manifest has no knob skipDeletion".to_owned());
     }

@@ -89,19 +89,7 @@ impl Manifest {
             let remedy = "write the path as the program sees it, from / on";
             return Err(Wrong::at("spec.run.process.binds", &value, "is no absolute path", remedy));
         }
-        for (knob, text) in &self.spec.knobs {
-            if !text.contains("$(value)") && *knob != Knob::SkipDeletion {
-                let key = format!("spec.knobs.{}", knob.name());
-                let remedy = "write the argument with $(value) where the value goes";
-                return Err(Wrong::at(
-                    &key,
-                    &Value::from(text.as_str()),
-                    "has no $(value)",
-                    remedy,
-                ));
-            }
-        }
-        Ok(())
+        self.spec.knobs.iter().try_for_each(|(knob, arguments)| check_knob(*knob, &arguments.0))
     }
 
     /// What shows that it has started, and what is written for it.
@@ -203,8 +191,9 @@ impl Manifest {
         for name in self.spec.files.keys() {
             check(format!("spec.files.{name}"), &self.template(name)?, &[])?;
         }
-        for (knob, text) in &self.spec.knobs {
-            check(format!("spec.knobs.{}", knob.name()), text, &["value"])?;
+        for (knob, arguments) in &self.spec.knobs {
+            let key = format!("spec.knobs.{}", knob.name());
+            arguments.0.iter().try_for_each(|text| check(key.clone(), text, &["value"]))?;
         }
         let Process { command, env, binds, hosts: _ } = self.process();
         for (n, argument) in command.iter().enumerate() {
@@ -228,4 +217,18 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// A knob says something, and where its value goes.
+fn check_knob(knob: Knob, arguments: &[String]) -> Result<(), Wrong> {
+    let has_value = arguments.iter().any(|text| text.contains("$(value)"));
+    if has_value || (knob == Knob::SkipDeletion && !arguments.is_empty()) {
+        return Ok(());
+    }
+    let value = match arguments {
+        [argument] => Value::from(argument.as_str()),
+        several => Value::from(several),
+    };
+    let remedy = "write the argument with $(value) where the value goes";
+    Err(Wrong::at(&format!("spec.knobs.{}", knob.name()), &value, "has no $(value)", remedy))
 }

@@ -51,9 +51,9 @@ pub struct Spec {
     /// What shows that it has started.
     #[serde(default)]
     pub ready: Ready,
-    /// What is told to it in arguments, each with `$(value)` where the value goes.
+    /// What is told to it in arguments, with `$(value)` where the value goes.
     #[serde(default)]
-    pub knobs: BTreeMap<Knob, String>,
+    pub knobs: BTreeMap<Knob, KnobArguments>,
     /// What it claims beyond the contract.
     #[serde(default)]
     pub features: Features,
@@ -180,6 +180,30 @@ pub enum Knob {
     /// Requests per second to the cluster.
     #[serde(rename = "qps")]
     Qps,
+    /// The cluster's families in Supervisor mode, as `ipv6` or `ipv4ipv6`; not turned for IPv4 alone.
+    #[serde(rename = "ipFamily")]
+    IpFamily,
+}
+
+/// What a knob adds to the command when it is turned: an argument, or a list of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "OneOrMore")]
+pub struct KnobArguments(pub Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "an argument, or a list of them")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl From<OneOrMore> for KnobArguments {
+    fn from(written: OneOrMore) -> Self {
+        match written {
+            OneOrMore::One(argument) => Self(vec![argument]),
+            OneOrMore::More(arguments) => Self(arguments),
+        }
+    }
 }
 
 /// What a provider claims.
@@ -332,7 +356,8 @@ impl Manifest {
         let Process { command, env, binds, hosts: _ } = self.process();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());
         let texts = command.iter().chain(env.values()).chain(binds.values());
-        let texts = texts.chain(self.spec.knobs.values()).cloned().chain(files);
+        let knobs = self.spec.knobs.values().flat_map(|it| &it.0);
+        let texts = texts.chain(knobs).cloned().chain(files);
         texts.flat_map(|text| template::names(&text)).collect()
     }
 }
@@ -346,6 +371,7 @@ impl Knob {
             Self::LeaderElection => "leaderElection",
             Self::SkipDeletion => "skipDeletion",
             Self::Qps => "qps",
+            Self::IpFamily => "ipFamily",
         }
     }
 }
