@@ -6,7 +6,6 @@ use sim::faults::{Action, Rule};
 use sim::world::Command;
 use sim::world::objects::{self, Key};
 
-use super::addresses::shows_several;
 use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, awaited, early, hidden, known_uuid,
     machine, patch, s, set_address, world, world_with,
@@ -201,7 +200,7 @@ fn silent(dual_stack: bool) -> Case {
             .collect();
         run.initializes(&names(4), s(0), T_INIT)
             .and(|| Verdict::of(writes.is_empty(), || writes.join("; ")))
-            .and(|| if dual_stack { shows_several(run, 1, true) } else { Verdict::Pass })
+            .and(|| if dual_stack { run.shows_several(&name(1)) } else { Verdict::Pass })
     })
 }
 

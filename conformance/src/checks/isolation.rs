@@ -11,6 +11,7 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::Verdict;
 
@@ -66,7 +67,7 @@ fn one_of_two_down() -> Vec<Case> {
                 .at(s(600), Act::Heal)
                 .at(s(600), Command::StartVCenter { vcenter: Some("vc0".into()) });
             let label = format!("{case}{}", if from_the_start { " from the start" } else { "" });
-            let judge = move |run: &crate::lab::Run| {
+            let judge = move |run: &Run| {
                 let shown =
                     run.when_after(&other(1), s(100), |it| it.ips().any(|ip| ip == "10.40.0.1"));
                 let marked = run.when_after(&other(2), s(110), |it| it.shutdown);
@@ -108,24 +109,41 @@ fn one_search_hangs() -> Case {
     })
 }
 
-/// Where machines may not be listed each is read by its name. One read hangs, and a node that joins does not wait for it.
+/// Where machines may not be listed each is read by its name. One node joins whose reads hang; the next that joins does
+/// not wait until the first has its machine.
 fn one_read_hangs() -> Case {
-    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
+    let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named("stuck");
     let scenario = world(3, s(500))
         .fault(unlisted())
-        .at(SETTLED, hang)
-        .at(SETTLED, Command::StopKubelet(machine(1)))
-        .at(s(150), newcomer("late", None))
+        .fault(hang)
+        .at(s(100), newcomer("stuck", None))
+        .at(s(102), newcomer("late", None))
         .at(s(400), Act::Heal);
     Case::new(scenario, |run| {
-        let late = ["late".to_owned()];
-        run.does_without_list(&names(3))
+        let works = names(3).iter().all(|it| run.initialized(it).is_some());
+        run.does_without_list(works)
             .and(|| match run.when("late", |_| true) {
                 None => Verdict::Inconclusive("the node `late` did not join".to_owned()),
-                Some(at) => run.initializes(&late, at.since_start(), T_INIT + s(35)),
+                // The deadline of a call, and what a node takes.
+                Some(at) => run.initializes(&["late".to_owned()], at.since_start(), T_INIT + s(35)),
             })
+            .and(|| hung_before(run, "late"))
             .and(|| run.keeps(&[1, 9]))
     })
+}
+
+/// Inconclusive unless a call hung when this node joined, or before it was initialized.
+fn hung_before(run: &Run, name: &str) -> Verdict {
+    let (joined, opened) = (run.when(name, |_| true), run.initialized(name));
+    let hung = run.calls().filter(|call| call.op == "get virtualmachines" && call.was_faulted());
+    let meanwhile = hung.into_iter().any(|call| {
+        opened.is_some_and(|at| call.t < at)
+            && call.ended.as_ref().is_none_or(|ended| joined.is_some_and(|at| ended.at > at))
+    });
+    match meanwhile {
+        true => Verdict::Pass,
+        false => Verdict::Inconclusive(format!("no call hung while {name} joined")),
+    }
 }
 
 /// Objects without a zone are machines all the same.

@@ -166,4 +166,17 @@ mod tests {
         let why = cannot_set_up(&scenario, &manifest("ours-vcenter"));
         assert!(why.unwrap_or_default().contains("Secret"));
     }
+
+    #[test]
+    fn families_are_told_in_a_file_or_by_a_knob() {
+        let mut ours = Manifest::load("ours-supervisor", date(2026, 1, 1)).unwrap();
+        let mut scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
+        scenario.provider.families = vec!["ipv4".to_owned(), "ipv6".to_owned()];
+        assert_eq!(cannot_set_up(&scenario, &ours), None);
+        ours.spec.knobs.remove(&Knob::IpFamily);
+        let why = cannot_set_up(&scenario, &ours);
+        assert_eq!(why.as_deref(), Some("the manifest has no knob ipFamily"));
+        let stock = Manifest::load("stock-ccm", date(2026, 1, 1)).unwrap();
+        assert!(cannot_set_up(&scenario, &stock).unwrap_or_default().contains("$(config.yaml)"));
+    }
 }

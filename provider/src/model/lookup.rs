@@ -61,9 +61,8 @@ pub enum AddressOrder {
     /// No: a list is written when the set is another one.
     #[default]
     Any,
-    /// Of the first address of each type and family: it is the machine's primary one, and the first of all is of the
-    /// family that the cluster prefers. The others stand in the order of the guest's cards, which changes by itself.
-    Firsts,
+    /// Yes: the first address of a node is of the family that the cluster prefers.
+    Kept,
 }
 
 /// What a node is told about its machine.

@@ -181,7 +181,7 @@ impl Shared {
             reference: None,
             instance_type: None,
             addresses,
-            order: AddressOrder::Firsts,
+            order: AddressOrder::Kept,
             zone,
         })
     }

@@ -1,7 +1,5 @@
 //! Addresses: what is published, and the patch that does it.
 
-use std::{collections::BTreeSet, net::IpAddr};
-
 use serde_json::{Value, json};
 
 use super::{Plan, Writes, annotations, news};
@@ -70,10 +68,7 @@ pub(super) fn status_patch(
     };
     let is_same = match order {
         AddressOrder::Any => sorted(addresses) == sorted(&node.addresses),
-        AddressOrder::Firsts => {
-            firsts(addresses) == firsts(&node.addresses)
-                && sorted(addresses) == sorted(&node.addresses)
-        }
+        AddressOrder::Kept => addresses == node.addresses,
     };
     if is_same && !mutant!(active, AlwaysWriteAddresses) {
         return None;
@@ -88,14 +83,4 @@ pub(super) fn status_patch(
         patch["metadata"]["annotations"] = annotations(reference);
     }
     Some(patch)
-}
-
-/// The first address of each type and family, in the order of the list: those that clients pick.
-fn firsts(addresses: &[Address]) -> Vec<&Address> {
-    let mut seen = BTreeSet::new();
-    let kind = |address: &Address| {
-        let family = address.address.parse().ok().map(|ip: IpAddr| ip.to_canonical().is_ipv4());
-        (address.kind, family)
-    };
-    addresses.iter().filter(|address| seen.insert(kind(address))).collect()
 }

@@ -231,7 +231,7 @@ pub(super) fn describe(
         provider_id: id,
         reference: None,
         instance_type: None,
-        order: AddressOrder::Firsts,
+        order: AddressOrder::Kept,
         addresses: if is_odd(Field::Network) {
             Err(unreadable(machine, "status.network"))
         } else {
