@@ -13,7 +13,6 @@ use super::shell::{Call, call};
 const STOCK: &str = "kindest/node";
 
 /// A cluster.
-#[derive(Debug)]
 pub(super) struct Cluster {
     name: String,
     kind: PathBuf,

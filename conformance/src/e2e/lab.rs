@@ -27,7 +27,6 @@ pub(super) struct Wanted {
 }
 
 /// One that is there.
-#[derive(Debug)]
 pub(super) struct Lab {
     pub(super) cluster: Cluster,
     pub(super) vcenter: Vcenter,
