@@ -21,6 +21,7 @@ pub enum What {
     Run {
         /// Only these IDs, or beginnings of IDs.
         ids: Vec<String>,
+        /// Which laboratory.
         #[command(flatten)]
         options: Options,
     },
@@ -30,6 +31,7 @@ pub enum What {
     All {
         /// Only these IDs, or beginnings of IDs.
         ids: Vec<String>,
+        /// Which laboratory.
         #[command(flatten)]
         options: Options,
     },

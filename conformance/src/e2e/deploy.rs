@@ -49,7 +49,7 @@ pub(super) async fn runs(cluster: &Cluster, within: Duration) -> anyhow::Result<
 
 /// ConfigMap and Secret with the names of the manifests.
 fn configuration(access: &Access) -> String {
-    let Access { host, port, user, password, authority, .. } = access;
+    let Access { host, port, user, password, authority } = access;
     let config = format!(
         "global:\n  port: {port}\n  caFile: /etc/cloud/ca.pem\n  secretName: vsphere-cloud-secret\n  \
          secretNamespace: {NAMESPACE}\nvcenter:\n  lab:\n    server: {host}\n    datacenters: [DC0]\n\

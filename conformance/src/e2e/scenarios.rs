@@ -19,8 +19,6 @@ pub(super) struct Scenario {
     pub(super) id: &'static str,
     /// What of it.
     pub(super) title: &'static str,
-    /// Whether it is part of the short selection.
-    pub(super) is_short: bool,
     what: What,
 }
 
@@ -35,20 +33,20 @@ enum What {
 
 /// In the order in which they are played.
 pub(super) const ALL: &[Scenario] = &[
-    scenario("NODE-001", "every node is initialized", true, What::Join),
+    scenario("NODE-001", "every node is initialized", What::Join),
     scenario(
         "NODE-002",
         "pods land where labels say, and logs and exec reach them",
         true,
         What::Pods,
     ),
-    scenario("LIFE-005", "a machine that is off taints its node", true, What::Shutdown),
-    scenario("LIVE-003", "two minutes without vCenter delete nothing", true, What::Outage),
-    scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", true, What::Deleted),
+    scenario("LIFE-005", "a machine that is off taints its node", What::Shutdown),
+    scenario("LIVE-003", "two minutes without vCenter delete nothing", What::Outage),
+    scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", What::Deleted),
 ];
 
-const fn scenario(id: &'static str, title: &'static str, is_short: bool, what: What) -> Scenario {
-    Scenario { id, title, is_short, what }
+const fn scenario(id: &'static str, title: &'static str, what: What) -> Scenario {
+    Scenario { id, title, what }
 }
 
 /// A NotReady node is one after 50 s without a lease; looked at every 5 s.

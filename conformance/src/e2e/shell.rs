@@ -38,12 +38,6 @@ impl Call {
         arguments.into_iter().fold(self, Self::arg)
     }
 
-    /// With a variable of the environment.
-    pub(super) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.command.env(name, value);
-        self
-    }
-
     /// What it prints. Its steps, on standard error, are this program's.
     pub(super) async fn told(mut self) -> anyhow::Result<String> {
         self.command.stderr(Stdio::inherit());

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use serde_json::Value;
 use sim_world::vcenter::MachineSpec;
 use sim_world::{Command, PROVIDER_USER};
 
@@ -111,12 +110,6 @@ impl Vcenter {
         Ok(())
     }
 
-    /// Its ledger, from a record on.
-    pub(super) async fn ledger(&self, since: u64) -> anyhow::Result<Vec<Value>> {
-        let text = self.sim().args(["ledger", "--since", &since.to_string()]).output().await?;
-        text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
-    }
-
     /// Cuts its network, or mends it: clients wait, nothing is refused.
     pub(super) async fn connected(&self, is_connected: bool) -> anyhow::Result<()> {
         let docker = call("docker").arg("network");
@@ -140,7 +133,6 @@ impl Vcenter {
         let authority = self.directory.join("world/ca.pem");
         Ok(Access {
             host: self.container.clone(),
-            address: self.address.clone(),
             port: PORT,
             user: PROVIDER_USER.to_owned(),
             password: value("SIM_VC0_PROVIDER_PASSWORD")?,
@@ -154,7 +146,6 @@ impl Vcenter {
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) host: String,
-    pub(super) address: String,
     pub(super) port: u16,
     pub(super) user: String,
     pub(super) password: String,
