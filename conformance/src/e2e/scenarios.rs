@@ -34,12 +34,7 @@ enum What {
 /// In the order in which they are played.
 pub(super) const ALL: &[Scenario] = &[
     scenario("NODE-001", "every node is initialized", What::Join),
-    scenario(
-        "NODE-002",
-        "pods land where labels say, and logs and exec reach them",
-        true,
-        What::Pods,
-    ),
+    scenario("NODE-002", "pods land where labels say, and logs and exec reach them", What::Pods),
     scenario("LIFE-005", "a machine that is off taints its node", What::Shutdown),
     scenario("LIVE-003", "two minutes without vCenter delete nothing", What::Outage),
     scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", What::Deleted),
