@@ -37,7 +37,7 @@ version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$peers/kubernetes/g
 kind_version=$(sed -nE 's,^require sigs.k8s.io/kind (v.*),\1,p' "$peers/kind/go.mod")
 inputs=$({
   cat "$here"/build.sh "$here"/files/*
-  cat "$peers"/build.sh "$peers"/{kubernetes,etcd,containerd,coredns,crictl}/{go.mod,go.sum,*.go}
+  cat "$peers"/build.sh "$peers"/{kubernetes,kubernetes-node,etcd,containerd,coredns,crictl}/{go.mod,go.sum,*.go}
   echo "$suite $packages $kind_version"
 } | hash_of)
 image=vsphere-lab/node:$version-$inputs
