@@ -16,9 +16,7 @@ const KIND: &str = "io.x-k8s.kind.cluster";
 /// # Errors
 /// None answers; the remedy is named.
 pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
-    if !call("docker").arg("version").succeeds().await
-        && !call("docker").arg("--version").succeeds().await
-    {
+    if !call("docker").arg("--version").succeeds().await {
         bail!("there is no docker in PATH; install Docker, or `apt-get install docker.io`");
     }
     if call("docker").arg("info").succeeds().await {

@@ -1,5 +1,6 @@
 //! The simulator as a container on kind's network, and what happens in its world.
 
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,11 +30,7 @@ impl Vcenter {
         let container = format!("{name}-vcenter");
         let directory = directory.join("vcenter");
         std::fs::create_dir_all(&directory)?;
-        let user = std::fs::metadata(&directory)?;
-        let user = {
-            use std::os::unix::fs::MetadataExt as _;
-            format!("{}:{}", user.uid(), user.gid())
-        };
+        let user = owner(&directory)?;
         let mount = format!("{}:/state", directory.display());
         let label = format!("{LABEL}={name}");
         let zones = ZONES.to_string();
@@ -140,6 +137,17 @@ impl Vcenter {
                 .with_context(|| authority.display().to_string())?,
         })
     }
+}
+
+/// Who writes there: whoever runs this, but never root.
+fn owner(directory: &Path) -> anyhow::Result<String> {
+    const NOBODY: u32 = 65532;
+    let found = std::fs::metadata(directory)?;
+    if found.uid() != 0 {
+        return Ok(format!("{}:{}", found.uid(), found.gid()));
+    }
+    chown(directory, Some(NOBODY), Some(NOBODY))?;
+    Ok(format!("{NOBODY}:{NOBODY}"))
 }
 
 /// What a provider is told of a vCenter.
