@@ -24,7 +24,8 @@ def main(virtual, process):
     compared = differ = 0
     left_out, late = [], []
     for check, it in process.items():
-        if it["verdict"] in NOT_COMPARED or check not in virtual:
+        claims = it["verdict"] != "not-supported" or virtual.get(check, {}).get("verdict") == "not-supported"
+        if check not in virtual or (it["verdict"] in NOT_COMPARED and claims):
             (late if it["verdict"] == "harness-error" else left_out).append(check)
             continue
         compared += 1

@@ -18,7 +18,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
         Check::new("NODE-ADDR-001", empty_guests(backend)),
         Check::new("NODE-ADDR-002", [foreign()]),
-        Check::new("NODE-ADDR-003", [reordered(backend)]),
+        Check::new("NODE-ADDR-003", [reordered(backend, true), reordered(backend, false)]),
         Check::new("NODE-ADDR-004", [changed(), changed_by_reboot()]),
     ];
     if backend.is_vcenter() {
@@ -140,20 +140,35 @@ fn foreign() -> Case {
     })
 }
 
-fn reordered(backend: Backend) -> Case {
-    // A Supervisor's clusters have one family unless told otherwise.
-    let dual_stack = backend.is_vcenter();
+/// One address of each family, or several of one.
+fn reordered(backend: Backend, dual_stack: bool) -> Case {
     let topology = Topology { dual_stack, ..Topology::zones(3).machines(3) };
-    let mut scenario = Scenario::new("", topology, s(900)).with(|it| {
-        if dual_stack {
-            it.families = vec!["ipv4".into(), "ipv6".into()];
-        }
-    });
+    let mut scenario = Scenario::new("", topology, s(900));
+    // In vCenter mode one address of a family is chosen.
+    let has_several = dual_stack || !backend.is_vcenter();
+    if dual_stack {
+        scenario = scenario.with(|it| it.families = vec!["ipv4".into(), "ipv6".into()]);
+    } else {
+        let addresses: &[&str] = match backend {
+            Backend::VCenter => &["10.0.0.1", "10.7.0.8", "10.7.0.9"],
+            // The primary one is first. More than one other stand in the order of the cards, and in no order of their own.
+            Backend::Supervisor => &["10.0.0.1", "10.7.0.8"],
+        };
+        // VM Operator tells of them a moment later.
+        scenario = scenario
+            .with(|it| it.start = false)
+            .at(s(0), set_address(1, addresses))
+            .at(s(3), Act::StartAll);
+    }
     for minute in 1..12 {
         scenario = scenario.at(s(60 * minute), Command::ReorderAddresses(machine(1)));
     }
-    Case::new(scenario, |run| {
-        steady(run, &name(1)).and(|| {
+    Case::new(scenario, move |run| {
+        let several = || match has_several {
+            true => run.shows_several(&name(1)),
+            false => Verdict::Pass,
+        };
+        steady(run, &name(1)).and(several).and(|| {
             let opened = run.initialized(&name(1)).map(|at| at.since_start()).unwrap_or_default();
             let node = name(1);
             let late =
@@ -163,6 +178,7 @@ fn reordered(backend: Backend) -> Case {
             })
         })
     })
+    .named(if dual_stack { "two families" } else { "one family" })
 }
 
 fn changed() -> Case {

@@ -172,6 +172,12 @@ pub(super) fn about_machines(
     Rule::new(id, actions).on(backend.face()).op(backend.operations().iter().copied())
 }
 
+/// Machines may not be listed: each can be read by its name alone.
+pub(super) fn unlisted() -> Rule {
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    Rule::new("unlisted", [status]).on(Face::Supervisor).op(["list virtualmachines"])
+}
+
 /// The `n`-th machine cannot be found.
 pub(super) fn hidden(backend: Backend, n: u32) -> Rule {
     Rule::new("hidden", [Action::Hide(name(n))]).on(backend.face())

@@ -190,7 +190,7 @@ fn silent(dual_stack: bool) -> Case {
             }
         })
         .at(SETTLED, Act::Phase("settled".into()));
-    Case::new(scenario, |run| {
+    Case::new(scenario, move |run| {
         let writes: Vec<String> = run
             .calls_in("settled")
             .filter(|call| {
@@ -200,6 +200,7 @@ fn silent(dual_stack: bool) -> Case {
             .collect();
         run.initializes(&names(4), s(0), T_INIT)
             .and(|| Verdict::of(writes.is_empty(), || writes.join("; ")))
+            .and(|| if dual_stack { run.shows_several(&name(1)) } else { Verdict::Pass })
     })
 }
 

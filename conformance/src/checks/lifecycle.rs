@@ -7,7 +7,7 @@ use sim::world::vcenter::MachineSpec;
 
 use super::build::{
     GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_uuid, machine, s,
-    vanishing, world, world_with,
+    unlisted, vanishing, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -259,23 +259,27 @@ fn hung_query(backend: Backend) -> Case {
     })
 }
 
-/// Where machines may not be listed each is read by its name, and one read hangs.
+/// Where machines may not be listed each is read by its name. A node goes without its machine; then one read hangs,
+/// and the next goes too.
 fn hung_read() -> Case {
-    let status = Action::Status { code: 403, retry_after: None, message: None };
-    let forbidden =
-        Rule::new("forbidden", [status]).on(Face::Supervisor).op(["list virtualmachines"]);
+    let begin = s(200);
     let hang = Rule::new("hang", [Action::Blackhole]).on(Face::Supervisor).named(name(1));
-    let scenario = world(4, s(500))
-        .fault(forbidden)
-        .at(SETTLED, Command::DeleteMachine(machine(2)))
-        .at(SETTLED, Command::StopKubelet(machine(1)))
-        .at(SETTLED, hang);
-    Case::new(scenario, |run| {
+    let scenario = world(6, s(600))
+        .fault(unlisted())
+        .at(SETTLED, Command::DeleteMachine(machine(3)))
+        .at(begin, Command::DeleteMachine(machine(2)))
+        .at(begin, Command::StopKubelet(machine(1)))
+        .at(begin, hang);
+    Case::new(scenario, move |run| {
+        let works = run.deleted(&name(3)).is_some_and(|at| at.since_start() < begin);
         let deleted = run.deleted(&name(2));
-        let bound = SETTLED + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
-        Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the node without a machine was deleted at {deleted:?}")
-        })
-        .and(|| run.keeps(&[1]))
+        let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
+        run.does_without_list(works)
+            .and(|| {
+                Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
+                    format!("the node without a machine was deleted at {deleted:?}")
+                })
+            })
+            .and(|| run.keeps(&[1]))
     })
 }

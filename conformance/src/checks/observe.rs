@@ -1,5 +1,6 @@
 //! What judges ask of a run.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -157,6 +158,32 @@ impl Run {
             }
         }
         Verdict::Pass
+    }
+
+    /// Inconclusive unless a node shows several addresses: one cannot change places.
+    pub(super) fn shows_several(&self, name: &str) -> Verdict {
+        let node = self.node(name);
+        let shown: BTreeSet<&str> = node.iter().flat_map(NodeFacts::ips).collect();
+        if shown.len() > 1 {
+            return Verdict::Pass;
+        }
+        Verdict::Inconclusive(format!("node {name} shows no two addresses: {shown:?}"))
+    }
+
+    /// In a world in which machines may not be listed: whether the provider did what it has to before anything else
+    /// happened. One that needs lists for it is asked for no more.
+    pub(super) fn does_without_list(&self, did: bool) -> Verdict {
+        let asked = |op: &str| self.calls().any(|call| call.op == op && !call.was_faulted());
+        match did {
+            true => Verdict::Pass,
+            false
+                if self.calls().any(|call| call.op == "list virtualmachines")
+                    || asked("get virtualmachines") =>
+            {
+                Verdict::NotSupported("needs the right to list machines".to_owned())
+            }
+            false => Verdict::Inconclusive("nobody asked for machines".to_owned()),
+        }
     }
 
     /// Inconclusive unless a Node was NotReady at some time.

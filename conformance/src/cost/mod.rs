@@ -87,8 +87,7 @@ impl Subject {
     /// The fleet sizes that the main job counts. Upstream's calls take their time.
     pub const fn sizes(self) -> &'static [u32] {
         match self {
-            Self::Vcenter => &[10, 100, 1000],
-            Self::VcenterPoll => &[10, 100],
+            Self::Vcenter | Self::VcenterPoll => &[10, 100, 1000],
             Self::SupervisorWatch | Self::SupervisorPoll => &[10, 100, 1000, 5000],
             Self::VcenterV1 | Self::SupervisorV1 => &[10, 50],
         }

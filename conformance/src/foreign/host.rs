@@ -177,7 +177,7 @@ impl Host {
     fn knobs(&self, scenario: &Scenario, values: &Values) -> anyhow::Result<Vec<String>> {
         let setup = &scenario.provider;
         let mut arguments = Vec::new();
-        for (knob, text) in &self.setup.manifest.spec.knobs {
+        for (knob, texts) in &self.setup.manifest.spec.knobs {
             let value = match knob {
                 Knob::Monitor => go(setup.monitor_period / self.pace),
                 Knob::Status => go(setup.status_period / self.pace),
@@ -185,10 +185,14 @@ impl Host {
                 Knob::SkipDeletion if setup.skip_deletion => true.to_string(),
                 Knob::SkipDeletion => continue,
                 Knob::Qps => (setup.kube_qps * self.pace).to_string(),
+                Knob::IpFamily if setup.families.is_empty() => continue,
+                Knob::IpFamily => setup.families.concat(),
             };
             let mut values = values.clone();
             values.insert("value".to_owned(), value);
-            arguments.push(expand(text, &values)?);
+            for text in &texts.0 {
+                arguments.push(expand(text, &values)?);
+            }
         }
         Ok(arguments)
     }

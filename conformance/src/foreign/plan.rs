@@ -125,7 +125,9 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
             template::names(&text).iter().any(|it| it == placeholder)
         })
     };
-    let special = several || !nodes.is_empty() || !families.is_empty() || secret.is_some();
+    let is_vcenter = manifest.spec.mode.is_vcenter();
+    let in_file = is_vcenter && !families.is_empty();
+    let special = several || !nodes.is_empty() || in_file || secret.is_some();
     if special && !written("config.yaml") {
         return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
     }
@@ -133,6 +135,9 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         return Some("no file of the manifest has $(config.labels), so zones stay on".to_owned());
     }
     let has = |knob: Knob| manifest.spec.knobs.contains_key(&knob);
+    if !is_vcenter && !families.is_empty() && !has(Knob::IpFamily) {
+        return Some("the manifest has no knob ipFamily".to_owned());
+    }
     if *skip_deletion && !has(Knob::SkipDeletion) {
         return Some("the manifest has no knob skipDeletion".to_owned());
     }
@@ -160,5 +165,18 @@ mod tests {
         scenario.provider.secret = Some("credentials".to_owned());
         let why = cannot_set_up(&scenario, &manifest("ours-vcenter"));
         assert!(why.unwrap_or_default().contains("Secret"));
+    }
+
+    #[test]
+    fn families_are_told_in_a_file_or_by_a_knob() {
+        let mut ours = Manifest::load("ours-supervisor", date(2026, 1, 1)).unwrap();
+        let mut scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
+        scenario.provider.families = vec!["ipv4".to_owned(), "ipv6".to_owned()];
+        assert_eq!(cannot_set_up(&scenario, &ours), None);
+        ours.spec.knobs.remove(&Knob::IpFamily);
+        let why = cannot_set_up(&scenario, &ours);
+        assert_eq!(why.as_deref(), Some("the manifest has no knob ipFamily"));
+        let stock = Manifest::load("stock-ccm", date(2026, 1, 1)).unwrap();
+        assert!(cannot_set_up(&scenario, &stock).unwrap_or_default().contains("$(config.yaml)"));
     }
 }

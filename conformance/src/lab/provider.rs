@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
-    Config, Deps, LeaderElection, Options, SupervisorLink, SupervisorTuning, TokenSource,
-    Transport, Tuning, UnknownKeys, authenticated, from_service,
+    Config, Deps, InstancesMode, LeaderElection, Options, SupervisorLink, SupervisorTuning,
+    TokenSource, Transport, Tuning, UnknownKeys, VmOperatorVersion, authenticated, from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -327,11 +327,20 @@ fn options(scenario: &Scenario, stage: &Stage) -> Options {
         },
         supervisor: match stage.mode {
             Mode::VCenter(_) => None,
-            Mode::Supervisor(mode) => {
-                Some(SupervisorTuning { mode, ..SupervisorTuning::default() })
-            }
+            Mode::Supervisor(mode) => Some(supervisor_tuning(mode, &setup.families)),
         },
         mutant: stage.mutant,
         ..Options::default()
     }
+}
+
+/// As `--instances-mode` and `--cluster-ip-family` would have it, with the version that a cluster of two families needs.
+fn supervisor_tuning(mode: InstancesMode, families: &[String]) -> SupervisorTuning {
+    let mut tuning = SupervisorTuning { mode, ..SupervisorTuning::default() };
+    if !families.is_empty() {
+        tuning.addresses.family =
+            families.concat().parse().expect("scenarios name families that there are");
+        tuning.version = VmOperatorVersion::V1Alpha6;
+    }
+    tuning
 }

@@ -108,6 +108,21 @@ spec:
         ),
         ("$(knobs)", "--x=$(knobs)", "knobs are several arguments"),
         ("--status=$(value)", "--status", "spec.knobs.T.status: \"--status\": has no $(value)"),
+        ("--status=$(value)", "$$(value)", "has no $(value)"),
+        (
+            "--status=$(value)",
+            "[]",
+            "spec.knobs.T.status: []: names no argument\nremedy: write one",
+        ),
+        ("--status=$(value)", "[--status, \"5\"]", "[\"--status\",\"5\"]: has no $(value)"),
+        ("--status=$(value)", "[--status, [$(value)]]", "spec.knobs.T.status[1]"),
+        ("--status=$(value)", "5", "5`, expected an argument, or a list of them"),
+        (
+            "--status=$(value)",
+            "[--status, $(value), $(valu)]",
+            "spec.knobs.T.status[2]: \"$(valu)\": nothing is called so",
+        ),
+        ("T.status: --status", "ipFamily: --family", "is a knob of Supervisor mode"),
         ("T.status", "T.stats", "T.stats"),
         (
             "host $(vcenter.host)",

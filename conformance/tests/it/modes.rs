@@ -1,5 +1,6 @@
 //! The ways of following machines in vCenter: each leads to the same Nodes, and v1 makes upstream's calls.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use conformance::backend::Backend;
@@ -10,8 +11,9 @@ use conformance::scenario::{Act, Scenario};
 use conformance::suite::Conclusion;
 use conformance::verdict::Verdict;
 use provider::InstancesMode;
+use sim::ledger::Record;
 use sim::world::objects::Key;
-use sim::world::{Command, Topology};
+use sim::world::{Command, Named, Topology};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -32,7 +34,10 @@ fn node<'a>(run: &'a Run, name: &str) -> Option<&'a serde_json::Value> {
 
 /// What vCenter was asked in a phase, in order: operation, and what of it if that matters.
 fn calls(run: &Run, phase: &str) -> Vec<String> {
-    let calls = run.calls_in(phase).filter(|call| call.is_vcenter_call());
+    told(run.calls_in(phase).filter(|call| call.is_vcenter_call()))
+}
+
+fn told<'a>(calls: impl Iterator<Item = &'a Record>) -> Vec<String> {
     let shown = calls.map(|call| match call.op.as_str() {
         "RetrievePropertiesEx" => {
             let (what, of) = call.req.detail.rsplit_once(" of ").unwrap_or_default();
@@ -128,6 +133,43 @@ fn v1_resolves_datacenters_before_each_search_as_upstream() {
 }
 
 #[test]
+fn v1_searches_one_vcenter_after_the_other() {
+    let scenario = Scenario::new("modes", Topology::zones(3).machines(1).vcenters(2), s(400))
+        .with(|it| it.zones = false)
+        .at(s(0), Command::SetHeartbeats { every: None })
+        .at(s(100), Act::Phase("steady".into()));
+    let run = play(&scenario, InstancesMode::V1);
+    let asked = |server| {
+        let calls = run.calls_in("steady").filter(|it| it.is_vcenter_call() && it.server == server);
+        told(calls)
+    };
+    assert_eq!(asked("vc0"), all(&[&hit(), &[CONNECTED], &SEARCH]), "{}", run.logs);
+    assert_eq!(asked("vc1"), hit(), "{}", run.logs);
+}
+
+/// What one vCenter has is found while another is away; what none has is not gone before all have said so.
+#[test]
+fn v1_lives_with_a_vcenter_that_is_away() {
+    let there = |n: u32| Named { vcenter: Some("vc1".into()), name: format!("node-1-{n:04}") };
+    let address: IpAddr = Ipv4Addr::new(10, 77, 0, 1).into();
+    for (horizon, is_back) in [(s(880), false), (s(1200), true)] {
+        let scenario = Scenario::new("modes", Topology::zones(3).machines(2).vcenters(2), horizon)
+            .at(s(100), Command::StopVCenter { vcenter: Some("vc0".into()) })
+            .at(s(110), Command::SetAddresses { machine: there(1), addresses: vec![vec![address]] })
+            .at(s(120), Command::DeleteMachine(there(2)))
+            .at(s(900), Command::StartVCenter { vcenter: Some("vc0".into()) });
+        let run = play(&scenario, InstancesMode::V1);
+        let moved = node(&run, "node-1-0001").expect("its machine is there");
+        let addresses = moved["status"]["addresses"].to_string();
+        assert!(addresses.contains(&address.to_string()), "{addresses}: {}", run.logs);
+        assert_eq!(node(&run, "node-1-0002").is_none(), is_back, "{}", run.logs);
+        for name in ["node-0001", "node-0002"] {
+            assert!(node(&run, name).is_some(), "{name}: {}", run.logs);
+        }
+    }
+}
+
+#[test]
 fn polling_and_v1_lead_to_the_same_nodes() {
     let scenario = scenario(10, s(700))
         .at(s(100), Command::PowerOff("node-0003".into()))
@@ -138,7 +180,7 @@ fn polling_and_v1_lead_to_the_same_nodes() {
             s(150),
             Command::SetAddresses {
                 machine: "node-0007".into(),
-                addresses: vec![vec![std::net::Ipv4Addr::new(10, 77, 0, 7).into()]],
+                addresses: vec![vec![Ipv4Addr::new(10, 77, 0, 7).into()]],
             },
         );
     let nodes = |mode| {
@@ -207,7 +249,7 @@ fn a_machine_deleted_while_nobody_looked_takes_its_node_with_it() {
 
 #[test]
 fn a_session_that_ended_is_made_anew() {
-    let address = std::net::Ipv4Addr::new(10, 77, 0, 1);
+    let address = Ipv4Addr::new(10, 77, 0, 1);
     let scenario =
         scenario(2, s(700)).at(s(310), Command::ExpireSessions { vcenter: None, family: None }).at(
             s(311),

@@ -102,6 +102,21 @@ fn ways_of_asking_are_the_same_in_both_modes() {
 }
 
 #[test]
+fn workers_that_v1_does_not_use_are_told_of() {
+    for (mode, workers, is_told) in
+        [("v1", 2, true), ("v1", 1, false), ("poll", 2, false), ("auto", 2, false)]
+    {
+        let line =
+            format!("--cloud-config=c --instances-mode={mode} --concurrent-node-syncs={workers}");
+        let notes = parse_line(&line).unwrap().notes;
+        let told = notes.iter().any(|it| {
+            it.contains("--concurrent-node-syncs has no effect with --instances-mode=v1")
+        });
+        assert_eq!(told, is_told, "{line}: {notes:?}");
+    }
+}
+
+#[test]
 fn the_other_mode_has_flags_of_its_own() {
     let paravirtual = "--cloud-config=c --cloud-provider=vsphere-paravirtual";
     let arguments = parse_line(paravirtual).unwrap();

@@ -128,11 +128,11 @@ impl Desk {
             if state.asking.take().is_none() {
                 return;
             }
+            // Somebody may have come for an earlier answer after it was given up.
+            let _ = self.taken.notified().now_or_never();
             let answer = Answer { wanted, answer, given_at: Instant::now(), taken_at: None };
             state.answers.insert(name.clone(), answer);
         }
-        // Somebody may have come for an earlier answer after it was given up.
-        let _ = self.taken.notified().now_or_never();
         self.news.announce(BTreeSet::from([name]));
         if tokio::time::timeout(WAITED, self.taken.notified()).await.is_err() {
             tracing::debug!("nobody came for an answer");

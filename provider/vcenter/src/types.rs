@@ -172,7 +172,7 @@ pub struct PropertyChange {
 
 impl PropertyChange {
     /// Values that were read, as changes: for whoever takes in both.
-    pub fn all(values: BTreeMap<String, Element>) -> Vec<Self> {
+    pub fn from_values(values: BTreeMap<String, Element>) -> Vec<Self> {
         values.into_iter().map(|(name, value)| Self { name, value: Some(value) }).collect()
     }
 }

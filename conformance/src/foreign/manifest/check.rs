@@ -89,17 +89,35 @@ impl Manifest {
             let remedy = "write the path as the program sees it, from / on";
             return Err(Wrong::at("spec.run.process.binds", &value, "is no absolute path", remedy));
         }
-        for (knob, text) in &self.spec.knobs {
-            if !text.contains("$(value)") && *knob != Knob::SkipDeletion {
-                let key = format!("spec.knobs.{}", knob.name());
-                let remedy = "write the argument with $(value) where the value goes";
-                return Err(Wrong::at(
-                    &key,
-                    &Value::from(text.as_str()),
-                    "has no $(value)",
-                    remedy,
-                ));
-            }
+        self.spec
+            .knobs
+            .iter()
+            .try_for_each(|(knob, arguments)| self.check_knob(*knob, &arguments.0))
+    }
+
+    /// A knob says something, and where its value goes.
+    fn check_knob(&self, knob: Knob, arguments: &[String]) -> Result<(), Wrong> {
+        let value = match arguments {
+            [argument] => Value::from(argument.as_str()),
+            several => Value::from(several),
+        };
+        let wrong = |problem: &str, remedy: &str| {
+            Err(Wrong::at(&format!("spec.knobs.{}", knob.name()), &value, problem, remedy))
+        };
+        if arguments.is_empty() {
+            return wrong("names no argument", "write one, or leave the knob out");
+        }
+        if knob == Knob::IpFamily && self.spec.mode.is_vcenter() {
+            let remedy = "leave it out; where families matter $(config.yaml) has them";
+            return wrong("is a knob of Supervisor mode", remedy);
+        }
+        let has_value =
+            |text: &String| template::names(text).iter().any(|placeholder| placeholder == "value");
+        if knob != Knob::SkipDeletion && !arguments.iter().any(has_value) {
+            return wrong(
+                "has no $(value)",
+                "write the argument with $(value) where the value goes",
+            );
         }
         Ok(())
     }
@@ -203,8 +221,11 @@ impl Manifest {
         for name in self.spec.files.keys() {
             check(format!("spec.files.{name}"), &self.template(name)?, &[])?;
         }
-        for (knob, text) in &self.spec.knobs {
-            check(format!("spec.knobs.{}", knob.name()), text, &["value"])?;
+        for (knob, arguments) in &self.spec.knobs {
+            for (n, text) in arguments.0.iter().enumerate() {
+                let place = if arguments.0.len() > 1 { format!("[{n}]") } else { String::new() };
+                check(format!("spec.knobs.{}{place}", knob.name()), text, &["value"])?;
+            }
         }
         let Process { command, env, binds, hosts: _ } = self.process();
         for (n, argument) in command.iter().enumerate() {

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::civil::Date;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use sim::document::{self, Wrong};
 
@@ -51,9 +52,9 @@ pub struct Spec {
     /// What shows that it has started.
     #[serde(default)]
     pub ready: Ready,
-    /// What is told to it in arguments, each with `$(value)` where the value goes.
+    /// What is told to it in arguments, with `$(value)` where the value goes.
     #[serde(default)]
-    pub knobs: BTreeMap<Knob, String>,
+    pub knobs: BTreeMap<Knob, KnobArguments>,
     /// What it claims beyond the contract.
     #[serde(default)]
     pub features: Features,
@@ -163,23 +164,80 @@ impl Default for FirstCall {
 }
 
 /// What the driver tells a provider.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Knob {
     /// The monitor period, as a duration.
-    #[serde(rename = "T.monitor")]
     Monitor,
     /// The address sync period, as a duration.
-    #[serde(rename = "T.status")]
     Status,
     /// Whether a leader is elected, as `true` or `false`.
-    #[serde(rename = "leaderElection")]
     LeaderElection,
     /// That nodes are not to be deleted; `true` where it is turned.
-    #[serde(rename = "skipDeletion")]
     SkipDeletion,
     /// Requests per second to the cluster.
-    #[serde(rename = "qps")]
     Qps,
+    /// The cluster's families in Supervisor mode, as `ipv6` or `ipv4ipv6`; not turned for IPv4 alone.
+    IpFamily,
+}
+
+/// Every knob as it is written.
+const KNOBS: [(Knob, &str); 6] = [
+    (Knob::Monitor, "T.monitor"),
+    (Knob::Status, "T.status"),
+    (Knob::LeaderElection, "leaderElection"),
+    (Knob::SkipDeletion, "skipDeletion"),
+    (Knob::Qps, "qps"),
+    (Knob::IpFamily, "ipFamily"),
+];
+
+/// As a text, so that an error below it names it.
+impl<'de> Deserialize<'de> for Knob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const NAMES: [&str; KNOBS.len()] = {
+            let mut names = [""; KNOBS.len()];
+            let mut n = 0;
+            while n < names.len() {
+                names[n] = KNOBS[n].1;
+                n += 1;
+            }
+            names
+        };
+        let text = String::deserialize(deserializer)?;
+        let found = KNOBS.iter().find(|(_, name)| *name == text);
+        found.map(|(knob, _)| *knob).ok_or_else(|| D::Error::unknown_variant(&text, &NAMES))
+    }
+}
+
+/// What a knob adds to the command when it is turned: an argument, or a list of them.
+#[derive(Clone, Debug)]
+pub struct KnobArguments(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for KnobArguments {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Vec<String>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an argument, or a list of them")
+            }
+
+            fn visit_str<E>(self, argument: &str) -> Result<Self::Value, E> {
+                Ok(vec![argument.to_owned()])
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut arguments = Vec::new();
+                while let Some(argument) = list.next_element()? {
+                    arguments.push(argument);
+                }
+                Ok(arguments)
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore).map(Self)
+    }
 }
 
 /// What a provider claims.
@@ -332,7 +390,8 @@ impl Manifest {
         let Process { command, env, binds, hosts: _ } = self.process();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());
         let texts = command.iter().chain(env.values()).chain(binds.values());
-        let texts = texts.chain(self.spec.knobs.values()).cloned().chain(files);
+        let knobs = self.spec.knobs.values().flat_map(|it| &it.0);
+        let texts = texts.chain(knobs).cloned().chain(files);
         texts.flat_map(|text| template::names(&text)).collect()
     }
 }
@@ -340,12 +399,6 @@ impl Manifest {
 impl Knob {
     /// As it is written.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Monitor => "T.monitor",
-            Self::Status => "T.status",
-            Self::LeaderElection => "leaderElection",
-            Self::SkipDeletion => "skipDeletion",
-            Self::Qps => "qps",
-        }
+        KNOBS.iter().find(|(knob, _)| *knob == self).map_or("", |(_, name)| name)
     }
 }

@@ -260,7 +260,7 @@ async fn read_each(
             vcenter.in_view.extend(chunk.iter().cloned());
             vcenter.read_times.extend(chunk.iter().map(|machine| (machine.clone(), at)));
             for object in objects {
-                let changes = PropertyChange::all(object.properties);
+                let changes = PropertyChange::from_values(object.properties);
                 let change = |before: Option<&Machine>| {
                     Some(Machine::entering(&changes, &object.missing, before))
                 };

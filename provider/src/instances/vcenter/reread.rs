@@ -67,7 +67,7 @@ impl<'a> Reread<'a> {
             };
             self.shared.with(|state, effects| {
                 for object in objects {
-                    let changes = PropertyChange::all(object.properties);
+                    let changes = PropertyChange::from_values(object.properties);
                     // A machine that has left meanwhile stays away.
                     let change = |before: Option<&Machine>| {
                         let before = before.filter(|machine| machine.present)?;
