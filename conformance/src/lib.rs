@@ -11,6 +11,7 @@ pub mod catalogue;
 pub mod checks;
 pub mod cli;
 pub mod cost;
+pub mod e2e;
 pub mod foreign;
 pub mod judge;
 pub mod kubernetes;

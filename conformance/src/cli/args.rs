@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::backend::Backend;
 use crate::lab::Mutants;
-use crate::{foreign, kubernetes};
+use crate::{e2e, foreign, kubernetes};
 
 /// Judges a vSphere cloud provider for Kubernetes against everything it promises.
 ///
@@ -75,6 +75,11 @@ pub(super) enum What {
     Kubernetes {
         #[command(subcommand)]
         command: kubernetes::command::What,
+    },
+    /// The stage in containers: a cluster made by kind, a simulated vCenter, a provider deployed from its manifests.
+    E2e {
+        #[command(subcommand)]
+        command: e2e::command::What,
     },
     /// Become a program that ends with the process that started this.
     #[command(name = foreign::launch::SUBCOMMAND, hide = true)]

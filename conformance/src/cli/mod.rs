@@ -7,14 +7,16 @@ mod run;
 mod show;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use clap::Parser;
 
 use crate::foreign::launch;
-use crate::kubernetes;
 use crate::suite::Filter;
+use crate::{e2e, kubernetes};
 use args::{Arguments, What};
 
 /// Does what the arguments of this program say.
@@ -31,6 +33,9 @@ pub fn main() -> ExitCode {
         What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
         What::Cost { write, operations } => run::count(&mut out, write, operations),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
+        What::E2e { command } => {
+            surroundings().and_then(|it| e2e::command::run(&mut out, &command, &it))
+        }
         What::Launch { parent, command } => launch::become_program(parent, &command),
     };
     match result {
@@ -42,6 +47,16 @@ pub fn main() -> ExitCode {
             ExitCode::from(3)
         }
     }
+}
+
+/// What stands around the laboratories in containers.
+fn surroundings() -> anyhow::Result<e2e::command::Surroundings> {
+    let home = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let cache = home("XDG_CACHE_HOME")
+        .or_else(|| Some(home("HOME")?.join(".cache")))
+        .context("neither XDG_CACHE_HOME nor HOME is set: nobody knows where to keep things")?;
+    let directory = std::env::current_dir()?;
+    Ok(e2e::command::Surroundings { directory, cache: cache.join("vsphere-lab") })
 }
 
 /// Time since the program began; for people only.

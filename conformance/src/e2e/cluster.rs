@@ -1,0 +1,153 @@
+//! The workload cluster: made by kind from a node image, reached with its kubeconfig.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use serde_json::Value;
+
+use super::engine;
+use super::shell::{Call, call};
+
+/// Images of nodes that everybody may pull.
+const STOCK: &str = "kindest/node";
+
+/// A cluster.
+pub(super) struct Cluster {
+    name: String,
+    kind: PathBuf,
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+    client: kube::Client,
+}
+
+/// The programs that make a cluster and talk to it, built from their modules where they are not in the cache.
+#[derive(Clone, Debug)]
+pub(super) struct Programs {
+    kind: PathBuf,
+    kubectl: PathBuf,
+}
+
+impl Programs {
+    /// Finds or builds them.
+    pub(super) async fn find(project: &Path) -> anyhow::Result<Self> {
+        let build = project.join("conformance/peers/build.sh");
+        let peer = async |name: &str| -> anyhow::Result<PathBuf> {
+            Ok(PathBuf::from(call(&build).arg(name).told().await?))
+        };
+        Ok(Self { kind: peer("kind").await?, kubectl: peer("kubectl").await? })
+    }
+}
+
+/// The image of the nodes: the one that was named, else the stock one if it can be had, else our own.
+pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::Result<String> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    let version = kubernetes_version(project)?;
+    let stock = format!("{STOCK}:{version}");
+    let pull = call("docker").args(["pull", "-q", &stock]).succeeds();
+    // A registry that does not answer at all is no registry.
+    if tokio::time::timeout(Duration::from_secs(90), pull).await.unwrap_or_default() {
+        return Ok(stock);
+    }
+    call(project.join("kind/node-image/build.sh")).told().await
+}
+
+/// As the module of the programs has it.
+fn kubernetes_version(project: &Path) -> anyhow::Result<String> {
+    let path = project.join("conformance/peers/kubernetes/go.mod");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let line = text.lines().find_map(|it| it.strip_prefix("require k8s.io/kubernetes "));
+    line.map(str::to_owned).ok_or_else(|| anyhow!("{}: no version", path.display()))
+}
+
+impl Cluster {
+    /// Makes one.
+    pub(super) async fn create(
+        name: &str,
+        project: &Path,
+        programs: Programs,
+        image: &str,
+        directory: &Path,
+    ) -> anyhow::Result<Self> {
+        let kubeconfig = directory.join("kubeconfig");
+        call(&programs.kind)
+            .args(["create", "cluster", "--name", name, "--image", image, "--retain"])
+            .arg("--config")
+            .arg(project.join("kind/cluster.yaml"))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .output()
+            .await?;
+        Self::open(name, programs, directory).await
+    }
+
+    /// One that is there.
+    pub(super) async fn open(
+        name: &str,
+        programs: Programs,
+        directory: &Path,
+    ) -> anyhow::Result<Self> {
+        let kubeconfig = directory.join("kubeconfig");
+        let read = kube::config::Kubeconfig::read_from(&kubeconfig)
+            .with_context(|| format!("{}: is there a cluster?", kubeconfig.display()))?;
+        let config = kube::Config::from_custom_kubeconfig(read, &Default::default()).await?;
+        let client = kube::Client::try_from(config)?;
+        let Programs { kind, kubectl } = programs;
+        Ok(Self { name: name.to_owned(), kind, kubectl, kubeconfig, client })
+    }
+
+    /// Puts images of the local engine into its nodes.
+    pub(super) async fn load(&self, images: &[String]) -> anyhow::Result<()> {
+        let load = call(&self.kind).args(["load", "docker-image", "--name", &self.name]);
+        load.args(images).output().await.map(drop)
+    }
+
+    /// A call of kubectl.
+    pub(super) fn kubectl(&self) -> Call {
+        call(&self.kubectl).arg("--kubeconfig").arg(&self.kubeconfig)
+    }
+
+    /// Applies manifests.
+    pub(super) async fn apply(&self, manifests: &str) -> anyhow::Result<()> {
+        self.kubectl().args(["apply", "-f", "-"]).with_input(manifests).await.map(drop)
+    }
+
+    /// What it answers to a GET.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        Ok(self.client.request(request).await?)
+    }
+
+    /// Its Nodes, by name.
+    pub(super) async fn nodes(&self) -> anyhow::Result<Vec<Value>> {
+        let list = self.get("/api/v1/nodes").await?;
+        let items = list["items"].as_array().cloned();
+        Ok(items.unwrap_or_default())
+    }
+
+    /// The names of the machines that are its nodes, as the engine knows them.
+    pub(super) async fn machines(&self) -> anyhow::Result<Vec<Machine>> {
+        let mut machines = Vec::new();
+        for node in self.nodes().await? {
+            let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
+            let uuid = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
+            let address = engine::address(&name).await?;
+            machines.push(Machine { name, uuid, address });
+        }
+        Ok(machines)
+    }
+}
+
+/// A machine that is a node: a container of the engine.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    /// Its name, as container and as Node.
+    pub(super) name: String,
+    /// What its kubelet reports.
+    pub(super) uuid: uuid::Uuid,
+    /// On kind's network.
+    pub(super) address: String,
+}

@@ -1,0 +1,294 @@
+//! What happens to a laboratory, and what has to come of it. Each scenario leaves the cluster as it found it.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+use sim_world::{Command, Named};
+
+use super::cluster::Machine;
+use super::lab::{Lab, until};
+use super::shell::call;
+use crate::judge::{NodeFacts, facts};
+use crate::verdict::Verdict;
+
+/// A scenario: the check of the catalogue that it plays, and what it is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scenario {
+    /// ID in the catalogue.
+    pub(super) id: &'static str,
+    /// What of it.
+    pub(super) title: &'static str,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Join,
+    Pods,
+    Shutdown,
+    Outage,
+    Deleted,
+}
+
+/// In the order in which they are played.
+pub(super) const ALL: &[Scenario] = &[
+    scenario("NODE-001", "every node is initialized", What::Join),
+    scenario("NODE-002", "pods land where labels say, and logs and exec reach them", What::Pods),
+    scenario("LIFE-005", "a machine that is off taints its node", What::Shutdown),
+    scenario("LIVE-003", "two minutes without vCenter delete nothing", What::Outage),
+    scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", What::Deleted),
+];
+
+const fn scenario(id: &'static str, title: &'static str, what: What) -> Scenario {
+    Scenario { id, title, what }
+}
+
+/// A NotReady node is one after 50 s without a lease; looked at every 5 s.
+const NOT_READY: Duration = Duration::from_secs(90);
+/// For what a controller of the cluster does next.
+const SOON: Duration = Duration::from_secs(60);
+
+impl Scenario {
+    /// Plays it.
+    ///
+    /// # Errors
+    /// What the harness failed at.
+    pub(super) async fn play(&self, lab: &Lab) -> anyhow::Result<Verdict> {
+        match self.what {
+            What::Join => join(lab).await,
+            What::Pods => pods(lab).await,
+            What::Shutdown => shutdown(lab).await,
+            What::Outage => outage(lab).await,
+            What::Deleted => deleted(lab).await,
+        }
+    }
+}
+
+impl Lab {
+    async fn node(&self, name: &str) -> anyhow::Result<Option<NodeFacts>> {
+        let nodes = self.cluster.nodes().await?;
+        let node = nodes.iter().find(|node| node["metadata"]["name"] == name);
+        Ok(node.map(facts))
+    }
+
+    /// Waits until a node is as it should be.
+    async fn becomes(
+        &self,
+        name: &str,
+        within: Duration,
+        is: impl Fn(Option<&NodeFacts>) -> bool,
+    ) -> anyhow::Result<bool> {
+        let ask = async || Ok(is(self.node(name).await?.as_ref()).then_some(()));
+        Ok(until(within, ask).await?.is_some())
+    }
+
+    /// The machine whose node stands for the others: never the control plane.
+    fn worker(&self, n: usize) -> anyhow::Result<&Machine> {
+        let mut workers = self.machines.iter().filter(|it| !it.name.ends_with("control-plane"));
+        workers.nth(n).with_context(|| format!("there is no worker {n}"))
+    }
+}
+
+fn named(machine: &Machine) -> Named {
+    Named::from(machine.name.as_str())
+}
+
+async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
+    let docker = call("docker").args(["exec", &machine.name, "systemctl", verb, "kubelet"]);
+    docker.output().await.map(drop)
+}
+
+/// What an initialized node shows of its machine; the sentence says what is missing.
+fn wrong(node: &NodeFacts, machine: &Machine) -> Option<String> {
+    let name = &machine.name;
+    if node.uninitialized {
+        return Some(format!("{name} has the taint still"));
+    }
+    let id = format!("vsphere://{}", machine.uuid);
+    if node.provider_id.as_deref() != Some(&id) {
+        return Some(format!("{name} has the provider ID {:?}, not {id}", node.provider_id));
+    }
+    if !node.of_type("InternalIP").any(|it| it == machine.address) {
+        return Some(format!("{name} shows {:?}, not {}", node.addresses, machine.address));
+    }
+    if node.labels.contains(&None) {
+        return Some(format!("{name} lacks labels: {:?}", node.labels));
+    }
+    None
+}
+
+async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
+    for machine in &lab.machines {
+        let is_right =
+            |node: Option<&NodeFacts>| node.is_some_and(|it| wrong(it, machine).is_none());
+        if !lab.becomes(&machine.name, SOON, is_right).await? {
+            let why = match lab.node(&machine.name).await? {
+                None => format!("there is no node {}", machine.name),
+                Some(node) => wrong(&node, machine).unwrap_or_default(),
+            };
+            return Ok(Verdict::Fail(why));
+        }
+    }
+    Ok(Verdict::Pass)
+}
+
+/// A pod of the simulator's image, which prints and can be asked.
+fn pod(name: &str, image: &str, mut spec: Value) -> Value {
+    spec["containers"] = json!([{"name": "main", "image": image, "args": ["serve"],
+        "securityContext": {"runAsNonRoot": true, "allowPrivilegeEscalation": false}}]);
+    spec["terminationGracePeriodSeconds"] = 1.into();
+    json!({"apiVersion": "v1", "kind": "Pod",
+           "metadata": {"name": name, "labels": {"app": "e2e"}}, "spec": spec})
+}
+
+async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
+    let target = lab.worker(1)?;
+    let node = lab.node(&target.name).await?.context("the node is gone")?;
+    let [zone, _, instance_type] = &node.labels;
+    let (Some(zone), Some(instance_type)) = (zone, instance_type) else {
+        return Ok(Verdict::Fail(format!("{} lacks labels: {:?}", target.name, node.labels)));
+    };
+    let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}});
+    let image = &lab.sim_image;
+    let selected = pod(
+        "by-type",
+        image,
+        json!({"nodeSelector": {
+        "node.kubernetes.io/instance-type": instance_type}}),
+    );
+    let stored = pod(
+        "by-zone",
+        image,
+        json!({"volumes": [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "e2e"}}]}),
+    );
+    let meta = json!({"name": "e2e"});
+    let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": {
+        "capacity": {"storage": "1Mi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "standard",
+        "local": {"path": "/var/tmp"}, "nodeAffinity": affinity}});
+    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "volumeName": "e2e",
+        "resources": {"requests": {"storage": "1Mi"}}}});
+    let account = until(SOON, async || {
+        let path = "/api/v1/namespaces/default/serviceaccounts/default";
+        Ok(lab.cluster.get(path).await.ok())
+    });
+    account.await?.context("no ServiceAccount `default`")?;
+    let list =
+        json!({"apiVersion": "v1", "kind": "List", "items": [volume, claim, selected, stored]});
+    lab.cluster.apply(&list.to_string()).await?;
+    let verdict = land(lab, &target.name, zone, &node).await;
+    let all = [
+        "delete",
+        "--now",
+        "--ignore-not-found",
+        "pod/by-type",
+        "pod/by-zone",
+        "pvc/e2e",
+        "pv/e2e",
+    ];
+    lab.cluster.kubectl().args(all).output().await?;
+    verdict
+}
+
+async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyhow::Result<Verdict> {
+    for (name, is_there) in [("by-type", None), ("by-zone", Some(stored_on))] {
+        let ready = ["wait", "--for=condition=Ready", "--timeout=60s"];
+        if let Err(why) =
+            lab.cluster.kubectl().args(ready).arg(format!("pod/{name}")).output().await
+        {
+            return Ok(Verdict::Fail(format!("pod {name} does not run: {why}")));
+        }
+        let pod = lab.cluster.get(&format!("/api/v1/namespaces/default/pods/{name}")).await?;
+        let place = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if is_there.is_some_and(|it| it != place) {
+            return Ok(Verdict::Fail(format!("pod {name} is on {place}, its volume in {zone}")));
+        }
+        let logs = lab.cluster.kubectl().args(["logs", name]).output().await;
+        if !logs.as_ref().is_ok_and(|it| it.contains("SIM_VCENTERS")) {
+            return Ok(Verdict::Fail(format!(
+                "kubectl logs {name}: {logs:?}; addresses {:?}",
+                node.addresses
+            )));
+        }
+        let exec =
+            lab.cluster.kubectl().args(["exec", name, "--", "/sim", "--version"]).output().await;
+        if !exec.as_ref().is_ok_and(|it| it.starts_with("sim ")) {
+            return Ok(Verdict::Fail(format!("kubectl exec {name}: {exec:?}")));
+        }
+    }
+    Ok(Verdict::Pass)
+}
+
+async fn shutdown(lab: &Lab) -> anyhow::Result<Verdict> {
+    let machine = lab.worker(0)?;
+    kubelet(machine, "stop").await?;
+    lab.vcenter.event(&Command::PowerOff(named(machine))).await?;
+    let tainted = |node: Option<&NodeFacts>| node.is_some_and(|it| it.shutdown);
+    let is_tainted = lab.becomes(&machine.name, NOT_READY, tainted).await?;
+    lab.vcenter.event(&Command::PowerOn(named(machine))).await?;
+    kubelet(machine, "start").await?;
+    let back = |node: Option<&NodeFacts>| node.is_some_and(|it| it.ready == "True" && !it.shutdown);
+    let is_back = lab.becomes(&machine.name, SOON, back).await?;
+    Ok(Verdict::of(is_tainted, || format!("{} was not tainted in {NOT_READY:?}", machine.name))
+        .and(|| Verdict::of(is_back, || format!("{} did not come back", machine.name))))
+}
+
+/// Its kubelet is silent meanwhile: whoever takes silence for an answer deletes the node.
+async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
+    let machine = lab.worker(0)?;
+    lab.vcenter.connected(false).await?;
+    kubelet(machine, "stop").await?;
+    let gone = |node: Option<&NodeFacts>| node.is_none();
+    let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await?;
+    kubelet(machine, "start").await?;
+    lab.vcenter.connected(true).await?;
+    let address = "10.66.0.7";
+    let moved = |addresses: Vec<&str>| -> anyhow::Result<Command> {
+        let addresses =
+            addresses.iter().map(|it| Ok(it.parse()?)).collect::<anyhow::Result<_>>()?;
+        Ok(Command::SetAddresses { machine: named(machine), addresses: vec![addresses] })
+    };
+    // That it is at work again.
+    lab.vcenter.event(&moved(vec![address])?).await?;
+    let shown = |node: Option<&NodeFacts>| node.is_some_and(|it| it.ips().any(|ip| ip == address));
+    let is_shown = lab.becomes(&machine.name, SOON * 2, shown).await?;
+    lab.vcenter.event(&moved(vec![&machine.address])?).await?;
+    let old = |node: Option<&NodeFacts>| {
+        node.is_some_and(|it| it.ready == "True" && wrong(it, machine).is_none())
+    };
+    let is_old = lab.becomes(&machine.name, SOON * 2, old).await?;
+    Ok(Verdict::of(!is_gone, || format!("{} was deleted, its machine lives", machine.name))
+        .and(|| Verdict::of(is_shown, || "a new address was not shown after it".to_owned()))
+        .and(|| Verdict::of(is_old, || "the old address did not come back".to_owned())))
+}
+
+async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
+    let machine = lab.worker(0)?;
+    let on_it = pod("doomed", &lab.sim_image, json!({"nodeName": machine.name}));
+    lab.cluster.apply(&on_it.to_string()).await?;
+    let ready = ["wait", "--for=condition=Ready", "--timeout=60s", "pod/doomed"];
+    lab.cluster.kubectl().args(ready).output().await?;
+    kubelet(machine, "stop").await?;
+    lab.vcenter.event(&Command::DeleteMachine(named(machine))).await?;
+    let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
+    let evicted = until(SOON * 2, async || {
+        let pods =
+            lab.cluster.get("/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Ddoomed");
+        Ok(pods.await?["items"].as_array().is_some_and(Vec::is_empty).then_some(()))
+    });
+    let is_evicted = is_gone && evicted.await?.is_some();
+    if !is_evicted {
+        let force = ["delete", "--force", "--ignore-not-found", "pod/doomed"];
+        lab.cluster.kubectl().args(force).output().await?;
+    }
+    lab.vcenter.found(std::slice::from_ref(machine)).await?;
+    kubelet(machine, "start").await?;
+    let is_right = |node: Option<&NodeFacts>| node.is_some_and(|it| wrong(it, machine).is_none());
+    let is_back = lab.becomes(&machine.name, SOON * 2, is_right).await?;
+    Ok(Verdict::of(is_gone, || format!("{} is there still", machine.name))
+        .and(|| Verdict::of(is_evicted, || "its pod is there still".to_owned()))
+        .and(|| Verdict::of(is_back, || format!("{} did not join again", machine.name))))
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A Docker engine for the e2e suite, where none runs: `up` starts dockerd with a runtime that also works on machines whose
+# bounding set lacks CAP_SYS_RESOURCE, `down` ends the one that `up` started. One that runs is left alone by both.
+#
+#   kind/engine.sh up | down
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+state=${XDG_CACHE_HOME:-$HOME/.cache}/vsphere-lab/engine
+pid=$state/dockerd.pid
+
+say() { printf 'engine: %s\n' "$*" >&2; }
+die() { say "$1"; say "remedy: $2"; exit 1; }
+
+up() {
+  local n=0
+  if docker info >/dev/null 2>&1; then
+    say "runs"
+    return
+  fi
+  [ "$(id -u)" = 0 ] || die "no Docker engine answers, and only root can start one" "start Docker, or run this as root"
+  command -v dockerd >/dev/null || die "no Docker engine answers, and there is no dockerd in PATH" \
+    "apt-get install docker.io (or another engine with Docker's API)"
+  mkdir -p "$state"
+  install -m 755 "$here/node-image/files/runtime" "$state/runtime"
+  # Each node runs a systemd, a kubelet and a containerd.
+  sysctl -qw fs.inotify.max_user_instances=1024 fs.inotify.max_user_watches=1048576 || true
+  setsid nohup dockerd --add-runtime "lab=$state/runtime" --default-runtime lab >"$state/dockerd.log" 2>&1 </dev/null &
+  echo $! >"$pid"
+  until docker info >/dev/null 2>&1; do
+    n=$((n + 1))
+    [ "$n" -le 150 ] && kill -0 "$(cat "$pid")" 2>/dev/null ||
+      die "dockerd does not answer: $(tail -n 3 "$state/dockerd.log" | tr '\n' ' ')" "read $state/dockerd.log"
+    sleep 0.2
+  done
+  say "started (its log: $state/dockerd.log)"
+}
+
+down() {
+  [ -s "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || { say "none was started here"; return; }
+  while kill -0 "$(cat "$pid")" 2>/dev/null; do sleep 0.2; done
+  rm -f "$pid"
+  say "ended"
+}
+
+case ${1:-} in
+  up | down) "$1" ;;
+  *) say "usage: kind/engine.sh up | down"; exit 2 ;;
+esac

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Builds the images of sim and provider around static binaries, and prints their names. Nothing is pulled.
+#
+#   kind/images/build.sh [sim | provider]...      -> vsphere-lab/sim:0.1.0, vsphere-lab/provider:0.1.0
+#
+# Steps go to stderr, the names to stdout, in the order in which they were asked for (both if none was).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+
+say() { printf 'images: %s\n' "$*" >&2; }
+die() { say "$1"; say "remedy: $2"; exit 1; }
+
+docker info >/dev/null 2>&1 || die "no Docker engine answers" "start one: kind/engine.sh up"
+[ $# -gt 0 ] || set -- sim provider
+version=$(sed -nE 's/^version = "(.*)"/\1/p' "$root/Cargo.toml" | head -n 1)
+revision=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+cd "$root"
+# The libraries are those of the usual release build; only the last step, which links, is one of its own.
+for name in "$@"; do
+  case $name in sim | provider) ;; *) die "there is no image '$name'" "name sim or provider, or none for both" ;; esac
+  say "$name: a static binary"
+  cargo rustc --release --locked -p "$name" --bin "$name" -- -C target-feature=+crt-static >&2 ||
+    die "$name did not build" "read the lines above"
+  binary=$target/release/$name
+  ! readelf -l "$binary" 2>/dev/null | grep -q INTERP || die "$binary wants a dynamic linker" "build with the gnu or musl target of Linux"
+  mkdir "$scratch/$name"
+  install -m 755 "$binary" "$scratch/$name/$name"
+  strip "$scratch/$name/$name" 2>/dev/null || true
+  image=vsphere-lab/$name:$version
+  DOCKER_BUILDKIT=0 docker build -q -t "$image" -f "$here/$name.Dockerfile" \
+    --label "org.opencontainers.image.version=$version" --label "org.opencontainers.image.revision=$revision" \
+    "$scratch/$name" >&2
+  say "$image: $(docker image inspect -f '{{.Size}}' "$image") bytes"
+  printf '%s\n' "$image"
+done

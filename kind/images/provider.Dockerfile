@@ -1,0 +1,11 @@
+# The provider. The second path is upstream's, for manifests that name the command.
+FROM scratch
+LABEL org.opencontainers.image.title="provider" \
+      org.opencontainers.image.description="A cloud provider for Kubernetes on vSphere" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY provider /bin/vsphere-cloud-controller-manager
+COPY provider /provider
+USER 65532:65532
+ENV PATH=/:/bin
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/provider"]

@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# Builds a node image for kind where none can be pulled, and prints its name: Debian packages and Go modules in, an image
+# in the local engine out. Run it as root; a Docker engine has to run (../engine.sh starts one).
+#
+#   kind/node-image/build.sh      -> vsphere-lab/node:<hash of everything that goes in>
+#
+# An image that is there is not built again, and every step leaves what it made in ~/.cache/vsphere-lab/kind under a hash
+# of what it was made from: a build that was interrupted goes on where it was. Steps go to stderr, the name to stdout.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+peers=$root/conformance/peers
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/vsphere-lab/kind
+suite=bookworm
+packages=systemd,systemd-sysv,dbus,conntrack,iptables,nftables,iproute2,ethtool,util-linux,mount,kmod,libseccomp2,bash,ca-certificates,jq,procps,socat,containernetworking-plugins,runc,iputils-ping,curl
+
+say() { printf 'node image: %s\n' "$*" >&2; }
+die() { say "$1"; say "remedy: $2"; exit 1; }
+hash_of() { sha256sum | cut -c1-12; } # of standard input
+step() { # NAME COMMAND…: with a line before and one after it
+  local name=$1 started=$SECONDS
+  shift
+  say "$name …"
+  "$@" >&2 || die "$name failed" "read the lines above"
+  say "$name: $((SECONDS - started)) s"
+}
+
+[ "$(id -u)" = 0 ] || die "a root file system is made with debootstrap, and that needs root" "run this as root"
+for tool in docker debootstrap jq gcc go; do
+  command -v "$tool" >/dev/null || die "there is no $tool in PATH" \
+    "apt-get install docker.io debootstrap jq gcc libc6-dev; Go from https://go.dev/dl/"
+done
+docker info >/dev/null 2>&1 || die "no Docker engine answers" "start one: kind/engine.sh up"
+
+version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$peers/kubernetes/go.mod")
+kind_version=$(sed -nE 's,^require sigs.k8s.io/kind (v.*),\1,p' "$peers/kind/go.mod")
+inputs=$({
+  cat "$here"/build.sh "$here"/files/*
+  cat "$peers"/build.sh "$peers"/{kubernetes,kubernetes-node,etcd,containerd,coredns,crictl}/{go.mod,go.sum,*.go}
+  echo "$suite $packages $kind_version"
+} | hash_of)
+image=vsphere-lab/node:$version-$inputs
+if docker image inspect "$image" >/dev/null 2>&1; then
+  say "$image: there"
+  printf '%s\n' "$image"
+  exit 0
+fi
+mkdir -p "$cache"
+scratch=$(mktemp -d "$cache/build.XXXXXX")
+trap 'rm -rf "$scratch"; docker rm -f "vsphere-lab-node-build-$$" >/dev/null 2>&1 || true' EXIT
+
+peer() { "$peers/build.sh" "$1"; }
+label() { printf 'LABEL io.vsphere-lab=node-image\n'; }
+
+# --- the parts
+
+binaries() { # every program, linked into $scratch/bin
+  mkdir -p "$scratch/bin"
+  local name path
+  for name in kubeadm kubelet kubectl kube-apiserver kube-controller-manager kube-scheduler kube-proxy etcd \
+    containerd ctr containerd-shim-runc-v2 crictl coredns; do
+    path=$(peer "$name")
+    ln -s "$path" "$scratch/bin/$name"
+  done
+}
+
+debian() { # a root file system, as a tar in the cache
+  tarball=$cache/debian-$suite-$(printf %s "$packages" | hash_of).tar
+  [ ! -s "$tarball" ] || return 0
+  local mirror
+  mirror=$(apt-get indextargets --format '$(SITE)' "Created-By: Packages" | sed -n 1p)
+  debootstrap --variant=minbase --include="$packages" "$suite" "$scratch/debian" "$mirror" >"$scratch/debootstrap.log" 2>&1 ||
+    { tail -n 20 "$scratch/debootstrap.log"; return 1; }
+  (cd "$scratch/debian" && rm -rf var/cache/apt/* var/lib/apt/lists/* usr/share/{doc,man,locale}/* var/log/*)
+  tar -C "$scratch/debian" --numeric-owner -cf "$tarball.part" .
+  mv "$tarball.part" "$tarball"
+  rm -rf "$scratch/debian"
+}
+
+layout() { # what kind's own images/base does to a Debian, with its own files
+  local node=$scratch/node kind files unit
+  mkdir -p "$node"
+  tar -C "$node" -xf "$tarball"
+  kind=$(cd "$peers/kind" && go list -mod=readonly -m -f '{{.Dir}}' sigs.k8s.io/kind)
+  [ -n "$kind" ] || kind=$(cd "$peers/kind" && go mod download -json sigs.k8s.io/kind | jq -r .Dir)
+  files=$kind/images/base/files
+  for unit in etc kind usr; do (cd "$files" && tar -c --mode=u+w "$unit") | tar -x -C "$node" --no-same-owner; done
+  chmod 755 "$node"/kind "$node"/kind/bin "$node"/kind/bin/* "$node"/usr/local/bin/entrypoint
+  install -m 755 "$scratch"/bin/{containerd,ctr,containerd-shim-runc-v2,crictl} "$node/usr/local/bin/"
+  install -m 755 "$scratch"/bin/{kubeadm,kubelet,kubectl} "$node/usr/bin/"
+  install -d "$node/usr/local/sbin"
+  mv "$node/usr/sbin/runc" "$node/usr/local/sbin/runc.real"
+  install -m 755 "$here/files/runtime" "$node/usr/local/sbin/runc"
+  mkdir -p "$node"/opt/cni/bin "$node"/etc/kubernetes/manifests "$node"/kind/manifests
+  for unit in bridge host-local loopback portmap ptp; do ln -sf "/usr/lib/cni/$unit" "$node/opt/cni/bin/$unit"; done
+  install -m 755 "$here/files/pod-network" "$node/usr/local/bin/"
+  install -m 644 "$here/files/pod-network.service" "$node/etc/systemd/system/"
+  install -m 644 "$here"/files/default-*.yaml "$node/kind/manifests/"
+  printf %s "$version" >"$node/kind/version"
+  systemd "$node"
+  settings "$node"
+}
+
+systemd() { # NODE: the services of a machine that is a container
+  local units=$1/lib/systemd/system
+  find "$units/sysinit.target.wants/" -name systemd-tmpfiles-setup.service -delete
+  rm -f "$units"/multi-user.target.wants/* "$1"/etc/systemd/system/*.wants/* "$units"/local-fs.target.wants/* \
+    "$units"/sockets.target.wants/*udev* "$units"/sockets.target.wants/*initctl* "$units"/basic.target.wants/*
+  echo ReadKMsg=no >>"$1/etc/systemd/journald.conf"
+  ln -sf /usr/lib/systemd/systemd "$1/sbin/init"
+  chroot "$1" systemctl enable kubelet.service containerd.service undo-mount-hacks.service pod-network.service
+  chroot "$1" systemctl mask systemd-binfmt.service
+  # The cgroup driver talks to systemd over it.
+  mkdir -p "$1/etc/systemd/system/sockets.target.wants"
+  ln -sf /lib/systemd/system/dbus.socket "$1/etc/systemd/system/sockets.target.wants/dbus.socket"
+}
+
+settings() { # NODE
+  # Where CAP_SYS_RESOURCE is missing nobody may lower an oom_score_adj.
+  sed -i 's/restrict_oom_score_adj = false/restrict_oom_score_adj = true/' "$1/etc/containerd/config.toml"
+  grep -q 'restrict_oom_score_adj = true' "$1/etc/containerd/config.toml"
+  "$scratch/bin/ctr" oci spec |
+    jq '.hooks.createContainer += [{"path": "/kind/bin/mount-product-files.sh"}] | del(.process.rlimits)' \
+      >"$1/etc/containerd/cri-base.json"
+  # kubelet refuses cgroup v1 unless it is told.
+  echo 'KUBELET_EXTRA_ARGS="--runtime-cgroups=/system.slice/containerd.service --fail-cgroupv1=false"' >"$1/etc/default/kubelet"
+  # Each node finds an id of its own at its first start: a kubelet without DMI reports it as its system UUID.
+  rm -f "$1/var/lib/dbus/machine-id"
+  : >"$1/etc/machine-id"
+}
+
+base() { # the image that containers of nodes start from, without the cluster's images
+  base=vsphere-lab/node-base:$inputs
+  tar -C "$scratch/node" --numeric-owner -c . | docker import - "$base-files"
+  # The signal is nothing that an import can change.
+  { printf 'FROM %s\nENV container=docker\nSTOPSIGNAL SIGRTMIN+3\n' "$base-files"; label
+    printf 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]\n'; } |
+    DOCKER_BUILDKIT=0 docker build -q -t "$base" -
+}
+
+# An image from a folder: NAME FOLDER [INSTRUCTION]
+scratch_image() {
+  printf 'FROM scratch\nCOPY . /\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n%s\n' "${3:-}" >"$2.Dockerfile"
+  DOCKER_BUILDKIT=0 docker build -q -t "$1" -f "$2.Dockerfile" "$2"
+  names+=("$1")
+}
+
+images() { # what kubeadm asks for, each around one program
+  local all name folder image
+  names=()
+  all=$("$scratch/bin/kubeadm" config images list --kubernetes-version "$version" 2>/dev/null)
+  mkdir -p "$scratch/images"
+  for image in $all; do
+    name=${image##*/} name=${name%%:*} folder=$scratch/images/$name
+    mkdir -p "$folder"
+    case $name in
+      pause) continue ;; # named by containerd, below
+      coredns)
+        cp -L "$scratch/bin/coredns" "$folder/"
+        scratch_image "$image" "$folder" 'ENTRYPOINT ["/coredns"]'
+        ;;
+      *)
+        mkdir -p "$folder/usr/local/bin"
+        cp -L "$scratch/bin/$name" "$folder/usr/local/bin/"
+        [ "$name" != kube-proxy ] || packet_filter "$folder"
+        scratch_image "$image" "$folder"
+        ;;
+    esac
+  done
+  image=$(sed -nE 's,.*sandbox(_image)? = [\x27"]([^\x27"]+)[\x27"].*,\2,p' "$scratch/node/etc/containerd/config.toml" | head -n 1)
+  mkdir -p "$scratch/images/pause"
+  gcc -Os -static -s -o "$scratch/images/pause/pause" "$here/files/pause.c"
+  scratch_image "$image" "$scratch/images/pause" 'ENTRYPOINT ["/pause"]'
+  docker save -o "$scratch/images.tar" "${names[@]}"
+}
+
+packet_filter() { # FOLDER: nft and the iptables over it, with their libraries, for kube-proxy
+  local node=$scratch/node name library
+  mkdir -p "$1"/usr/{sbin,lib64} "$1/usr/lib/x86_64-linux-gnu" "$1/run" "$1/tmp"
+  cp "$node"/usr/sbin/{nft,xtables-nft-multi} "$1/usr/sbin/"
+  for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
+    ln -s xtables-nft-multi "$1/usr/sbin/$name"
+  done
+  for name in lib lib64 sbin; do ln -s "usr/$name" "$1/$name"; done
+  cp -a "$node/usr/lib/x86_64-linux-gnu/xtables" "$1/usr/lib/x86_64-linux-gnu/"
+  for library in $(cd "$node" && for name in usr/sbin/nft usr/sbin/xtables-nft-multi usr/lib/x86_64-linux-gnu/xtables/*.so; do
+    chroot . ldd "/$name"
+  done | tr ' ' '\n' | grep '^/' | sort -u); do
+    mkdir -p "$1$(dirname "$library")"
+    cp -L "$node$library" "$1$library"
+  done
+}
+
+node() { # the cluster's images go into the store of the base's containerd
+  local name=vsphere-lab-node-build-$$ n=0
+  docker run -d --name "$name" --label io.vsphere-lab=node-image --privileged --entrypoint sleep "$base" infinity
+  docker exec -d "$name" /usr/local/bin/containerd
+  until docker exec "$name" ctr version >/dev/null 2>&1; do
+    n=$((n + 1))
+    [ "$n" -le 100 ] || { echo "containerd does not answer in the container"; return 1; }
+    sleep 0.2
+  done
+  docker exec -i "$name" ctr -n k8s.io images import --label=io.cri-containerd.pinned=pinned --all-platforms --no-unpack \
+    --digests - <"$scratch/images.tar"
+  docker exec "$name" sh -c 'kill $(pidof containerd); while pidof containerd; do sleep 0.1; done; rm -rf /run/containerd /var/lib/containerd/tmpmounts'
+  docker commit --change 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]' "$name" "$image"
+  docker rm -f "$name"
+  docker image rm "${names[@]}"
+}
+
+step "programs of Kubernetes $version (cold: ten minutes)" binaries
+step "Debian $suite" debian
+step "layout" layout
+step "base image" base
+step "images of the cluster" images
+step "node image" node
+say "$image: built in $SECONDS s"
+printf '%s\n' "$image"

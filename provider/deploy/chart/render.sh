@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Renders the manifests of ../ from this chart: as files to look at and to `kubectl create -f`.
+#
+#   provider/deploy/chart/render.sh            writes ../vcenter.yaml and ../supervisor.yaml
+#   provider/deploy/chart/render.sh --check    says what differs, and ends with 1
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+helm=$("$root/conformance/peers/build.sh" helm)
+
+render() { # VALUES…
+  echo "# Rendered from the chart by chart/render.sh. Change server, datacenter, user, password and image before use."
+  "$helm" template vsphere-cpi "$here" --namespace kube-system --set-string 'daemonset.tag=latest' "$@" |
+    sed -e '/^# Source: /d' -e '/helm.sh\/chart/d' -e '/app.kubernetes.io\/managed-by/d' -e '/app.kubernetes.io\/instance/d'
+}
+differ=0
+put() { # NAME VALUES…
+  local file=$here/../$1.yaml
+  if [ "${check:-}" = 1 ]; then
+    diff -u "$file" <(render "${@:2}") || differ=1
+  else
+    render "${@:2}" >"$file.part"
+    mv "$file.part" "$file"
+  fi
+}
+case ${1:-} in
+  '') ;;
+  --check) check=1 ;;
+  *) echo "usage: render.sh [--check]" >&2; exit 2 ;;
+esac
+put vcenter --set mode=vcenter --set config.enabled=true
+put supervisor --set mode=supervisor
+exit "$differ"
