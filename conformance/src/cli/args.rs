@@ -77,6 +77,8 @@ pub(super) enum What {
         command: kubernetes::command::What,
     },
     /// The stage in containers: a cluster made by kind, a simulated vCenter, a provider deployed from its manifests.
+    /// Not shown before it has been run.
+    #[command(hide = true)]
     E2e {
         #[command(subcommand)]
         command: e2e::command::What,
