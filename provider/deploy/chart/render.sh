@@ -8,11 +8,13 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 helm=$("$root/conformance/peers/build.sh" helm)
+# Nothing is asked of a cluster: helm has to be told which version it would be.
+version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$root/conformance/peers/kubernetes/go.mod")
 
 render() { # VALUES…
   echo "# Rendered from the chart by chart/render.sh. Change server, datacenter, user, password and image before use."
-  "$helm" template vsphere-cpi "$here" --namespace kube-system --set-string 'daemonset.tag=latest' "$@" |
-    sed -e '/^# Source: /d' -e '/helm.sh\/chart/d' -e '/app.kubernetes.io\/managed-by/d' -e '/app.kubernetes.io\/instance/d'
+  "$helm" template vsphere-cpi "$here" --namespace kube-system --kube-version "$version" --set-string 'daemonset.tag=latest' "$@" |
+    sed -e '/^# Source: /d' -e '/helm.sh\/chart/d' -e '/app.kubernetes.io\/managed-by/d' -e '/app.kubernetes.io\/instance/d' -e '$a\'
 }
 differ=0
 put() { # NAME VALUES…
