@@ -7,7 +7,7 @@
 # A folder here is a module. It builds the program of its own name from its main.go, or the commands that its tools.go
 # imports, each with the version stamped in as Kubernetes' own build does it. Steps go to stderr, the path to stdout.
 # What is built once stays in the cache, outside the tree; the key is the version of the module's first requirement and
-# a hash of the module's files.
+# a hash of the module's files and of how they are linked.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -39,7 +39,7 @@ done
 
 cd "$module"
 version=$(sed -nE 's/^(require )?[[:space:]]*[a-z][^ ]*\.[^ ]+ v([^ ]+).*/\2/p' go.mod | head -n 1)
-hash=$(cat go.mod go.sum ./*.go | sha256sum | cut -c1-12)
+hash=$({ cat go.mod go.sum ./*.go; echo static; } | sha256sum | cut -c1-12)
 dir=$cache/$(basename "$module")-$version-$hash
 if [ -x "$dir/$name" ]; then
   say "$name $version: in the cache"

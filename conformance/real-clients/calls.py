@@ -3,6 +3,7 @@
 
   calls.py writes                    to Nodes of the workload cluster, writes alone
   calls.py supervisor [LEFT-OUT]     to the Supervisor, but for operations that begin with LEFT-OUT
+  calls.py refusals                  of the Supervisor: {"refused": N, "late": M}, late where a newer token was known already
 
 Writes come from the audit log of a real cluster, if CLUSTER_AUDIT names one, else from the ledger of the sim. What was refused has
 its status beside it. The helpers of a story are known by their user agents; simulated kubelets make no calls.
@@ -25,17 +26,36 @@ def writes(admin):
             yield agent, f"{verb} {resource}", status
 
 
-def supervisor(admin):
+def asked(admin):
+    """Every call to the Supervisor, as the ledger has it."""
     with urllib.request.urlopen(admin + "/ledger", timeout=20) as answer:
         for line in answer.read().decode().splitlines():
             it = json.loads(line)
             if it.get("kind") == "call" and it["face"] == "k8s.supervisor":
-                # A watch that goes on has no end yet.
-                yield it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status", 200)
+                yield it
+
+
+def supervisor(admin):
+    for it in asked(admin):
+        # A watch that goes on has no end yet.
+        yield it["client"].get("user_agent", ""), it["op"], it.get("ended", {}).get("status", 200)
+
+
+def refusals(admin):
+    """Whoever asks at the moment of the first refusal is refused too. Once a call was answered after it nobody may be."""
+    ours = [it for it in asked(admin) if not it["client"].get("user_agent", "").startswith(HELPERS) and "ended" in it]
+    refused = [it for it in ours if it["ended"].get("status") == 401]
+    first = min((it["ended"]["at"] for it in refused), default=0)
+    answered = [it["ended"]["at"] for it in ours if it["t"] > first and it["ended"].get("status", 500) < 300]
+    late = [it for it in refused if answered and it["t"] > min(answered)]
+    return {"refused": len(refused), "late": len(late)}
 
 
 def main():
     what, *left_out = sys.argv[1:]
+    if what == "refusals":
+        print(json.dumps(refusals(os.environ["SIM_ADMIN"])))
+        return
     counts = collections.Counter()
     for agent, op, status in {"writes": writes, "supervisor": supervisor}[what](os.environ["SIM_ADMIN"]):
         op += "" if status < 300 else f": {status}"

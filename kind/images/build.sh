@@ -32,6 +32,10 @@ for name in "$@"; do
   mkdir "$scratch/$name"
   install -m 755 "$binary" "$scratch/$name/$name"
   strip "$scratch/$name/$name" 2>/dev/null || true
+  if [ "$name" = provider ]; then # upstream's path, for manifests that name the command
+    mkdir "$scratch/$name/bin"
+    ln -s ../provider "$scratch/$name/bin/vsphere-cloud-controller-manager"
+  fi
   image=vsphere-lab/$name:$version
   DOCKER_BUILDKIT=0 docker build -q -t "$image" -f "$here/$name.Dockerfile" \
     --label "org.opencontainers.image.version=$version" --label "org.opencontainers.image.revision=$revision" \

@@ -3,8 +3,7 @@ FROM scratch
 LABEL org.opencontainers.image.title="provider" \
       org.opencontainers.image.description="A cloud provider for Kubernetes on vSphere" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY provider /bin/vsphere-cloud-controller-manager
-COPY provider /provider
+COPY . /
 USER 65532:65532
 ENV PATH=/:/bin
 STOPSIGNAL SIGTERM

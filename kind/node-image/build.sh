@@ -186,7 +186,7 @@ packet_filter() { # FOLDER: nft and the iptables over it, with their libraries, 
   cp -a "$node/usr/lib/x86_64-linux-gnu/xtables" "$1/usr/lib/x86_64-linux-gnu/"
   for library in $(cd "$node" && for name in usr/sbin/nft usr/sbin/xtables-nft-multi usr/lib/x86_64-linux-gnu/xtables/*.so; do
     chroot . ldd "/$name"
-  done | tr ' ' '\n' | grep '^/' | sort -u); do
+  done | tr ' \t' '\n' | grep '^/' | sort -u); do
     mkdir -p "$1$(dirname "$library")"
     cp -L "$node$library" "$1$library"
   done
@@ -206,7 +206,7 @@ node() { # the cluster's images go into the store of the base's containerd
   docker exec "$name" sh -c 'kill $(pidof containerd); while pidof containerd; do sleep 0.1; done; rm -rf /run/containerd /var/lib/containerd/tmpmounts'
   docker commit --change 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]' "$name" "$image"
   docker rm -f "$name"
-  docker image rm "${names[@]}"
+  docker image rm "${names[@]}" >/dev/null
 }
 
 step "programs of Kubernetes $version (cold: ten minutes)" binaries

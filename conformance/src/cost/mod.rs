@@ -62,6 +62,28 @@ impl Subject {
         }
     }
 
+    /// As `budgets.yaml` and the command line write it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Vcenter => "vcenter",
+            Self::VcenterPoll => "vcenter-poll",
+            Self::VcenterV1 => "vcenter-v1",
+            Self::SupervisorWatch => "supervisor-watch",
+            Self::SupervisorPoll => "supervisor-poll",
+            Self::SupervisorV1 => "supervisor-v1",
+        }
+    }
+
+    /// As `--instances-mode` takes it.
+    pub const fn instances(self) -> &'static str {
+        match self {
+            Self::Vcenter => "auto",
+            Self::SupervisorWatch => "watch",
+            Self::VcenterPoll | Self::SupervisorPoll => "poll",
+            Self::VcenterV1 | Self::SupervisorV1 => "v1",
+        }
+    }
+
     /// What stands behind the provider.
     pub const fn backend(self) -> Backend {
         match self {
@@ -330,7 +352,7 @@ fn at(counts: &BTreeMap<u32, u64>, n: u32) -> u64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
-fn fit(calls: &BTreeMap<u32, u64>) -> Fit {
+pub(crate) fn fit(calls: &BTreeMap<u32, u64>) -> Fit {
     let n = calls.len() as f64;
     let points: Vec<(f64, f64)> = calls.iter().map(|(x, y)| (f64::from(*x), *y as f64)).collect();
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / n;

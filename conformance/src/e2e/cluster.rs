@@ -73,6 +73,7 @@ impl Cluster {
     ) -> anyhow::Result<Self> {
         let kubeconfig = directory.join("kubeconfig");
         call(&programs.kind)
+            .inside(project)
             .args(["create", "cluster", "--name", name, "--image", image, "--retain"])
             .arg("--config")
             .arg(project.join("kind/cluster.yaml"))
@@ -118,6 +119,30 @@ impl Cluster {
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let request = http::Request::get(path).body(Vec::new())?;
         Ok(self.client.request(request).await?)
+    }
+
+    /// A client of it.
+    pub(super) fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// Runs a shell's command line on the machine of the control plane.
+    pub(super) async fn on_control_plane(&self, line: &str) -> anyhow::Result<String> {
+        let machine = format!("{}-control-plane", self.name);
+        call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
+    }
+
+    /// Cuts its machines off from an address, or mends that: packets vanish, nothing is refused.
+    pub(super) async fn cut(&self, from: &str, is_cut: bool) -> anyhow::Result<()> {
+        let verb = if is_cut { "-I" } else { "-D" };
+        let rule =
+            |chain: &str, side: &str| format!("iptables {verb} {chain} {side} {from} -j DROP");
+        let rules = [rule("INPUT", "-s"), rule("OUTPUT", "-d"), rule("FORWARD", "-d")].join(" && ");
+        for node in self.nodes().await? {
+            let name = node["metadata"]["name"].as_str().unwrap_or_default();
+            call("docker").args(["exec", name, "sh", "-c", &rules]).output().await?;
+        }
+        Ok(())
     }
 
     /// Its Nodes, by name.

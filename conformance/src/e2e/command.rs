@@ -8,19 +8,30 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::bench::{self, Bench};
 use super::lab::{Lab, Wanted, project};
 use super::scenarios::{ALL, Scenario};
+use crate::backend::Backend;
 use crate::verdict::Verdict;
 
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
-    /// Make a laboratory: a cluster of three nodes made by kind, a simulated vCenter with their machines, our provider.
+    /// Make a laboratory: a cluster of three nodes made by kind, a simulator with their machines, our provider.
     Up(Options),
     /// Play the scenarios in it.
     Run {
         /// Only these IDs, or beginnings of IDs.
         ids: Vec<String>,
+        /// Which laboratory.
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Count what providers cost there, and compare with virtual time; in a cluster of its own where there is none.
+    Bench {
+        /// What is counted.
+        #[command(flatten)]
+        bench: Bench,
         /// Which laboratory.
         #[command(flatten)]
         options: Options,
@@ -46,6 +57,9 @@ pub struct Options {
     /// The image of its nodes; without it the stock image where it can be pulled, else one made by kind/node-image.
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
+    /// Where its provider looks for machines: vcenter or supervisor. One that is there knows it.
+    #[arg(long, default_value = "vcenter", value_parser = backend)]
+    mode: Backend,
     /// Start dockerd where no engine answers (as root).
     #[arg(long)]
     start_engine: bool,
@@ -72,6 +86,11 @@ fn name(text: &str) -> Result<String, String> {
     Err("write 1 to 40 lower-case letters, digits and dashes, a letter first".to_owned())
 }
 
+fn backend(text: &str) -> Result<Backend, String> {
+    let found = Backend::ALL.into_iter().find(|it| it.as_str() == text);
+    found.ok_or_else(|| "there are vcenter and supervisor".to_owned())
+}
+
 impl Options {
     fn wanted(&self, surroundings: &Surroundings) -> anyhow::Result<Wanted> {
         let project = match &self.project {
@@ -84,6 +103,7 @@ impl Options {
             cache: surroundings.cache.clone(),
             image: self.image.clone(),
             start_engine: self.start_engine,
+            backend: self.mode,
         })
     }
 }
@@ -109,6 +129,16 @@ pub fn run(
             What::Run { ids, options } => {
                 let lab = options.wanted(surroundings)?.open().await?;
                 guarded(play(out, &lab, ids)).await?
+            }
+            What::Bench { bench, options } => {
+                let wanted = options.wanted(surroundings)?;
+                let was_there = wanted.is_there();
+                let worked = guarded(bench::run(out, bench, &wanted)).await.and_then(|it| it);
+                if !was_there {
+                    let n = wanted.down().await?;
+                    writeln!(out, "down: {n} containers removed")?;
+                }
+                worked
             }
             What::Down(options) => {
                 let n = options.wanted(surroundings)?.down().await?;

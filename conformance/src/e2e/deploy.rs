@@ -1,54 +1,196 @@
 //! Our provider, deployed from its manifests with the configuration of a laboratory.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cluster::Cluster;
-use super::vcenter::Access;
+use super::simulator::{Access, Credentials, Simulator};
+use super::until;
+use crate::backend::Backend;
 
 /// The image as the manifests name it.
 const PUBLISHED: &str = "vsphere-lab/provider:latest";
-const NAMESPACE: &str = "kube-system";
+/// Everything of it is there.
+pub(super) const NAMESPACE: &str = "kube-system";
 /// Name of the DaemonSet.
 pub(super) const WORKLOAD: &str = "vsphere-cloud-controller-manager";
 
-/// Deploys it and waits until it runs.
+/// How a provider is deployed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deployment {
+    /// Its image.
+    pub(super) image: String,
+    /// Flags besides those of the manifest.
+    pub(super) flags: Vec<String>,
+    /// Whether a second replica stands by, as a DaemonSet of its own: on one machine each needs a port of its own.
+    pub(super) second: bool,
+}
+
+/// A replica, by the DaemonSet that it is of, and the port that tells its process from the other's.
+#[derive(Clone, Copy, Debug)]
+struct Replica {
+    workload: &'static str,
+    port: u16,
+}
+
+const FIRST: Replica = Replica { workload: WORKLOAD, port: 10258 };
+const SECOND: Replica =
+    Replica { workload: "vsphere-cloud-controller-manager-second", port: 10259 };
+
+impl Deployment {
+    /// Deploys it and waits until it runs.
+    ///
+    /// # Errors
+    /// The cluster refused something, or it does not run after two minutes.
+    pub(super) async fn deploy(
+        &self,
+        cluster: &Cluster,
+        project: &Path,
+        simulator: &Simulator,
+        backend: Backend,
+    ) -> anyhow::Result<()> {
+        cluster.apply(&configuration(simulator, backend)?).await?;
+        let text = manifests(project, backend)?;
+        // What the configuration above says stays as it is: only the workload and its rights are new.
+        let text = without_configuration(&text.replace(PUBLISHED, &self.image));
+        cluster.apply(&text).await?;
+        if self.second {
+            cluster.apply(&second(&text)?).await?;
+        }
+        for replica in self.replicas() {
+            self.adjust(cluster, replica, simulator, backend).await?;
+        }
+        self.runs(cluster, Duration::from_secs(120)).await
+    }
+
+    fn replicas(&self) -> &'static [Replica] {
+        if self.second { &[FIRST, SECOND] } else { &[FIRST] }
+    }
+
+    /// Flags, and where the name of a Supervisor leads.
+    async fn adjust(
+        &self,
+        cluster: &Cluster,
+        replica: &Replica,
+        simulator: &Simulator,
+        backend: Backend,
+    ) -> anyhow::Result<()> {
+        let mut patch: Vec<Value> = Vec::new();
+        for flag in &self.flags {
+            patch.push(json!({
+                "op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag,
+            }));
+        }
+        let pods = "/spec/template/spec";
+        if backend == Backend::Supervisor {
+            let alias = json!([{"ip": simulator.address, "hostnames": ["supervisor.default.svc"]}]);
+            patch.push(json!({"op": "add", "path": format!("{pods}/hostAliases"), "value": alias}));
+        }
+        if patch.is_empty() {
+            return Ok(());
+        }
+        let patch = serde_json::to_string(&patch)?;
+        let kubectl =
+            cluster.kubectl().args(["-n", NAMESPACE, "patch", "daemonset", replica.workload]);
+        kubectl.args(["--type=json", "-p", &patch]).output().await.map(drop)
+    }
+
+    /// Waits until every replica runs and is ready.
+    pub(super) async fn runs(&self, cluster: &Cluster, within: Duration) -> anyhow::Result<()> {
+        let timeout = format!("--timeout={}s", within.as_secs());
+        for replica in self.replicas() {
+            let status = ["rollout", "status", "daemonset", replica.workload, &timeout];
+            cluster.kubectl().args(["-n", NAMESPACE]).args(status).output().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes every replica away, and waits until their pods are gone.
+pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
+    let kubectl = || cluster.kubectl().args(["-n", NAMESPACE, "delete", "--ignore-not-found"]);
+    let both = ["daemonset", FIRST.workload, SECOND.workload];
+    kubectl().args(both).args(["--cascade=foreground", "--timeout=60s"]).output().await?;
+    kubectl().args(["lease", "cloud-controller-manager"]).output().await.map(drop)
+}
+
+/// The replica that leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leader {
+    /// Its process on the machine of the control plane.
+    pub(super) process: u32,
+}
+
+/// Who leads, as its log says: what holds the Lease is named after the machine that all of them are on.
 ///
 /// # Errors
-/// The cluster refused something, or it does not run after two minutes.
-pub(super) async fn provider(
-    cluster: &Cluster,
-    project: &Path,
-    image: &str,
-    access: &Access,
-) -> anyhow::Result<()> {
-    let path = project.join("provider/deploy/vcenter.yaml");
+/// Nobody leads within a minute.
+pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<Leader> {
+    let found = until(Duration::from_secs(60), async || {
+        for replica in [FIRST, SECOND] {
+            let workload = format!("daemonset/{}", replica.workload);
+            let logs = cluster.kubectl().args(["-n", NAMESPACE, "logs", &workload]);
+            let Ok(log) = logs.output().await else { continue };
+            if !LEADS.iter().any(|it| log.contains(it)) {
+                continue;
+            }
+            // Written so that it does not find the shell which looks for it.
+            let (head, tail) = (replica.port / 10, replica.port % 10);
+            let find = format!("pgrep -f 'secure-port={head}[{tail}]'");
+            let Ok(process) = cluster.on_control_plane(&find).await else { continue };
+            return Ok(process.lines().next().and_then(|it| it.parse().ok()));
+        }
+        Ok(None)
+    });
+    let process = found.await?.context("no replica says that it leads")?;
+    Ok(Leader { process })
+}
+
+/// What providers log when they begin to lead: ours, and those on the Go framework.
+const LEADS: [&str; 2] = [": leading ", "successfully acquired lease"];
+
+/// The DaemonSet of the other replica.
+fn second(manifests: &str) -> anyhow::Result<String> {
+    let is_workload = |it: &&str| it.contains("\nkind: DaemonSet\n");
+    let document = manifests.split("\n---\n").find(is_workload).context("there is no DaemonSet")?;
+    let port = |replica: Replica| replica.port.to_string();
+    Ok(document.replace(FIRST.workload, SECOND.workload).replace(&port(FIRST), &port(SECOND)))
+}
+
+/// The manifests as they are published.
+fn manifests(project: &Path, backend: Backend) -> anyhow::Result<String> {
+    let file = match backend {
+        Backend::VCenter => "vcenter.yaml",
+        Backend::Supervisor => "supervisor.yaml",
+    };
+    let path: PathBuf = project.join("provider/deploy").join(file);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     if !text.contains(PUBLISHED) {
         bail!("{}: no image {PUBLISHED}", path.display());
     }
-    cluster.apply(&text.replace(PUBLISHED, image)).await?;
-    cluster.apply(&configuration(access)).await?;
-    // Pods that came before their configuration have the placeholder's.
-    let restart =
-        cluster.kubectl().args(["-n", NAMESPACE, "rollout", "restart", "daemonset", WORKLOAD]);
-    restart.output().await?;
-    runs(cluster, Duration::from_secs(120)).await
+    Ok(text)
 }
 
-/// Waits until every replica runs and is ready.
-pub(super) async fn runs(cluster: &Cluster, within: Duration) -> anyhow::Result<()> {
-    let timeout = format!("--timeout={}s", within.as_secs());
-    let status =
-        cluster.kubectl().args(["-n", NAMESPACE, "rollout", "status", "daemonset", WORKLOAD]);
-    status.arg(timeout).output().await.map(drop)
+fn without_configuration(manifests: &str) -> String {
+    let is_placeholder = |document: &&str| {
+        document.contains("\nkind: ConfigMap\n") || document.contains("\nkind: Secret\n")
+    };
+    manifests.split("\n---\n").filter(|it| !is_placeholder(it)).collect::<Vec<_>>().join("\n---\n")
 }
 
 /// ConfigMap and Secret with the names of the manifests.
-fn configuration(access: &Access) -> String {
+fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<String> {
+    let items = match backend {
+        Backend::VCenter => of_vcenter(&simulator.access()?),
+        Backend::Supervisor => of_supervisor(&simulator.credentials()?),
+    };
+    Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
+}
+
+fn of_vcenter(access: &Access) -> Value {
     let Access { host, port, user, password, authority } = access;
     let config = format!(
         "global:\n  port: {port}\n  caFile: /etc/cloud/ca.pem\n  secretName: vsphere-cloud-secret\n  \
@@ -58,12 +200,28 @@ fn configuration(access: &Access) -> String {
     let mut secret = serde_json::Map::new();
     secret.insert(format!("{host}.username"), user.as_str().into());
     secret.insert(format!("{host}.password"), password.as_str().into());
-    let meta = |name: &str| json!({"name": name, "namespace": NAMESPACE});
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta("vsphere-cloud-config"),
-         "data": {"vsphere.conf": config, "ca.pem": authority}},
-        {"apiVersion": "v1", "kind": "Secret", "metadata": meta("vsphere-cloud-secret"),
-         "stringData": secret},
-    ]});
-    list.to_string()
+    json!([
+        object(
+            "ConfigMap",
+            "vsphere-cloud-config",
+            "data",
+            json!({"vsphere.conf": config, "ca.pem": authority})
+        ),
+        object("Secret", "vsphere-cloud-secret", "stringData", secret.into()),
+    ])
+}
+
+fn of_supervisor(credentials: &Credentials) -> Value {
+    let Credentials { token, authority, namespace, owner } = credentials;
+    let files = json!({"token": token, "ca.crt": authority, "namespace": namespace});
+    json!([
+        object("ConfigMap", "vsphere-cloud-config", "data", json!({"vsphere.conf": ""})),
+        object("Secret", "cloud-provider-creds", "stringData", files),
+        object("ConfigMap", "ccm-owner-reference", "data", json!({"owner-reference": owner})),
+    ])
+}
+
+fn object(kind: &str, name: &str, field: &str, value: Value) -> Value {
+    let meta = json!({"name": name, "namespace": NAMESPACE});
+    json!({"apiVersion": "v1", "kind": kind, "metadata": meta, field: value})
 }

@@ -1,15 +1,17 @@
-//! A laboratory: cluster, vCenter and provider under one name, found again by it.
+//! A laboratory: cluster, simulator and provider under one name, found again by it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
 
 use super::cluster::{self, Cluster, Machine, Programs};
+use super::deploy::Deployment;
+use super::engine;
 use super::shell::call;
-use super::vcenter::Vcenter;
-use super::{deploy, engine};
+use super::simulator::Simulator;
+use crate::backend::Backend;
 
 /// How one is made.
 #[derive(Clone, Debug)]
@@ -24,31 +26,72 @@ pub(super) struct Wanted {
     pub(super) image: Option<String>,
     /// Whether dockerd may be started.
     pub(super) start_engine: bool,
+    /// Where its provider looks for machines.
+    pub(super) backend: Backend,
 }
 
 /// One that is there.
 pub(super) struct Lab {
     pub(super) cluster: Cluster,
-    pub(super) vcenter: Vcenter,
+    pub(super) simulator: Simulator,
     pub(super) machines: Vec<Machine>,
+    pub(super) made: Made,
+}
+
+/// What a laboratory is made of, kept in its directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Made {
+    /// Where its provider looks for machines.
+    pub(super) backend: Backend,
     /// The image of the simulator, which pods run too.
     pub(super) sim_image: String,
+    /// The image of the provider.
+    pub(super) provider_image: String,
 }
 
 impl Wanted {
-    fn directory(&self) -> PathBuf {
+    pub(super) fn directory(&self) -> PathBuf {
         self.cache.join("e2e").join(&self.name)
     }
 
     /// Makes it, and says each step.
     pub(super) async fn up(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
+        let (cluster, made) = self.cluster_up(out).await?;
+        let mut step = Steps::begin(out);
+        let (simulator, machines) = self.furnish(&cluster, &made).await?;
+        step.done(&format!("simulator with {} machines, provider", machines.len()))?;
+        Ok(Lab { cluster, simulator, machines, made })
+    }
+
+    /// A simulator with the machines of the cluster, and a provider.
+    pub(super) async fn furnish(
+        &self,
+        cluster: &Cluster,
+        made: &Made,
+    ) -> anyhow::Result<(Simulator, Vec<Machine>)> {
+        let simulator = self.simulator_up(made, 0).await?;
+        let machines = cluster.machines().await?;
+        simulator.found(&machines).await?;
+        let provider = Deployment { image: made.provider_image.clone(), ..Deployment::default() };
+        provider.deploy(cluster, &self.project, &simulator, made.backend).await?;
+        Ok((simulator, machines))
+    }
+
+    /// Whether one of that name is there.
+    pub(super) fn is_there(&self) -> bool {
+        self.made().exists()
+    }
+
+    /// Makes the cluster with both images in it, and nothing else.
+    pub(super) async fn cluster_up(&self, out: &mut impl Write) -> anyhow::Result<(Cluster, Made)> {
         let Self { name, project, .. } = self;
         engine::ready(project, self.start_engine).await?;
         if self.directory().exists() {
             bail!("there is a laboratory `{name}`; end it with `conformance e2e down`");
         }
         std::fs::create_dir_all(self.directory())?;
-        let mut step = Steps { out, begin: tokio::time::Instant::now() };
+        let mut step = Steps::begin(out);
         let programs = Programs::find(project).await?;
         step.done("kind and kubectl")?;
         let image = cluster::node_image(project, self.image.as_deref()).await?;
@@ -57,32 +100,43 @@ impl Wanted {
         let images: Vec<String> = built.lines().map(str::to_owned).collect();
         let [sim, provider] = &images[..] else { bail!("images: {built}") };
         step.done(&format!("images {sim} and {provider}"))?;
-        let directory = self.directory();
-        let cluster = Cluster::create(name, project, programs, &image, &directory).await?;
+        let made = Made {
+            backend: self.backend,
+            sim_image: sim.clone(),
+            provider_image: provider.clone(),
+        };
+        std::fs::write(self.made(), serde_json::to_vec_pretty(&made)?)?;
+        let cluster = Cluster::create(name, project, programs, &image, &self.directory()).await?;
         step.done("cluster of three nodes")?;
         cluster.load(&images).await?;
-        let vcenter = Vcenter::start(name, sim, &directory).await?;
-        let machines = cluster.machines().await?;
-        vcenter.found(&machines).await?;
-        step.done("vCenter with their machines")?;
-        deploy::provider(&cluster, project, provider, &vcenter.access()?).await?;
-        step.done("provider")?;
-        Ok(Lab { cluster, vcenter, machines, sim_image: sim.clone() })
+        step.done("images in its nodes")?;
+        Ok((cluster, made))
+    }
+
+    /// Starts a simulator for it.
+    pub(super) async fn simulator_up(&self, made: &Made, vms: u32) -> anyhow::Result<Simulator> {
+        Simulator::start(&self.name, &made.sim_image, &self.directory(), made.backend, vms).await
+    }
+
+    fn made(&self) -> PathBuf {
+        self.directory().join("made.json")
     }
 
     /// The one that is there.
     pub(super) async fn open(&self) -> anyhow::Result<Lab> {
         let directory = self.directory();
-        if !directory.exists() {
+        let path = self.made();
+        let Ok(text) = std::fs::read(&path) else {
             bail!("there is no laboratory `{}`; make one with `conformance e2e up`", self.name);
-        }
+        };
+        let made: Made =
+            serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;
         let cluster = Cluster::open(&self.name, programs, &directory).await?;
-        let vcenter = Vcenter::open(&self.name, &directory).await?;
+        let simulator = Simulator::open(&self.name, &directory, made.backend).await?;
         let machines = cluster.machines().await?;
-        let sim_image = format!("vsphere-lab/sim:{}", env!("CARGO_PKG_VERSION"));
-        Ok(Lab { cluster, vcenter, machines, sim_image })
+        Ok(Lab { cluster, simulator, machines, made })
     }
 
     /// Removes whatever is left of it.
@@ -97,13 +151,18 @@ impl Wanted {
     }
 }
 
-struct Steps<'a, W> {
+/// Says what was done, and how long it took.
+pub(super) struct Steps<'a, W> {
     out: &'a mut W,
     begin: tokio::time::Instant,
 }
 
-impl<W: Write> Steps<'_, W> {
-    fn done(&mut self, what: &str) -> std::io::Result<()> {
+impl<'a, W: Write> Steps<'a, W> {
+    pub(super) fn begin(out: &'a mut W) -> Self {
+        Self { out, begin: tokio::time::Instant::now() }
+    }
+
+    pub(super) fn done(&mut self, what: &str) -> std::io::Result<()> {
         let took = std::mem::replace(&mut self.begin, tokio::time::Instant::now()).elapsed();
         writeln!(self.out, "up  {what}: {:.1} s", took.as_secs_f64())?;
         self.out.flush()
@@ -116,21 +175,4 @@ pub(super) fn project(from: &Path) -> anyhow::Result<PathBuf> {
     found.map(Path::to_owned).with_context(|| {
         format!("{}: not inside a checkout of this project; add --project DIR", from.display())
     })
-}
-
-/// Asks again and again until it says yes.
-pub(super) async fn until<T>(
-    within: Duration,
-    mut ask: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
-) -> anyhow::Result<Option<T>> {
-    let end = tokio::time::Instant::now() + within;
-    loop {
-        if let Some(answer) = ask().await? {
-            return Ok(Some(answer));
-        }
-        if tokio::time::Instant::now() >= end {
-            return Ok(None);
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
 }

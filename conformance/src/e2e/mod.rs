@@ -5,11 +5,13 @@
 //! | [`command`] | `conformance e2e` |
 //! | `lab` | a laboratory is made, found again, ended |
 //! | `engine`, `shell` | the Docker engine and other programs |
-//! | `cluster`, `vcenter`, `deploy` | what is in a laboratory |
+//! | `cluster`, `simulator`, `deploy` | what is in a laboratory |
 //! | `scenarios` | what happens in it, under the IDs of the catalogue |
+//! | `bench` | what a provider costs there, beside virtual time |
 //!
 //! Three real kubelets prove the wiring, which no simulated one can.
 
+mod bench;
 mod cluster;
 pub mod command;
 mod deploy;
@@ -17,4 +19,23 @@ mod engine;
 mod lab;
 mod scenarios;
 mod shell;
-mod vcenter;
+mod simulator;
+
+use std::time::Duration;
+
+/// Asks again and again until it says yes, or until `within` has passed.
+async fn until<T>(
+    within: Duration,
+    mut ask: impl AsyncFnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<Option<T>> {
+    let end = tokio::time::Instant::now() + within;
+    loop {
+        if let Some(answer) = ask().await? {
+            return Ok(Some(answer));
+        }
+        if tokio::time::Instant::now() >= end {
+            return Ok(None);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use sim_world::{Command, Named};
 
 use super::cluster::Machine;
-use super::lab::{Lab, until};
+use super::lab::Lab;
 use super::shell::call;
+use super::until;
+use crate::backend::Backend;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
 
@@ -90,17 +91,13 @@ impl Lab {
     }
 }
 
-fn named(machine: &Machine) -> Named {
-    Named::from(machine.name.as_str())
-}
-
 async fn kubelet(machine: &Machine, verb: &str) -> anyhow::Result<()> {
     let docker = call("docker").args(["exec", &machine.name, "systemctl", verb, "kubelet"]);
     docker.output().await.map(drop)
 }
 
 /// What an initialized node shows of its machine; the sentence says what is missing.
-fn wrong(node: &NodeFacts, machine: &Machine) -> Option<String> {
+fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String> {
     let name = &machine.name;
     if node.uninitialized {
         return Some(format!("{name} has the taint still"));
@@ -112,7 +109,9 @@ fn wrong(node: &NodeFacts, machine: &Machine) -> Option<String> {
     if !node.of_type("InternalIP").any(|it| it == machine.address) {
         return Some(format!("{name} shows {:?}, not {}", node.addresses, machine.address));
     }
-    if node.labels.contains(&None) {
+    // VM Operator tells no region; zone and type are there in every mode.
+    let [zone, region, instance_type] = &node.labels;
+    if zone.is_none() || instance_type.is_none() || (backend.is_vcenter() && region.is_none()) {
         return Some(format!("{name} lacks labels: {:?}", node.labels));
     }
     None
@@ -120,12 +119,13 @@ fn wrong(node: &NodeFacts, machine: &Machine) -> Option<String> {
 
 async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     for machine in &lab.machines {
-        let is_right =
-            |node: Option<&NodeFacts>| node.is_some_and(|it| wrong(it, machine).is_none());
+        let is_right = |node: Option<&NodeFacts>| {
+            node.is_some_and(|it| wrong(it, machine, lab.made.backend).is_none())
+        };
         if !lab.becomes(&machine.name, SOON, is_right).await? {
             let why = match lab.node(&machine.name).await? {
                 None => format!("there is no node {}", machine.name),
-                Some(node) => wrong(&node, machine).unwrap_or_default(),
+                Some(node) => wrong(&node, machine, lab.made.backend).unwrap_or_default(),
             };
             return Ok(Verdict::Fail(why));
         }
@@ -151,7 +151,7 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     };
     let affinity = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [
         {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]}]}});
-    let image = &lab.sim_image;
+    let image = &lab.made.sim_image;
     let selected = pod(
         "by-type",
         image,
@@ -225,10 +225,10 @@ async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyho
 async fn shutdown(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
     kubelet(machine, "stop").await?;
-    lab.vcenter.event(&Command::PowerOff(named(machine))).await?;
+    lab.simulator.power(machine, false).await?;
     let tainted = |node: Option<&NodeFacts>| node.is_some_and(|it| it.shutdown);
     let is_tainted = lab.becomes(&machine.name, NOT_READY, tainted).await?;
-    lab.vcenter.event(&Command::PowerOn(named(machine))).await?;
+    lab.simulator.power(machine, true).await?;
     kubelet(machine, "start").await?;
     let back = |node: Option<&NodeFacts>| node.is_some_and(|it| it.ready == "True" && !it.shutdown);
     let is_back = lab.becomes(&machine.name, SOON, back).await?;
@@ -239,25 +239,20 @@ async fn shutdown(lab: &Lab) -> anyhow::Result<Verdict> {
 /// Its kubelet is silent meanwhile: whoever takes silence for an answer deletes the node.
 async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
-    lab.vcenter.connected(false).await?;
+    lab.cluster.cut(&lab.simulator.address, true).await?;
     kubelet(machine, "stop").await?;
     let gone = |node: Option<&NodeFacts>| node.is_none();
     let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await?;
     kubelet(machine, "start").await?;
-    lab.vcenter.connected(true).await?;
+    lab.cluster.cut(&lab.simulator.address, false).await?;
     let address = "10.66.0.7";
-    let moved = |addresses: Vec<&str>| -> anyhow::Result<Command> {
-        let addresses =
-            addresses.iter().map(|it| Ok(it.parse()?)).collect::<anyhow::Result<_>>()?;
-        Ok(Command::SetAddresses { machine: named(machine), addresses: vec![addresses] })
-    };
     // That it is at work again.
-    lab.vcenter.event(&moved(vec![address])?).await?;
+    lab.simulator.moved(machine, &[address]).await?;
     let shown = |node: Option<&NodeFacts>| node.is_some_and(|it| it.ips().any(|ip| ip == address));
     let is_shown = lab.becomes(&machine.name, SOON * 2, shown).await?;
-    lab.vcenter.event(&moved(vec![&machine.address])?).await?;
+    lab.simulator.moved(machine, &[&machine.address]).await?;
     let old = |node: Option<&NodeFacts>| {
-        node.is_some_and(|it| it.ready == "True" && wrong(it, machine).is_none())
+        node.is_some_and(|it| it.ready == "True" && wrong(it, machine, lab.made.backend).is_none())
     };
     let is_old = lab.becomes(&machine.name, SOON * 2, old).await?;
     Ok(Verdict::of(!is_gone, || format!("{} was deleted, its machine lives", machine.name))
@@ -267,12 +262,12 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
 
 async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
-    let on_it = pod("doomed", &lab.sim_image, json!({"nodeName": machine.name}));
+    let on_it = pod("doomed", &lab.made.sim_image, json!({"nodeName": machine.name}));
     lab.cluster.apply(&on_it.to_string()).await?;
     let ready = ["wait", "--for=condition=Ready", "--timeout=60s", "pod/doomed"];
     lab.cluster.kubectl().args(ready).output().await?;
     kubelet(machine, "stop").await?;
-    lab.vcenter.event(&Command::DeleteMachine(named(machine))).await?;
+    lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
     let evicted = until(SOON * 2, async || {
         let pods =
@@ -284,9 +279,11 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
         let force = ["delete", "--force", "--ignore-not-found", "pod/doomed"];
         lab.cluster.kubectl().args(force).output().await?;
     }
-    lab.vcenter.found(std::slice::from_ref(machine)).await?;
+    lab.simulator.found(std::slice::from_ref(machine)).await?;
     kubelet(machine, "start").await?;
-    let is_right = |node: Option<&NodeFacts>| node.is_some_and(|it| wrong(it, machine).is_none());
+    let is_right = |node: Option<&NodeFacts>| {
+        node.is_some_and(|it| wrong(it, machine, lab.made.backend).is_none())
+    };
     let is_back = lab.becomes(&machine.name, SOON * 2, is_right).await?;
     Ok(Verdict::of(is_gone, || format!("{} is there still", machine.name))
         .and(|| Verdict::of(is_evicted, || "its pod is there still".to_owned()))

@@ -1,6 +1,7 @@
 //! Other people's programs: what they print, and why they failed.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, bail};
@@ -36,6 +37,12 @@ impl Call {
     /// With arguments.
     pub(super) fn args<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Self {
         arguments.into_iter().fold(self, Self::arg)
+    }
+
+    /// In this directory.
+    pub(super) fn inside(mut self, directory: &Path) -> Self {
+        self.command.current_dir(directory);
+        self
     }
 
     /// What it prints. Its steps, on standard error, are this program's.

@@ -1,0 +1,139 @@
+//! `conformance e2e bench`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::imagined;
+use super::plan::Plan;
+use super::played::Play;
+use super::report::{self, Column};
+use crate::cost::Subject;
+use crate::e2e::cluster::Cluster;
+use crate::e2e::deploy::{self, Deployment};
+use crate::e2e::lab::{Lab, Made, Wanted};
+use crate::e2e::simulator::Simulator;
+
+/// What is counted.
+#[derive(Args, Clone, Debug)]
+pub struct Bench {
+    /// Sizes of the fleet that registers beside the three real nodes.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100,1000", value_parser = clap::value_parser!(u32).range(1..=5000))]
+    nodes: Vec<u32>,
+    /// Ways of following machines: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1.
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', default_value = "vcenter,supervisor-watch", value_parser = subject)]
+    columns: Vec<Subject>,
+    /// Status period of the provider, in seconds; without it 20, and 40 for more than 200 nodes.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..=600))]
+    period: Option<u64>,
+    /// Write bench.json, bench.md and bench.svg here.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+fn subject(text: &str) -> Result<Subject, String> {
+    let found = Subject::ALL.into_iter().find(|it| it.word() == text);
+    found.ok_or_else(|| format!("there are {}", Subject::ALL.map(Subject::word).join(", ")))
+}
+
+/// Counts, in a laboratory that is there or in a cluster made for this.
+///
+/// # Errors
+/// What the harness failed at.
+pub(in crate::e2e) async fn run(
+    out: &mut impl Write,
+    bench: &Bench,
+    wanted: &Wanted,
+) -> anyhow::Result<ExitCode> {
+    let (cluster, made, lab) = if wanted.is_there() {
+        let Lab { cluster, simulator, made, .. } = wanted.open().await?;
+        (cluster, made, Some(simulator))
+    } else {
+        let (cluster, made) = wanted.cluster_up(out).await?;
+        (cluster, made, None)
+    };
+    let was_there = lab.is_some();
+    if let Some(simulator) = lab {
+        deploy::remove(&cluster).await?;
+        simulator.end().await?;
+    }
+    let columns = count(out, bench, wanted, &cluster, &made).await;
+    if was_there {
+        // As it was found, whatever came of it.
+        wanted.furnish(&cluster, &made).await?;
+    }
+    let columns = columns?;
+    let differences: Vec<String> = columns.iter().flat_map(Column::differences).collect();
+    writeln!(out, "\n{}", report::markdown(&columns))?;
+    if let Some(directory) = &bench.out {
+        report::write(directory, &columns)?;
+        writeln!(out, "written: {}", directory.display())?;
+    }
+    for difference in &differences {
+        writeln!(out, "differs: {difference}")?;
+    }
+    let n_plays: usize = columns.iter().map(|it| it.virtual_time.len()).sum();
+    writeln!(
+        out,
+        "{n_plays} fleets compared with virtual time, {} operations differ",
+        differences.len()
+    )?;
+    Ok(ExitCode::from(u8::from(!differences.is_empty())))
+}
+
+async fn count(
+    out: &mut impl Write,
+    bench: &Bench,
+    wanted: &Wanted,
+    cluster: &Cluster,
+    made: &Made,
+) -> anyhow::Result<Vec<Column>> {
+    let machines = cluster.machines().await?;
+    let mut columns = Vec::new();
+    for subject in &bench.columns {
+        let mut column = Column {
+            name: subject.word().to_owned(),
+            periods: Default::default(),
+            kind: Default::default(),
+            virtual_time: Default::default(),
+        };
+        for nodes in &bench.nodes {
+            let period =
+                bench.period.map_or_else(|| Plan::usual_period(*nodes), Duration::from_secs);
+            let plan = Plan { nodes: *nodes, period };
+            writeln!(out, "{}, {nodes} nodes, periods of {} s", subject.word(), period.as_secs())?;
+            let made = Made { backend: subject.backend(), ..made.clone() };
+            let simulator: Simulator = wanted.simulator_up(&made, *nodes).await?;
+            let provider = Deployment {
+                image: made.provider_image.clone(),
+                flags: [plan.flags(), vec![format!("--instances-mode={}", subject.instances())]]
+                    .concat(),
+                second: true,
+            };
+            let (project, backend) = (wanted.project.as_path(), subject.backend());
+            let play = Play {
+                cluster,
+                simulator: &simulator,
+                machines: &machines,
+                provider: &provider,
+                project,
+                backend,
+                plan,
+            };
+            let played = play.play(out).await;
+            simulator.end().await?;
+            column.kind.insert(*nodes, played?);
+            column.periods.insert(*nodes, period.as_secs());
+            // Its own runtime, so not on a thread of this one.
+            let of = *subject;
+            let imagined =
+                tokio::task::spawn_blocking(move || imagined::tallies(of, &plan)).await?;
+            column.virtual_time.insert(*nodes, imagined);
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}

@@ -1,0 +1,93 @@
+//! The phases in virtual time: our provider in this process, the same flags, fleet and windows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim_world::{Command, ControlPlane, Nodes};
+
+use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, WORKERS};
+use super::tally::Tally;
+use crate::backend::Backend;
+use crate::cost::Subject;
+use crate::lab::{Stage, run};
+use crate::scenario::{Act, Scenario};
+
+/// Calls by phase.
+pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, Tally> {
+    let scenario = scenario(subject.backend(), plan);
+    let run = run(&scenario, &subject.stage(&Stage::default()));
+    let tally = |phase: Phase| {
+        let calls = run.calls_in(phase.name());
+        (phase.name(), Tally::of_records(calls, subject.backend()))
+    };
+    Phase::ALL.into_iter().map(tally).collect()
+}
+
+/// Before the fleet registers: the provider leads, and has looked at the nodes that are there.
+fn begin(plan: &Plan) -> Duration {
+    plan.period * 2 + plan.period / 4
+}
+
+fn scenario(backend: Backend, plan: &Plan) -> Scenario {
+    let mut topology = plan.topology();
+    // The machines of the real nodes come first in virtual time; in a cluster they have names of their own.
+    topology.machines += REAL;
+    let topology = topology.nodes(Nodes::Count(REAL));
+    let names: Vec<_> =
+        (REAL + 1..=REAL + plan.nodes).map(|n| topology.machine_name(0, n)).collect();
+    let mut at = begin(plan);
+    let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with(|it| {
+        it.replicas = 2;
+        it.status_period = plan.period;
+        it.monitor_period = MONITOR;
+        it.workers = WORKERS;
+        it.kube_qps = QPS;
+        it.secret = Some("vsphere-cloud-secret".to_owned());
+    });
+    scenario = scenario.at(Duration::ZERO, Command::SetHeartbeats { every: None });
+    for phase in Phase::ALL {
+        scenario = scenario.at(at, Act::Phase(phase.name().to_owned()));
+        match phase {
+            Phase::Join => {
+                for name in &names {
+                    scenario = scenario.at(at, Command::StartKubelet(name.as_str().into()));
+                }
+            }
+            Phase::Steady => {}
+            Phase::Change => {
+                for (n, (_, address)) in plan.changes().enumerate() {
+                    let command = crate::e2e::simulator::addresses_of(&names[n], vec![address]);
+                    scenario = scenario.at(at + FIRST, command);
+                }
+            }
+            Phase::Restart => {
+                for (after, command) in restart(backend) {
+                    scenario = scenario.at(at + after, command);
+                }
+            }
+            Phase::Failover => scenario = scenario.at(at + FIRST, Act::CrashLeader),
+        }
+        let end = at + plan.length(phase);
+        scenario = scenario.at(end, Act::Phase("between".to_owned()));
+        // The next window begins where a period has its first quarter behind it.
+        let period = plan.period;
+        let whole = period * u32::try_from(end.as_nanos().div_ceil(period.as_nanos())).unwrap_or(0);
+        at = whole + period / 4;
+        scenario.horizon = end + FIRST;
+    }
+    scenario
+}
+
+/// What stands behind a provider ends and begins again.
+pub(super) fn restart(backend: Backend) -> Vec<(Duration, Command)> {
+    match backend {
+        Backend::VCenter => vec![
+            (FIRST, Command::StopVCenter { vcenter: None }),
+            (FIRST + AWAY, Command::StartVCenter { vcenter: None }),
+        ],
+        // An API server that is replaced: its watches end.
+        Backend::Supervisor => {
+            vec![(FIRST, Command::EndWatches { plane: ControlPlane::Supervisor })]
+        }
+    }
+}

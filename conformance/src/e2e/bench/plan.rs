@@ -1,0 +1,116 @@
+//! The phases of the benchmark, as lengths of time that both stages share.
+//!
+//! Periods are compressed by the provider's own flags. Windows begin a quarter of a period after a pass over the
+//! nodes, so that each holds a number of passes that does not depend on how fast the machine is.
+
+use std::time::Duration;
+
+use sim_world::Topology;
+
+use crate::e2e::simulator::ZONES;
+
+/// A phase: what happens in it, and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The fleet registers at once.
+    Join,
+    /// Nothing happens.
+    Steady,
+    /// 1 % of the machines change address at once.
+    Change,
+    /// What stands behind the provider ends, and begins again after ten seconds.
+    Restart,
+    /// The leader is killed; another replica takes over.
+    Failover,
+}
+
+impl Phase {
+    /// In the order in which they are played.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Join, Self::Steady, Self::Change, Self::Restart, Self::Failover];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Join => "join",
+            Self::Steady => "steady",
+            Self::Change => "change",
+            Self::Restart => "restart",
+            Self::Failover => "failover",
+        }
+    }
+
+    pub(super) const fn what(self) -> &'static str {
+        match self {
+            Self::Join => "N nodes register at once; half a period",
+            Self::Steady => "three status periods, nothing touched",
+            Self::Change => "1 % of the machines change address at once; one period",
+            Self::Restart => "vCenter ends and is back after 10 s; two periods",
+            Self::Failover => "the leader is killed; a period and a half, and 20 s",
+        }
+    }
+}
+
+/// How long what ended stays away.
+pub(super) const AWAY: Duration = Duration::from_secs(10);
+/// How long after its begin something happens in a phase.
+pub(super) const FIRST: Duration = Duration::from_secs(1);
+/// Machines that are real in a cluster made by kind.
+pub(super) const REAL: u32 = 3;
+
+/// What is played.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// Nodes of the fleet, besides the real ones.
+    pub(super) nodes: u32,
+    /// `--node-status-update-frequency`.
+    pub(super) period: Duration,
+}
+
+/// `--node-monitor-period`.
+pub(super) const MONITOR: Duration = Duration::from_secs(5);
+/// `--kube-api-qps`, and half of `--kube-api-burst`.
+pub(super) const QPS: u32 = 500;
+/// `--concurrent-node-syncs`.
+pub(super) const WORKERS: usize = 10;
+
+impl Plan {
+    /// The period for a fleet of this size unless one is named: half of it is enough to join.
+    pub(super) const fn usual_period(nodes: u32) -> Duration {
+        Duration::from_secs(if nodes <= 200 { 20 } else { 40 })
+    }
+
+    pub(super) fn length(&self, phase: Phase) -> Duration {
+        match phase {
+            Phase::Join => self.period / 2,
+            Phase::Steady => self.period * 3,
+            Phase::Change => self.period,
+            Phase::Restart => self.period * 2,
+            Phase::Failover => self.period * 3 / 2 + Duration::from_secs(20),
+        }
+    }
+
+    /// Flags of a provider that say all this, as any provider of the framework takes them.
+    pub(super) fn flags(&self) -> Vec<String> {
+        vec![
+            format!("--node-status-update-frequency={}s", self.period.as_secs()),
+            format!("--node-monitor-period={}s", MONITOR.as_secs()),
+            format!("--kube-api-qps={QPS}"),
+            format!("--kube-api-burst={}", QPS * 2),
+            format!("--concurrent-node-syncs={WORKERS}"),
+        ]
+    }
+
+    /// The fleet's machines: the same names and UUIDs wherever this is built.
+    pub(super) fn topology(&self) -> Topology {
+        Topology::zones(u32::try_from(ZONES).unwrap_or(1)).machines(self.nodes)
+    }
+
+    /// Machines that change address in the phase of that name, and to what.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (String, std::net::IpAddr)> {
+        let topology = self.topology();
+        (1..=(self.nodes / 100).max(1)).map(move |n| {
+            let address = std::net::Ipv4Addr::new(10, 99, 0, u8::try_from(n).unwrap_or(0));
+            (topology.machine_name(0, n), address.into())
+        })
+    }
+}

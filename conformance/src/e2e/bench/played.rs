@@ -1,0 +1,219 @@
+//! The phases in a cluster made by kind, on the clock on the wall.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::fleet::{self, Fleet};
+use super::imagined::restart;
+use super::plan::{Phase, Plan};
+use super::tally::{Audited, Line, Tally};
+use crate::backend::Backend;
+use crate::e2e::cluster::{Cluster, Machine};
+use crate::e2e::deploy::{self, Deployment};
+use crate::e2e::simulator::{Simulator, addresses_of};
+use crate::e2e::until;
+
+/// What a provider in a cluster cost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Played {
+    /// Calls by phase.
+    pub(super) tallies: BTreeMap<String, Tally>,
+    /// From registration until every node of the fleet was initialized, in seconds.
+    pub(super) join_seconds: f64,
+    /// Share of a core in the steady phase, in percent.
+    pub(super) steady_cpu_percent: f64,
+    /// The most memory that it had resident, in MiB.
+    pub(super) peak_memory_mib: f64,
+}
+
+/// One provider, one fleet.
+pub(super) struct Play<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) simulator: &'a Simulator,
+    pub(super) machines: &'a [Machine],
+    pub(super) provider: &'a Deployment,
+    pub(super) project: &'a std::path::Path,
+    pub(super) backend: Backend,
+    pub(super) plan: Plan,
+}
+
+/// Where the counting is: the last record of the ledger, the length of the audit log.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    record: u64,
+    audited: u64,
+}
+
+impl Play<'_> {
+    /// Plays every phase. The provider, its fleet and the simulator's machines are gone afterwards.
+    pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
+        fleet::avoid(self.cluster).await?;
+        self.simulator.found(self.machines).await?;
+        self.provider.deploy(self.cluster, self.project, self.simulator, self.backend).await?;
+        let fleet = Fleet::new(&self.plan, self.cluster)?;
+        let played = self.phases(&fleet, out).await;
+        deploy::remove(self.cluster).await?;
+        Fleet::remove(self.cluster).await?;
+        played
+    }
+
+    async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<Played> {
+        let mut played = Played::default();
+        for phase in Phase::ALL {
+            let mut mark = self.quiet().await?;
+            let begin = Instant::now();
+            let cpu = self.processor_seconds().await?;
+            match phase {
+                Phase::Join => played.join_seconds = self.join(fleet).await?,
+                Phase::Steady => {}
+                Phase::Change => {
+                    let to = |(name, address): (String, _)| addresses_of(&name, vec![address]);
+                    let commands: Vec<_> = self.plan.changes().map(to).collect();
+                    self.simulator.events(&commands).await?;
+                }
+                Phase::Restart => {
+                    for (after, command) in restart(self.backend) {
+                        sleep_until(begin + after).await;
+                        self.simulator.event(&command).await?;
+                    }
+                }
+                Phase::Failover => self.kill_leader().await?,
+            }
+            let length = self.plan.length(phase);
+            if begin.elapsed() > length {
+                bail!(
+                    "{}: its begin alone took {:?}; name a longer --period",
+                    phase.name(),
+                    begin.elapsed()
+                );
+            }
+            sleep_until(begin + length).await;
+            if phase == Phase::Steady {
+                let used = self.processor_seconds().await? - cpu;
+                played.steady_cpu_percent = 100.0 * used / begin.elapsed().as_secs_f64();
+                played.peak_memory_mib = self.peak_memory().await?;
+            }
+            let tally = self.tally(&mut mark).await?;
+            let (name, calls, writes) = (phase.name(), tally.total(), tally.writes());
+            writeln!(
+                out,
+                "    {name:<9} {calls:>6} calls, {writes:>5} writes to the cluster, {:.0} s",
+                begin.elapsed().as_secs_f64()
+            )?;
+            out.flush()?;
+            played.tallies.insert(name.to_owned(), tally);
+        }
+        Ok(played)
+    }
+
+    /// Registers the fleet; until all are initialized, in seconds.
+    async fn join(&self, fleet: &Fleet) -> anyhow::Result<f64> {
+        let begin = Instant::now();
+        fleet.register(self.cluster).await?;
+        let within = self.plan.length(Phase::Join);
+        let mut waiting = Vec::new();
+        let done = until(within, async || {
+            waiting = fleet.waiting(self.cluster).await?;
+            Ok(waiting.is_empty().then_some(()))
+        });
+        if done.await?.is_none() {
+            let (n, first) = (waiting.len(), waiting.first().cloned().unwrap_or_default());
+            bail!(
+                "{n} nodes wait for the provider after {within:?}, {first} among them; name a longer --period"
+            );
+        }
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    /// Waits until a pass over the nodes is a quarter of a period ago, or till it is sure that none makes a call.
+    async fn quiet(&self) -> anyhow::Result<Mark> {
+        let mut mark = self.now().await?;
+        let (period, begin) = (self.plan.period, Instant::now());
+        let mut last_call = None;
+        loop {
+            sleep(Duration::from_millis(250)).await;
+            let lines = self.ledger_since(&mut mark.record).await?;
+            if lines.iter().any(|line| line.is_call() && !line.waits()) {
+                last_call = Some(Instant::now());
+            }
+            let is_quiet = match last_call {
+                Some(at) => at.elapsed() >= period / 4,
+                None => begin.elapsed() >= period + period / 4,
+            };
+            if is_quiet {
+                return self.now().await;
+            }
+            if begin.elapsed() > period * 6 {
+                bail!(
+                    "the provider is never quiet for a quarter of its period; name a longer --period"
+                );
+            }
+        }
+    }
+
+    async fn now(&self) -> anyhow::Result<Mark> {
+        let mut mark = Mark::default();
+        self.ledger_since(&mut mark.record).await?;
+        let size = self.cluster.on_control_plane(&format!("wc -c <{AUDIT}")).await?;
+        mark.audited = size.trim().parse().with_context(|| format!("{AUDIT}: {size:?}"))?;
+        Ok(mark)
+    }
+
+    async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Line>> {
+        let text = self.simulator.ledger_since(*record + 1).await?;
+        let lines: Vec<Line> = lines(&text)?;
+        *record = lines.iter().map(|line| line.seq).max().unwrap_or(*record).max(*record);
+        Ok(lines)
+    }
+
+    /// What was asked since the mark.
+    async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
+        let ledger = self.ledger_since(&mut mark.record).await?;
+        let ledger: Vec<Line> = ledger.into_iter().filter(Line::is_call).collect();
+        let tail = format!("tail -c +{} {AUDIT}", mark.audited + 1);
+        let audit: Vec<Audited> = lines(&self.cluster.on_control_plane(&tail).await?)?;
+        Ok(Tally::of_lines(&ledger, &audit))
+    }
+
+    /// The replica that leads is killed.
+    async fn kill_leader(&self) -> anyhow::Result<()> {
+        let leader = deploy::leader(self.cluster).await?;
+        let kill = format!("kill -9 {}", leader.process);
+        self.cluster.on_control_plane(&kill).await.map(drop)
+    }
+
+    /// Of the leader, so far.
+    async fn processor_seconds(&self) -> anyhow::Result<f64> {
+        let leader = deploy::leader(self.cluster).await?;
+        // Fields 14 and 15, in hundredths; nothing before them has a blank but the name, in parentheses.
+        let line = format!("sed 's/.*) //' /proc/{}/stat", leader.process);
+        let text = self.cluster.on_control_plane(&line).await?;
+        let fields: Vec<&str> = text.split(' ').collect();
+        let ticks = |n: usize| -> anyhow::Result<f64> {
+            Ok(fields.get(n).context("too few fields in stat")?.parse()?)
+        };
+        Ok((ticks(11)? + ticks(12)?) / 100.0)
+    }
+
+    async fn peak_memory(&self) -> anyhow::Result<f64> {
+        let leader = deploy::leader(self.cluster).await?;
+        let line =
+            format!("sed -n 's/VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/{}/status", leader.process);
+        let kib: f64 = self.cluster.on_control_plane(&line).await?.trim().parse()?;
+        Ok(kib / 1024.0)
+    }
+}
+
+/// Where the API server writes who asked what.
+const AUDIT: &str = "/var/log/kubernetes/audit.log";
+
+fn lines<T: serde::de::DeserializeOwned>(text: &str) -> anyhow::Result<Vec<T>> {
+    let read = |line: &str| serde_json::from_str(line).with_context(|| line.to_owned());
+    text.lines().filter(|line| !line.is_empty()).map(read).collect()
+}

@@ -1,0 +1,232 @@
+//! What the benchmark found: `bench.json`, a Markdown table, a plot, and where the stages differ.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use plotters::prelude::*;
+use serde::Serialize;
+
+use super::plan::Phase;
+use super::played::Played;
+use super::tally::Tally;
+use crate::cost::{Fit, fit};
+
+/// A provider in a mode, with every fleet that it was played with.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Column {
+    /// What it is called.
+    pub(super) name: String,
+    /// Period of the status pass by fleet size, in seconds.
+    pub(super) periods: BTreeMap<u32, u64>,
+    /// In a cluster made by kind, by fleet size.
+    pub(super) kind: BTreeMap<u32, Played>,
+    /// In virtual time, by fleet size and phase; nothing for providers of others.
+    pub(super) virtual_time: BTreeMap<u32, BTreeMap<&'static str, Tally>>,
+}
+
+impl Column {
+    /// Calls of a phase by fleet size, the real nodes included.
+    fn calls(&self, phase: Phase) -> BTreeMap<u32, u64> {
+        let total = |(n, played): (&u32, &Played)| {
+            (*n, played.tallies.get(phase.name()).map_or(0, Tally::total))
+        };
+        self.kind.iter().map(total).collect()
+    }
+
+    fn fit(&self, phase: Phase) -> Fit {
+        fit(&self.calls(phase))
+    }
+
+    /// Where the stages differ.
+    pub(super) fn differences(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (n, phases) in &self.virtual_time {
+            let Some(played) = self.kind.get(n) else { continue };
+            for (phase, wanted) in phases {
+                let Some(seen) = played.tallies.get(*phase) else { continue };
+                let of = format!("{}, {n} nodes, {phase}", self.name);
+                differ(&mut found, &of, &seen.calls, &wanted.calls);
+                differ(&mut found, &of, &seen.cluster, &wanted.cluster);
+            }
+        }
+        found
+    }
+}
+
+fn differ(
+    found: &mut Vec<String>,
+    of: &str,
+    seen: &BTreeMap<String, u64>,
+    wanted: &BTreeMap<String, u64>,
+) {
+    let mut operations: Vec<_> = seen.keys().chain(wanted.keys()).collect();
+    operations.sort();
+    operations.dedup();
+    for operation in operations {
+        let count = |of: &BTreeMap<String, u64>| of.get(operation).copied().unwrap_or(0);
+        let (seen, wanted) = (count(seen), count(wanted));
+        if seen != wanted {
+            found.push(format!("{of}: {operation}: {seen} in kind, {wanted} in virtual time"));
+        }
+    }
+}
+
+/// Writes everything below `out`.
+pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
+    std::fs::create_dir_all(out).with_context(|| out.display().to_string())?;
+    let put = |name: &str, text: String| {
+        let path = out.join(name);
+        std::fs::write(&path, text).with_context(|| path.display().to_string())
+    };
+    let fits: BTreeMap<&str, BTreeMap<&str, Fit>> = columns
+        .iter()
+        .map(|it| (it.name.as_str(), Phase::ALL.map(|phase| (phase.name(), it.fit(phase))).into()))
+        .collect();
+    let document = serde_json::json!({"columns": columns, "fits": fits});
+    put("bench.json", serde_json::to_string_pretty(&document)?)?;
+    put("bench.md", markdown(columns))?;
+    put("bench.svg", plot(columns)?)
+}
+
+/// A table per phase.
+pub(super) fn markdown(columns: &[Column]) -> String {
+    let mut text = String::new();
+    let sizes: std::collections::BTreeSet<u32> =
+        columns.iter().flat_map(|it| it.kind.keys().copied()).collect();
+    for phase in Phase::ALL {
+        let heads: Vec<String> = sizes.iter().map(|n| format!("N={n}")).collect();
+        let _ = writeln!(text, "### {}: {}\n", phase.name(), phase.what());
+        let _ = writeln!(
+            text,
+            "| provider | {} | a + b·N | r² | logins | KiB | writes to the cluster |",
+            heads.join(" | ")
+        );
+        let _ = writeln!(
+            text,
+            "| --- | {} --- | --- | --- | --- | --- |",
+            "---: | ".repeat(sizes.len())
+        );
+        for column in columns {
+            let calls = column.calls(phase);
+            let cells: Vec<String> = sizes
+                .iter()
+                .map(|n| calls.get(n).map_or_else(|| "–".to_owned(), u64::to_string))
+                .collect();
+            let fit = column.fit(phase);
+            let last = column.kind.values().last().and_then(|it| it.tallies.get(phase.name()));
+            let last = last.cloned().unwrap_or_default();
+            let fitted = if calls.len() > 1 {
+                (fit.to_string(), format!("{:.3}", fit.r2))
+            } else {
+                ("–".to_owned(), "–".to_owned())
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} |",
+                column.name,
+                cells.join(" | "),
+                fitted.0,
+                fitted.1,
+                last.logins,
+                last.bytes / 1024,
+                last.writes(),
+            );
+        }
+        text.push('\n');
+    }
+    text.push_str("Calls to vCenter or Supervisor, long polls and watches not counted; logins, KiB and writes are those of the largest fleet.\n\n");
+    for column in columns {
+        for (n, played) in &column.kind {
+            let Played { join_seconds, steady_cpu_percent, peak_memory_mib, .. } = played;
+            let _ = writeln!(
+                text,
+                "- {}, N={n}: joined in {join_seconds:.1} s; {steady_cpu_percent:.1} % of a core while steady; at most {peak_memory_mib:.0} MiB",
+                column.name
+            );
+        }
+    }
+    text
+}
+
+/// Calls of the steady phase over the size of the fleet, both as logarithms.
+fn plot(columns: &[Column]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let points = |column: &Column| -> Vec<(f64, f64)> {
+        let calls = column.calls(Phase::Steady);
+        calls.into_iter().map(|(n, calls)| (f64::from(n), display(calls))).collect()
+    };
+    let all: Vec<(f64, f64)> = columns.iter().flat_map(points).collect();
+    let most = all.iter().map(|(_, calls)| *calls).fold(10.0, f64::max);
+    let widest = all.iter().map(|(n, _)| *n).fold(100.0, f64::max);
+    {
+        let area = SVGBackend::with_string(&mut text, (800, 480)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(
+                "calls in three status periods, nothing touched (0 is drawn as 0.5)",
+                ("sans-serif", 18),
+            )
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d((5.0..widest * 1.2).log_scale(), (0.4..most * 1.5).log_scale())?;
+        chart.configure_mesh().x_desc("nodes").y_desc("calls").draw()?;
+        for (n, column) in columns.iter().enumerate() {
+            let color = Palette99::pick(n).to_rgba();
+            let series = points(column);
+            chart.draw_series(series.iter().map(|it| Circle::new(*it, 4, color.filled())))?;
+            chart
+                .draw_series(LineSeries::new(series, color.stroke_width(2)))?
+                .label(&column.name)
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], color));
+        }
+        chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw()?;
+        area.present()?;
+    }
+    Ok(text)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+fn display(calls: u64) -> f64 {
+    (calls as f64).max(0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(seen: u64, wanted: u64) -> Column {
+        let tally = |n| Tally {
+            calls: [("list virtualmachines".to_owned(), n)].into(),
+            ..Tally::default()
+        };
+        let played =
+            Played { tallies: [("steady".to_owned(), tally(seen))].into(), ..Played::default() };
+        Column {
+            name: "ours".to_owned(),
+            periods: [(10, 20)].into(),
+            kind: [(10, played)].into(),
+            virtual_time: [(10, [("steady", tally(wanted))].into())].into(),
+        }
+    }
+
+    #[test]
+    fn a_count_that_differs_is_named_with_both_numbers() {
+        assert_eq!(column(3, 3).differences(), Vec::<String>::new());
+        assert_eq!(
+            column(4, 3).differences(),
+            ["ours, 10 nodes, steady: list virtualmachines: 4 in kind, 3 in virtual time"]
+        );
+    }
+
+    #[test]
+    fn table_and_plot_show_every_column() {
+        let columns = [column(3, 3)];
+        assert!(markdown(&columns).contains("| ours | 3 |"), "{}", markdown(&columns));
+        let plot = plot(&columns).unwrap();
+        assert!(plot.starts_with("<svg") && plot.contains("ours"), "{plot}");
+    }
+}

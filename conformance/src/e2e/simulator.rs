@@ -1,0 +1,295 @@
+//! The simulator as a container on kind's network, and what happens in its world.
+
+use std::net::IpAddr;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+use sim_world::objects::{self, GroupResource, Key, PatchKind};
+use sim_world::vcenter::MachineSpec;
+use sim_world::{Command, Named, PROVIDER_USER};
+
+use super::cluster::Machine;
+use super::engine::{self, LABEL};
+use super::shell::{Call, call};
+use super::until;
+use crate::backend::Backend;
+
+/// Where vCenter listens.
+pub(super) const VCENTER_PORT: u16 = 8989;
+/// Where a Supervisor listens: the port that supervisor.yaml names.
+pub(super) const SUPERVISOR_PORT: u16 = 6443;
+/// Clusters of the inventory, each a zone.
+pub(super) const ZONES: usize = 3;
+/// The namespace of the workload cluster on the Supervisor.
+const NAMESPACE: &str = "workloads";
+/// What simulated files are called in the container, and below the directory of a laboratory.
+const STATE: &str = "/state";
+
+/// A simulator that serves.
+#[derive(Debug)]
+pub(super) struct Simulator {
+    container: String,
+    directory: PathBuf,
+    pub(super) address: String,
+    backend: Backend,
+}
+
+impl Simulator {
+    /// Starts one with `vms` machines `node-0001`… in three zones. It keeps its world below `directory`.
+    pub(super) async fn start(
+        name: &str,
+        image: &str,
+        directory: &Path,
+        backend: Backend,
+        vms: u32,
+    ) -> anyhow::Result<Self> {
+        let container = format!("{name}-sim");
+        let files = directory.join("sim");
+        std::fs::create_dir_all(&files)?;
+        let user = owner(&files)?;
+        let mount = format!("{}:{STATE}", files.display());
+        let label = format!("{LABEL}={name}");
+        let mut run = call("docker")
+            .args(["run", "-d", "--name", &container, "--label", &label, "--network", "kind"])
+            .args(["--read-only", "--cap-drop", "ALL", "--user", &user, "-v", &mount, image])
+            .args(["serve", "--nodes", "0", "--state", "/state/world", "--env", "/state/env"])
+            .args(["--zones", &ZONES.to_string(), "--vms", &vms.to_string()])
+            .args(["--vcenter-listen", &format!("0.0.0.0:{VCENTER_PORT}")])
+            .args(["--vcenter-advertise", &container]);
+        if backend == Backend::Supervisor {
+            run = run
+                .args(["--supervisor", "/state/mounts", "--supervisor-profile", "watch"])
+                .args(["--supervisor-listen", &format!("0.0.0.0:{SUPERVISOR_PORT}")])
+                .args(["--supervisor-advertise", &container]);
+        }
+        run.output().await?;
+        Self::open(name, directory, backend).await
+    }
+
+    /// One that serves.
+    pub(super) async fn open(
+        name: &str,
+        directory: &Path,
+        backend: Backend,
+    ) -> anyhow::Result<Self> {
+        let container = format!("{name}-sim");
+        let address = engine::address(&container).await?;
+        let it = Self { container, directory: directory.join("sim"), address, backend };
+        it.serves().await?;
+        Ok(it)
+    }
+
+    /// Ends it; its world is forgotten.
+    pub(super) async fn end(self) -> anyhow::Result<()> {
+        call("docker").args(["rm", "-f", "-v", &self.container]).output().await?;
+        std::fs::remove_dir_all(&self.directory)
+            .with_context(|| self.directory.display().to_string())
+    }
+
+    /// Waits until it answers.
+    async fn serves(&self) -> anyhow::Result<()> {
+        let ask = async || {
+            let answers = self.sim().args(["world", "list"]).succeeds().await;
+            Ok((answers && self.directory.join("env").exists()).then_some(()))
+        };
+        if until(Duration::from_secs(30), ask).await?.is_none() {
+            let said = call("docker").args(["logs", "--tail", "5", &self.container]).output().await;
+            bail!("{} does not serve: {}", self.container, said.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn sim(&self) -> Call {
+        call("docker").args(["exec", "-i", &self.container, "/sim"])
+    }
+
+    /// Something happens.
+    pub(super) async fn event(&self, command: &Command) -> anyhow::Result<()> {
+        self.events(std::slice::from_ref(command)).await
+    }
+
+    /// Some things happen, one after the other.
+    pub(super) async fn events(&self, commands: &[Command]) -> anyhow::Result<()> {
+        let events = serde_json::to_string(commands)?;
+        self.sim().args(["world", "event", "-"]).with_input(&events).await.map(drop)
+    }
+
+    /// A machine for each node, spread over the zones.
+    pub(super) async fn found(&self, machines: &[Machine]) -> anyhow::Result<()> {
+        for (n, machine) in machines.iter().enumerate() {
+            self.event(&self.creation(machine, n % ZONES)?).await?;
+            // A guest of VM Operator's making has the address that it was given at its boot, after a while.
+            let addresses = [machine.address.as_str()];
+            let told = async || Ok(self.moved(machine, &addresses).await.ok());
+            if until(Duration::from_secs(60), told).await?.is_none() {
+                self.moved(machine, &addresses).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn creation(&self, machine: &Machine, zone: usize) -> anyhow::Result<Command> {
+        let Machine { name, uuid, address } = machine;
+        Ok(match self.backend {
+            Backend::VCenter => Command::CreateMachine {
+                vcenter: None,
+                spec: MachineSpec {
+                    name: Some(name.clone()),
+                    host_name: Some(name.clone()),
+                    uuid: Some(*uuid),
+                    addresses: Some(vec![address.parse()?]),
+                    ..MachineSpec::default()
+                },
+                cluster: Some(format!("DC0_C{zone}")),
+                power_on: true,
+                kubelet: false,
+            },
+            Backend::Supervisor => {
+                let object = virtual_machine(name, *uuid, zone);
+                Command::Supervisor(objects::Command::create(virtual_machines(), NAMESPACE, object))
+            }
+        })
+    }
+
+    /// Its guest reports these addresses from now on.
+    pub(super) async fn moved(&self, machine: &Machine, to: &[&str]) -> anyhow::Result<()> {
+        let addresses = to.iter().map(|it| Ok(it.parse()?)).collect::<anyhow::Result<_>>()?;
+        self.event(&addresses_of(&machine.name, addresses)).await
+    }
+
+    /// It is switched on or off, by whoever does that there.
+    pub(super) async fn power(&self, machine: &Machine, on: bool) -> anyhow::Result<()> {
+        let name = Named::from(machine.name.as_str());
+        self.event(&match (self.backend, on) {
+            (Backend::VCenter, true) => Command::PowerOn(name),
+            (Backend::VCenter, false) => Command::PowerOff(name),
+            (Backend::Supervisor, _) => {
+                let state = if on { "PoweredOn" } else { "PoweredOff" };
+                let patch = json!({"spec": {"powerState": state}});
+                let key = key(&machine.name);
+                Command::Supervisor(objects::Command::patch(key, PatchKind::Merge, patch))
+            }
+        })
+        .await
+    }
+
+    /// It is deleted, by whoever does that there.
+    pub(super) async fn delete(&self, machine: &Machine) -> anyhow::Result<()> {
+        self.event(&match self.backend {
+            Backend::VCenter => Command::DeleteMachine(Named::from(machine.name.as_str())),
+            Backend::Supervisor => {
+                Command::Supervisor(objects::Command::delete(key(&machine.name)))
+            }
+        })
+        .await
+    }
+
+    /// A file of its state.
+    fn file(&self, name: &str) -> anyhow::Result<String> {
+        let path = self.directory.join(name);
+        std::fs::read_to_string(&path).with_context(|| path.display().to_string())
+    }
+
+    /// Its ledger from this record on, as JSON lines.
+    pub(super) async fn ledger_since(&self, record: u64) -> anyhow::Result<String> {
+        self.sim().args(["ledger", "--since", &record.to_string()]).output().await
+    }
+
+    /// Where a provider finds vCenter, and as whom.
+    pub(super) fn access(&self) -> anyhow::Result<Access> {
+        let text = self.file("env")?;
+        let value = |key: &str| {
+            let prefix = format!("export {key}=");
+            let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+            line.map(|it| it.trim_matches('\'').to_owned())
+                .with_context(|| format!("env: no {key}"))
+        };
+        Ok(Access {
+            host: self.container.clone(),
+            port: VCENTER_PORT,
+            user: PROVIDER_USER.to_owned(),
+            password: value("SIM_VC0_PROVIDER_PASSWORD")?,
+            authority: self.file("world/ca.pem")?,
+        })
+    }
+
+    /// What a provider is given to reach the Supervisor.
+    pub(super) fn credentials(&self) -> anyhow::Result<Credentials> {
+        let given = |name: &str| self.file(&format!("mounts/etc/cloud/ccm-provider/{name}"));
+        Ok(Credentials {
+            token: given("token")?,
+            authority: given("ca.crt")?,
+            namespace: given("namespace")?,
+            owner: self.file("mounts/etc/kubernetes/guestclusters/cluster/ownerref.json")?,
+        })
+    }
+}
+
+/// The guest of a machine reports these on its one card.
+pub(super) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
+    Command::SetAddresses { machine: Named::from(machine), addresses: vec![addresses] }
+}
+
+fn virtual_machines() -> GroupResource {
+    GroupResource::of("vmoperator.vmware.com", "virtualmachines")
+}
+
+fn key(name: &str) -> Key {
+    Key::new(virtual_machines(), NAMESPACE, name)
+}
+
+/// What Cluster API asks of VM Operator, with the identity that the kubelet there has already.
+fn virtual_machine(name: &str, uuid: uuid::Uuid, zone: usize) -> Value {
+    let letter = ["a", "b", "c"].get(zone).copied().unwrap_or("a");
+    json!({
+        "apiVersion": "vmoperator.vmware.com/v1alpha6",
+        "kind": "VirtualMachine",
+        "metadata": {"name": name, "labels": {
+            "topology.kubernetes.io/zone": format!("zone-{letter}"),
+            "cluster.x-k8s.io/cluster-name": "kubernetes",
+        }},
+        "spec": {
+            "biosUUID": uuid.to_string(),
+            "className": "best-effort-small",
+            "image": {"kind": "ClusterVirtualMachineImage", "name": "vmi-0123456789abcdef0"},
+            "imageName": "vmi-0123456789abcdef0",
+            "powerOffMode": "Hard",
+            "powerState": "PoweredOn",
+            "storageClass": "default",
+        },
+    })
+}
+
+/// Who writes there: whoever runs this, but never root.
+fn owner(directory: &Path) -> anyhow::Result<String> {
+    const NOBODY: u32 = 65532;
+    let found = std::fs::metadata(directory)?;
+    if found.uid() != 0 {
+        return Ok(format!("{}:{}", found.uid(), found.gid()));
+    }
+    chown(directory, Some(NOBODY), Some(NOBODY))?;
+    Ok(format!("{NOBODY}:{NOBODY}"))
+}
+
+/// What a provider is told of a vCenter.
+#[derive(Debug)]
+pub(super) struct Access {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: String,
+    pub(super) password: String,
+    pub(super) authority: String,
+}
+
+/// What a provider is told of a Supervisor.
+#[derive(Debug)]
+pub(super) struct Credentials {
+    pub(super) token: String,
+    pub(super) authority: String,
+    pub(super) namespace: String,
+    /// An owner reference, as JSON.
+    pub(super) owner: String,
+}
