@@ -4,9 +4,11 @@ LABEL org.opencontainers.image.title="sim" \
       org.opencontainers.image.description="A fake vCenter, Supervisor and workload cluster over one simulated world" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY sim /sim
+# /tmp, for the files that sim names in what it prints. With --read-only it goes without them.
+COPY root /
 USER 65532:65532
 ENV PATH=/
-HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["/sim", "ledger", "--counts"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["/sim", "health"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/sim"]
 CMD ["serve"]
