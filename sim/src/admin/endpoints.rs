@@ -10,7 +10,7 @@ use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 
 use super::Ruled;
 use crate::control::Control;
-use crate::{Endpoint, Supervisor};
+use crate::{Endpoint, Endpoints, Supervisor};
 
 /// Everything.
 #[derive(Serialize)]
@@ -50,6 +50,8 @@ struct ClusterTold {
     url: String,
     /// The bearer token of its administrator.
     token: String,
+    /// The same as a file for kubectl.
+    kubeconfig: String,
 }
 
 #[derive(Serialize)]
@@ -58,6 +60,8 @@ struct SupervisorTold {
     namespace: String,
     /// The bearer token of its administrator.
     token: String,
+    /// The same as a file for kubectl.
+    kubeconfig: String,
     provider: Given,
 }
 
@@ -78,11 +82,12 @@ pub(super) async fn tell(State(ruled): State<Ruled>) -> Json<Told> {
     let ca_pem = endpoints.ca_pem().map(str::to_owned);
     let vcenters = endpoints.vcenters.iter();
     let vcenters = vcenters.map(|(name, endpoint)| vcenter(&control, name, endpoint)).collect();
-    let cluster =
-        ClusterTold { url: endpoints.cluster.url.clone(), token: endpoints.cluster_token.clone() };
-    let supervisor = supervisor
-        .zip(endpoints.supervisor.as_ref())
-        .map(|(it, endpoint)| told(&it, endpoint, ca_pem.clone()));
+    let cluster = ClusterTold {
+        url: endpoints.cluster.url.clone(),
+        token: endpoints.cluster_token.clone(),
+        kubeconfig: endpoints.kubeconfig(),
+    };
+    let supervisor = supervisor.as_ref().and_then(|it| told(it, &endpoints));
     Json(Told { certificate_authority: ca_pem, vcenters, cluster, supervisor })
 }
 
@@ -106,17 +111,19 @@ fn vcenter(control: &Control, name: &str, endpoint: &Endpoint) -> VCenterTold {
     }
 }
 
-fn told(supervisor: &Supervisor, endpoint: &Endpoint, ca_pem: Option<String>) -> SupervisorTold {
+fn told(supervisor: &Supervisor, endpoints: &Endpoints) -> Option<SupervisorTold> {
     let (mounted_authority, mounted_namespace) = supervisor.mounted().unzip();
-    SupervisorTold {
-        url: endpoint.url.clone(),
+    Some(SupervisorTold {
+        url: endpoints.supervisor.as_ref()?.url.clone(),
         namespace: supervisor.namespace().to_owned(),
         token: supervisor.admin_token().to_owned(),
+        kubeconfig: endpoints.supervisor_kubeconfig()?,
         provider: Given {
-            certificate_authority: mounted_authority.or(ca_pem),
+            certificate_authority: mounted_authority
+                .or_else(|| endpoints.ca_pem().map(str::to_owned)),
             namespace: mounted_namespace.unwrap_or_else(|| supervisor.namespace().to_owned()),
             token: supervisor.current_token(),
             owner_reference: supervisor.owner(),
         },
-    }
+    })
 }

@@ -239,6 +239,7 @@ async fn endpoints_are_told_with_accounts_and_certificates() {
     }
     assert_eq!(told["certificateAuthority"].as_str(), admin.endpoints.ca_pem());
     assert_eq!(told["cluster"]["token"], admin.sim.admin_token());
+    assert_eq!(told["cluster"]["kubeconfig"], admin.endpoints.kubeconfig());
     let supervisor = admin.sim.supervisor().expect("there is one");
     let given = &told["supervisor"]["provider"];
     assert_eq!(given["token"], supervisor.provider_token());
