@@ -3,7 +3,8 @@
 #
 #   kind/images/build.sh [sim | provider]...      -> vsphere-lab/sim:0.1.0, vsphere-lab/provider:0.1.0
 #
-# Steps go to stderr, the names to stdout, in the order in which they were asked for (both if none was).
+# Steps go to stderr, the names to stdout, in the order in which they were asked for (both if none was). IMAGE_TAG=TAG
+# takes the place of the version, for an image beside the one that others use.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,6 +17,7 @@ die() { say "$1"; say "remedy: $2"; exit 1; }
 docker info >/dev/null 2>&1 || die "no Docker engine answers" "start one: kind/engine.sh up"
 [ $# -gt 0 ] || set -- sim provider
 version=$(sed -nE 's/^version = "(.*)"/\1/p' "$root/Cargo.toml" | head -n 1)
+tag=${IMAGE_TAG:-$version}
 revision=$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -32,11 +34,15 @@ for name in "$@"; do
   mkdir "$scratch/$name"
   install -m 755 "$binary" "$scratch/$name/$name"
   strip "$scratch/$name/$name" 2>/dev/null || true
+  # An image from nothing lacks a /tmp. A tmpfs that is mounted there gets the mode of what it covers. With --read-only
+  # sim goes without the files that it would write there.
+  mkdir "$scratch/$name/tmp"
+  chmod 1777 "$scratch/$name/tmp"
   if [ "$name" = provider ]; then # upstream's path, for manifests that name the command
     mkdir "$scratch/$name/bin"
     ln -s ../provider "$scratch/$name/bin/vsphere-cloud-controller-manager"
   fi
-  image=vsphere-lab/$name:$version
+  image=vsphere-lab/$name:$tag
   DOCKER_BUILDKIT=0 docker build -q -t "$image" -f "$here/$name.Dockerfile" \
     --label "org.opencontainers.image.version=$version" --label "org.opencontainers.image.revision=$revision" \
     "$scratch/$name" >&2

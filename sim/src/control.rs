@@ -26,6 +26,12 @@ impl Control {
         Ok(applied)
     }
 
+    /// The password of an account as it is now.
+    pub(crate) fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
+        self.world
+            .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
+    }
+
     /// Adds a rule.
     pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         let text = format!("rule {} added", rule.id);

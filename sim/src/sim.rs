@@ -253,9 +253,7 @@ impl Sim {
 
     /// The password of an account as it is now.
     pub fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
-        self.control
-            .world
-            .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
+        self.control.password(vcenter, user)
     }
 
     /// Makes something happen, and notes it in the ledger.

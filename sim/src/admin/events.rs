@@ -19,7 +19,7 @@ pub(super) async fn happen(
     State(ruled): State<Ruled>,
     body: Bytes,
 ) -> Result<Json<Value>, AdminError> {
-    let Ruled { control, supervisor } = ruled;
+    let Ruled { control, supervisor, endpoints: _ } = ruled;
     let value = document::json(&body)?;
     let commands = match value {
         Value::Array(list) => list,

@@ -1,4 +1,4 @@
-//! Who may use the admin port: everybody on loopback, holders of the token elsewhere.
+//! Who may use the admin port: everybody on loopback, holders of the token elsewhere and where one was asked for.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;

@@ -1,9 +1,10 @@
-//! The admin port: look at the world, make things happen, set fault rules, read the ledger.
+//! The admin port: look at the world, make things happen, set fault rules, read the ledger, learn where everything is.
 //!
 //! It has its own listener, and is no part of what is simulated: its calls are never counted, never
 //! faulted, and recorded only as what they did to the world or to the rules. Every path is there at
 //! the root and below `/admin/v1`. Errors are JSON: what was wrong, and what to do about it.
 
+mod endpoints;
 mod error;
 mod events;
 mod faults;
@@ -12,13 +13,15 @@ mod ledger;
 mod look;
 mod supervisor;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::FromRef;
 use axum::routing::{delete, get, post};
 use http::StatusCode;
 
-use crate::Supervisor;
 use crate::control::Control;
+use crate::{Endpoints, Supervisor};
 use error::AdminError;
 pub(crate) use error::Complaint;
 
@@ -30,6 +33,7 @@ const MAX_BODY: usize = 8 << 20;
 struct Ruled {
     control: Control,
     supervisor: Option<Supervisor>,
+    endpoints: Arc<Endpoints>,
 }
 
 impl FromRef<Ruled> for Control {
@@ -38,23 +42,23 @@ impl FromRef<Ruled> for Control {
     }
 }
 
-/// The admin port of one sim. With a token, callers have to show it.
+/// The admin port of one sim. If `endpoints` has a token for it, callers have to show it, except to learn that it lives.
 pub(crate) fn router(
     control: Control,
     supervisor: Option<Supervisor>,
-    token: Option<String>,
+    endpoints: Endpoints,
 ) -> Router {
+    let token = endpoints.admin_token.clone();
+    let ruled = Ruled { control, supervisor, endpoints: Arc::new(endpoints) };
     let api = Router::new()
         .route("/world", get(look::world))
         .route("/world/events", post(events::happen))
         .route("/faults", get(faults::list).post(faults::add).delete(faults::clear))
         .route("/faults/{id}", delete(faults::remove))
         .route("/ledger", get(ledger::read))
-        .route("/clock", get(look::clock));
-    let versioned = api
-        .clone()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/version", get(look::version));
+        .route("/clock", get(look::clock))
+        .route("/endpoints", get(endpoints::tell));
+    let versioned = api.clone().route("/version", get(look::version));
     Router::new()
         .merge(api)
         .nest("/admin/v1", versioned)
@@ -62,13 +66,15 @@ pub(crate) fn router(
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
         .layer(axum::middleware::from_fn_with_state(guard::Guard::new(token), guard::check))
-        .with_state(Ruled { control, supervisor })
+        // Outside the guard: a health check holds no secrets.
+        .route("/admin/v1/healthz", get(|| async { "ok\n" }).fallback(not_allowed))
+        .with_state(ruled)
 }
 
 async fn unknown(uri: http::Uri) -> AdminError {
     AdminError::new(StatusCode::NOT_FOUND, format!("there is nothing at {}", uri.path())).remedy(
         "there are GET /world, POST /world/events, GET/POST/DELETE /faults, DELETE /faults/ID, \
-         GET /ledger, GET /clock, GET /admin/v1/healthz and GET /admin/v1/version",
+         GET /ledger, GET /clock, GET /endpoints, GET /admin/v1/healthz and GET /admin/v1/version",
     )
 }
 

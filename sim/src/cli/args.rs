@@ -28,6 +28,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Fault(Fault),
     Ledger(Ledger),
+    Health(Health),
 }
 
 /// What is typed first.
@@ -135,6 +136,16 @@ pub(super) struct Serve {
     /// Where the admin port listens. Beyond loopback it wants the bearer token in the --env file
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
     pub(super) admin_listen: SocketAddr,
+    /// The bearer token that the admin port wants; if left out a random one, and on loopback none
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "SIM_ADMIN_TOKEN",
+        hide_env_values = true,
+        value_parser = host::token,
+        help_heading = "Listeners"
+    )]
+    pub(super) admin_token: Option<String>,
     /// Name under which clients reach the vCenters; the address they listen on if left out
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) vcenter_advertise: Option<String>,
@@ -298,6 +309,13 @@ pub(super) struct Ledger {
     /// From this sequence number on
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(super) since: u64,
+    #[command(flatten)]
+    pub(super) admin: Admin,
+}
+
+/// Asks a sim whether it serves: ends with 0 if it does, with 1 if not. For health checks of containers.
+#[derive(Debug, Args)]
+pub(super) struct Health {
     #[command(flatten)]
     pub(super) admin: Admin,
 }

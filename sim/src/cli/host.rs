@@ -32,6 +32,14 @@ pub(super) fn advertised(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
 }
 
+/// A bearer token as a header can carry it.
+pub(super) fn token(text: &str) -> Result<String, String> {
+    match !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()) {
+        true => Ok(text.to_owned()),
+        false => Err("write letters, digits and signs without spaces, or leave it out".to_owned()),
+    }
+}
+
 /// The port of what [`advertised`] let through.
 pub(super) fn port(advertised: &str) -> Option<u16> {
     if advertised.ends_with(']') {

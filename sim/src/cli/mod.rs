@@ -41,6 +41,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, now: Timestamp) -> Ex
         Command::World(command) => query::world(command),
         Command::Fault(command) => query::fault(command),
         Command::Ledger(command) => query::ledger(command),
+        Command::Health(command) => query::health(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

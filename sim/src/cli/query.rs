@@ -7,7 +7,7 @@ use std::path::Path;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::args::{Fault, Ledger, World};
+use super::args::{Fault, Health, Ledger, World};
 use super::client::call;
 use super::columns::{Align, columns};
 use super::{CliError, Terminal};
@@ -112,6 +112,14 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
             }
         }
     }
+    Ok(())
+}
+
+/// `sim health`.
+pub(super) fn health(command: &Health) -> Result<(), CliError> {
+    let Health { admin } = command;
+    let answer = call(admin, Method::GET, "/admin/v1/healthz", Vec::new())?;
+    Terminal.say(&answer);
     Ok(())
 }
 

@@ -8,11 +8,11 @@ use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 use super::mount;
 use crate::{Endpoints, Sim};
 
-/// Lines for a shell: every variable that a client may want.
+/// Lines for a shell: every variable that a client may want. Without `directory` there are no files to name.
 pub(super) fn variables(
     sim: &Sim,
     endpoints: &Endpoints,
-    directory: &Path,
+    directory: Option<&Path>,
     mounts: Option<&Path>,
 ) -> String {
     let mut out = String::new();
@@ -22,13 +22,14 @@ pub(super) fn variables(
     let password = |vcenter: &str, user: &str| {
         sim.password(vcenter, user).map(|it| it.expose().to_owned()).unwrap_or_default()
     };
-    let authority = directory.join("ca.pem").display().to_string();
+    let path = |name: &str| directory.map(|it| it.join(name).display().to_string());
+    let authority = path("ca.pem").filter(|_| endpoints.authority.is_some());
     if let Some((name, first)) = endpoints.vcenters.iter().next() {
         export("GOVC_URL", &format!("{}/sdk", first.url));
         export("GOVC_USERNAME", ADMINISTRATOR);
         export("GOVC_PASSWORD", &password(name, ADMINISTRATOR));
-        if endpoints.authority.is_some() {
-            export("GOVC_TLS_CA_CERTS", &authority);
+        if let Some(authority) = &authority {
+            export("GOVC_TLS_CA_CERTS", authority);
         }
     }
     let names: Vec<&str> = endpoints.vcenters.keys().map(String::as_str).collect();
@@ -46,16 +47,19 @@ pub(super) fn variables(
             export("THUMBPRINT_SHA256", &thumbprints.sha256);
         }
     }
-    if endpoints.authority.is_some() {
-        export("SIM_CA", &authority);
+    if let Some(authority) = &authority {
+        export("SIM_CA", authority);
     }
     export("SIM_CLUSTER", &endpoints.cluster.url);
-    export("KUBECONFIG", &directory.join("kubeconfig").display().to_string());
+    if let Some(kubeconfig) = path("kubeconfig") {
+        export("KUBECONFIG", &kubeconfig);
+    }
     if let (Some(supervisor), Some(endpoint)) = (sim.supervisor(), &endpoints.supervisor) {
-        let path = |name: &str| directory.join(name).display().to_string();
         export("SIM_SUPERVISOR", &endpoint.url);
         export("SIM_SUPERVISOR_NAMESPACE", supervisor.namespace());
-        export("SIM_SUPERVISOR_KUBECONFIG", &path("supervisor.kubeconfig"));
+        if let Some(kubeconfig) = path("supervisor.kubeconfig") {
+            export("SIM_SUPERVISOR_KUBECONFIG", &kubeconfig);
+        }
         // What the upstream provider asks for, beside the files that it mounts.
         export("SUPERVISOR_APISERVER_PORT", &endpoint.address.port().to_string());
         if let Some(mounts) = mounts {

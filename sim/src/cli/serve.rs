@@ -44,6 +44,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         cluster_listen,
         supervisor_listen,
         admin_listen,
+        admin_token,
         vcenter_advertise,
         cluster_advertise,
         supervisor_advertise,
@@ -97,6 +98,8 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     if let Some(state) = &state {
         state.recall(&mut listen)?;
     }
+    // Said now goes before what was kept.
+    listen.admin_token = admin_token.clone().or(listen.admin_token);
     let spill = ledger
         .as_deref()
         .map(|path| files::private(path).map_err(|error| CliError::file("--ledger", path, &error)))
@@ -261,19 +264,18 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
     }
     let scratch = match state {
         Some(_) => None,
-        None => Some(Scratch::new().map_err(|error| {
-            CliError::failed(format!("no temporary directory: {error}"), "set TMPDIR")
-        })?),
+        None => Scratch::new().map_err(|error| Terminal.warn(&no_files(&error))).ok(),
     };
     let directory = match (state, &scratch) {
         (Some(state), _) => {
             let full = fs::canonicalize(state.path());
-            full.map_err(|error| CliError::file("--state", state.path(), &error))?
+            Some(full.map_err(|error| CliError::file("--state", state.path(), &error))?)
         }
-        (None, Some(scratch)) => scratch.path().to_owned(),
-        (None, None) => std::path::PathBuf::new(),
+        (None, Some(scratch)) => Some(scratch.path().to_owned()),
+        (None, None) => None,
     };
     let write = |name: &str, text: &str| {
+        let Some(directory) = &directory else { return Ok(()) };
         let path = directory.join(name);
         files::replace(&path, text.as_bytes())
             .map_err(|error| CliError::file("writing", &path, &error))
@@ -293,7 +295,7 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         state.keep(&endpoints)?;
         state.keep_world(sim)?;
     }
-    let variables = report::variables(sim, &endpoints, &directory, mounts);
+    let variables = report::variables(sim, &endpoints, directory.as_deref(), mounts);
     let kept = state.map(|state| (state.path(), origin));
     Terminal.say(&report::text(sim, &endpoints, &variables, (env, kept)));
     if let Some(path) = env {
@@ -310,6 +312,14 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
     }
     drop(scratch);
     Ok(())
+}
+
+/// A container whose file system is read-only still serves; what would be in the files is on the admin port.
+fn no_files(error: &std::io::Error) -> String {
+    format!(
+        "no temporary directory, so no certificate and no kubeconfig is written: {error}\n  \
+         remedy: set TMPDIR to a directory that can be written to, or read GET /endpoints of the admin port"
+    )
 }
 
 /// The machines that have a Node when the world begins.

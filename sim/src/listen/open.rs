@@ -142,16 +142,8 @@ impl Sim {
             None if address.ip().is_loopback() => None,
             None => Some(random_token()?),
         };
-        let router =
-            admin::router(self.control().clone(), self.supervisor().cloned(), token.clone());
-        self.serve(Listener {
-            listener: admin,
-            tls: None,
-            behind: Behind::Admin(router),
-            patience,
-        });
         let url = format!("http://{}", host_of(public_admin.as_deref(), address));
-        Ok(Endpoints {
+        let endpoints = Endpoints {
             vcenters,
             cluster,
             supervisor,
@@ -163,7 +155,16 @@ impl Sim {
                 .supervisor()
                 .map(|it| it.admin_token().to_owned())
                 .unwrap_or_default(),
-        })
+        };
+        let router =
+            admin::router(self.control().clone(), self.supervisor().cloned(), endpoints.clone());
+        self.serve(Listener {
+            listener: admin,
+            tls: None,
+            behind: Behind::Admin(router),
+            patience,
+        });
+        Ok(endpoints)
     }
 
     fn serve(&self, listener: Listener) {

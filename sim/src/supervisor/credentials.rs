@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::mounts::Mounts;
 use super::{Supervisor, provider};
@@ -48,23 +48,32 @@ impl Supervisor {
     /// # Errors
     /// The file system's.
     pub fn mount(&self, below: &Path, ca_pem: &str) -> Result<(), SupervisorError> {
-        let uid = self.control.world.read(|world| world.ids().uuid("cluster", "owner"));
-        let owner = json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta1",
-            "kind": "Cluster",
-            "name": self.cluster,
-            "uid": uid.to_string(),
-        });
         let mounts = Mounts {
             below: below.to_owned(),
             authority: ca_pem.to_owned(),
             namespace: self.namespace.clone(),
-            owner,
+            owner: self.owner(),
         };
         let mut given = self.given();
         self.publish(&given, &mounts)?;
         given.mounts = Some(mounts);
         Ok(())
+    }
+
+    /// Who owns what the provider makes: the workload cluster, as its file says it.
+    pub(crate) fn owner(&self) -> Value {
+        let uid = self.control.world.read(|world| world.ids().uuid("cluster", "owner"));
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "kind": "Cluster",
+            "name": self.cluster,
+            "uid": uid.to_string(),
+        })
+    }
+
+    /// Authority and namespace in the files of the provider, if there are files.
+    pub(crate) fn mounted(&self) -> Option<(String, String)> {
+        self.given().mounts.as_ref().map(|it| (it.authority.clone(), it.namespace.clone()))
     }
 
     /// The token of the provider as it is now.

@@ -1,6 +1,7 @@
 //! The admin port: what it does, what it refuses, and that it is no part of the simulation.
 
 use serde_json::{Value, json};
+use sim::world::Topology;
 use sim::{Endpoints, ListenOptions, Sim};
 
 use crate::client::{Client, machines};
@@ -182,17 +183,83 @@ async fn beyond_loopback_it_wants_a_token() {
     let address = std::net::SocketAddr::new([127, 0, 0, 1].into(), endpoints.admin.address.port());
     let stream = tokio::net::TcpStream::connect(address).await.expect("the admin port");
     let mut sender = wire::http(stream).await;
-    for (name, shown, want) in [
-        ("none", None, 401),
-        ("another", Some("Bearer x".to_owned()), 401),
-        ("no bearer", Some(token.clone()), 401),
-        ("the right one", Some(format!("Bearer {token}")), 200),
+    for (name, path, shown, want) in [
+        ("none", "/clock", None, 401),
+        ("another", "/clock", Some("Bearer x".to_owned()), 401),
+        ("no bearer", "/clock", Some(token.clone()), 401),
+        ("the right one", "/clock", Some(format!("Bearer {token}")), 200),
+        ("none, and nobody is there", "/nowhere", None, 401),
+        ("none, for what everybody knows", "/admin/v1/healthz", None, 200),
+        ("none, for secrets", "/endpoints", None, 401),
     ] {
-        let mut request = wire::request("GET", "/admin/v1/healthz", "");
+        let mut request = wire::request("GET", path, "");
         if let Some(shown) = shown {
             request.headers_mut().insert("authorization", shown.parse().unwrap());
         }
         let (status, _) = wire::exchange(&mut sender, request).await.expect("an answer");
         assert_eq!(status, want, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_token_that_was_asked_for_is_wanted_on_loopback_too() {
+    let options =
+        ListenOptions { admin_token: Some("mine".to_owned()), ..ListenOptions::default() };
+    let sim = machines(1);
+    let endpoints = sim.listen(options).await.expect("free ports");
+    assert_eq!(endpoints.admin_token.as_deref(), Some("mine"));
+    let stream =
+        tokio::net::TcpStream::connect(endpoints.admin.address).await.expect("the admin port");
+    let mut sender = wire::http(stream).await;
+    let (status, _) =
+        wire::exchange(&mut sender, wire::request("GET", "/clock", "")).await.expect("an answer");
+    assert_eq!(status, 401);
+}
+
+#[tokio::test]
+async fn endpoints_are_told_with_accounts_and_certificates() {
+    let topology = Topology::default().machines(2).supervisor();
+    let admin = Admin::of(Sim::builder().topology(topology).start()).await;
+    let (status, told) = admin.call("GET", "/endpoints", "").await;
+    assert_eq!(status, 200, "{told}");
+    let vcenter = &told["vcenters"][0];
+    assert_eq!(
+        (&vcenter["name"], vcenter["url"].as_str()),
+        (&json!("vc0"), {
+            let endpoint = admin.endpoints.vcenters.get("vc0").expect("there is one");
+            Some(endpoint.url.as_str())
+        })
+    );
+    let password = |user| admin.sim.password("vc0", user).expect("an account");
+    for (role, user) in
+        [("administrator", sim::world::ADMINISTRATOR), ("provider", sim::world::PROVIDER_USER)]
+    {
+        let account = json!({"username": user, "password": password(user).expose()});
+        assert_eq!(vcenter[role], account, "{role}");
+    }
+    assert_eq!(told["certificateAuthority"].as_str(), admin.endpoints.ca_pem());
+    assert_eq!(told["cluster"]["token"], admin.sim.admin_token());
+    assert_eq!(told["cluster"]["kubeconfig"], admin.endpoints.kubeconfig());
+    let supervisor = admin.sim.supervisor().expect("there is one");
+    let given = &told["supervisor"]["provider"];
+    assert_eq!(given["token"], supervisor.provider_token());
+    assert_eq!(given["ownerReference"]["kind"], "Cluster");
+
+    // As it is now, and what a provider would mount.
+    let directory = tempfile::tempdir().expect("a directory");
+    let pem = admin.endpoints.ca_pem().expect("TLS");
+    supervisor.mount(directory.path(), pem).expect("it is writable");
+    let body = r#"[{"supervisor.token.rotate": {}}, {"supervisor.ca.rotate": {}}]"#;
+    assert_eq!(admin.call("POST", "/world/events", body).await.0, 200);
+    let (_, told) = admin.call("GET", "/endpoints", "").await;
+    let given = &told["supervisor"]["provider"];
+    let credentials = sim::credentials(directory.path());
+    for (file, key) in
+        [("token", "token"), ("ca.crt", "certificateAuthority"), ("namespace", "namespace")]
+    {
+        let text = std::fs::read_to_string(credentials.join(file)).expect("a file");
+        assert_eq!(given[key], text, "{file}");
+    }
+    let owner = std::fs::read_to_string(sim::owner_ref(directory.path())).expect("a file");
+    assert_eq!(given["ownerReference"].to_string(), owner);
 }

@@ -126,6 +126,7 @@ fn help_explains_every_command() {
         ("help_fault", vec!["fault", "--help"]),
         ("help_fault_add", vec!["fault", "add", "--help"]),
         ("help_ledger", vec!["ledger", "--help"]),
+        ("help_health", vec!["health", "--help"]),
     ] {
         insta::assert_snapshot!(name, said(&run(&arguments)));
     }
@@ -321,6 +322,50 @@ fn it_serves_until_it_is_told_to_stop() {
     // As `timeout` and a terminal do it: to the process and to its group, in one moment.
     assert_eq!(sim.stop_by(&["TERM", "INT", "TERM"]), (Some(0), String::new()));
     assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "it cleans up");
+}
+
+#[test]
+fn it_says_whether_it_lives_without_a_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let sim = Serving::start(directory.path(), &["--admin-token", "mine"]);
+    assert_eq!(sim.variables["SIM_ADMIN_TOKEN"], "mine");
+    assert_eq!(said(&sim.ask(&["health"])), "exit code 0\nok\n");
+    assert_eq!(sim.ask(&["ledger", "--counts"]).status.code(), Some(1));
+    assert!(sim.ask(&["ledger", "--counts", "--admin-token", "mine"]).status.success());
+    let admin = sim.variables["SIM_ADMIN"].clone();
+    assert_eq!(sim.stop(), (Some(0), String::new()));
+    let gone = said(&run(&["health", "--admin", &admin]));
+    assert!(gone.starts_with("exit code 1\nerror: no sim answers at"), "{gone}");
+}
+
+#[test]
+fn without_a_temporary_directory_it_serves_and_names_no_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let env = directory.path().join("env");
+    let mut command = sim(&["serve", "--env"]);
+    let nowhere = directory.path().join("nowhere");
+    command.arg(&env).args(PICKED).env("TMPDIR", nowhere).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut said = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    stderr.read_line(&mut said).expect("text");
+    assert!(said.starts_with("warning: no temporary directory"), "{said}");
+    let text = loop {
+        if let Ok(text) = std::fs::read_to_string(&env) {
+            break text;
+        }
+        std::thread::yield_now();
+    };
+    let keys: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("export ")?.split_once('=').map(|(key, _)| key))
+        .collect();
+    assert!(keys.contains(&"SIM_VC0_PASSWORD") && keys.contains(&"SIM_CLUSTER"), "{keys:?}");
+    for file in ["SIM_CA", "GOVC_TLS_CA_CERTS", "KUBECONFIG"] {
+        assert!(!keys.contains(&file), "{file} names nothing");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }
 
 #[test]

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Plays what the head of compose.yaml says: up, healthy, reached from this machine and from another service, down.
+#
+#   conformance/real-clients/compose.sh [IMAGE]
+#
+# Takes `docker compose`, or else the older docker-compose. Ports and project are its own, so that it disturbs nobody.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root" || exit
+if docker compose version >/dev/null 2>&1; then compose=(docker compose); else compose=(docker-compose); fi
+"${compose[@]}" version --short >/dev/null || { echo 'no docker compose; apt-get install docker-compose' >&2; exit 1; }
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+[ $# -eq 0 ] || export SIM_IMAGE=$1
+export COMPOSE_PROJECT_NAME=sim-compose-$$ SIM_ADMIN_TOKEN=mine-$$ SIM_FLAGS='--vms 3 --zones 2'
+export SIM_VCENTER_PORT SIM_CLUSTER_PORT SIM_ADMIN_PORT
+SIM_VCENTER_PORT=$(free_port) SIM_CLUSTER_PORT=$(free_port) SIM_ADMIN_PORT=$(free_port)
+dir=$(mktemp -d)
+down() { "${compose[@]}" down --timeout 3 >"$dir/down" 2>&1; }
+trap 'down; rm -rf "$dir"' EXIT
+
+passed=0 failed=0
+ok() { # WHAT COMMAND…
+  local what=$1
+  shift
+  if "$@" >"$dir/why" 2>&1; then
+    passed=$((passed + 1)) && printf 'ok   %s\n' "$what"
+  else
+    failed=$((failed + 1)) && printf 'FAIL %s\n' "$what" && tail -n 20 "$dir/why" | sed 's/^/     | /'
+  fi
+}
+healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$("${compose[@]}" ps -q sim)")" = healthy ]; }
+admin() { curl -fsS -H "Authorization: Bearer $SIM_ADMIN_TOKEN" "http://127.0.0.1:$SIM_ADMIN_PORT$1"; }
+told() { python3 -c "import json, sys; print(json.load(sys.stdin)$1, end='')"; } # EXPRESSION
+nodes() { # as many
+  local n
+  n=$(curl -fsS --cacert "$dir/ca.pem" -H "Authorization: Bearer $(told '["cluster"]["token"]' <"$dir/told")" \
+    "https://127.0.0.1:$SIM_CLUSTER_PORT/api/v1/nodes" | told '["items"].__len__()')
+  echo "nodes: $n"
+  [ "$n" = "$1" ]
+}
+
+ok 'up' "${compose[@]}" up -d
+for _ in $(seq 100); do ! healthy 2>/dev/null || break; sleep 0.2; done
+ok 'healthy' healthy
+ok 'endpoints are told to who has the token' eval 'admin /endpoints >"$dir/told"'
+ok 'and to nobody else' eval '! curl -fs "http://127.0.0.1:$SIM_ADMIN_PORT/endpoints"'
+told '["certificateAuthority"]' <"$dir/told" >"$dir/ca.pem"
+ok 'the vCenter is reached by its certificate' curl -fsS --cacert "$dir/ca.pem" "https://127.0.0.1:$SIM_VCENTER_PORT/sdk/vimServiceVersions.xml"
+ok 'the certificate is good for `sim`, as other services call it' \
+  curl -fsS --cacert "$dir/ca.pem" --resolve "sim:$SIM_VCENTER_PORT:127.0.0.1" "https://sim:$SIM_VCENTER_PORT/sdk/vimServiceVersions.xml"
+ok 'the cluster has the nodes that the flags say' nodes 3
+network=${COMPOSE_PROJECT_NAME}_default
+ok 'another service reaches it by name' docker run --rm --network "$network" "${SIM_IMAGE:-vsphere-lab/sim:0.1.0}" health --admin http://sim:8900
+ok 'exec: a rule is added' "${compose[@]}" exec -T sim /sim fault add '{"id": "busy", "match": {"op": "@login"}, "do": [{"status": {"code": 503}}]}'
+ok 'and is there' eval 'admin /faults | grep -q busy'
+ok 'down' down
+ok 'nothing is left' [ -z "$(docker ps -aq --filter label=com.docker.compose.project="$COMPOSE_PROJECT_NAME")" ]
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,129 @@
+//! Tells whoever may use the admin port what every other client has to know: addresses, accounts, certificates.
+//!
+//! For programs that start a sim and cannot read its files, as where it is a container.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+use sim_world::{ADMINISTRATOR, PROVIDER_USER};
+
+use super::Ruled;
+use crate::control::Control;
+use crate::{Endpoint, Endpoints, Supervisor};
+
+/// Everything.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Told {
+    /// The certificate that signs all others, as PEM; left out without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_authority: Option<String>,
+    vcenters: Vec<VCenterTold>,
+    cluster: ClusterTold,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    supervisor: Option<SupervisorTold>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VCenterTold {
+    name: String,
+    url: String,
+    /// Of the certificate that new connections see, in upper case and with colons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumbprint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumbprint_sha256: Option<String>,
+    administrator: Account,
+    provider: Account,
+}
+
+#[derive(Serialize)]
+struct Account {
+    username: &'static str,
+    password: String,
+}
+
+#[derive(Serialize)]
+struct ClusterTold {
+    url: String,
+    /// The bearer token of its administrator.
+    token: String,
+    /// The same as a file for kubectl.
+    kubeconfig: String,
+}
+
+#[derive(Serialize)]
+struct SupervisorTold {
+    url: String,
+    namespace: String,
+    /// The bearer token of its administrator.
+    token: String,
+    /// The same as a file for kubectl.
+    kubeconfig: String,
+    provider: Given,
+}
+
+/// What a provider mounts, file by file.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Given {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_authority: Option<String>,
+    namespace: String,
+    token: String,
+    owner_reference: Value,
+}
+
+/// `GET /endpoints`: as they are now. URLs are those that are advertised.
+pub(super) async fn tell(State(ruled): State<Ruled>) -> Json<Told> {
+    let Ruled { control, supervisor, endpoints } = ruled;
+    let ca_pem = endpoints.ca_pem().map(str::to_owned);
+    let vcenters = endpoints.vcenters.iter();
+    let vcenters = vcenters.map(|(name, endpoint)| vcenter(&control, name, endpoint)).collect();
+    let cluster = ClusterTold {
+        url: endpoints.cluster.url.clone(),
+        token: endpoints.cluster_token.clone(),
+        kubeconfig: endpoints.kubeconfig(),
+    };
+    let supervisor = supervisor.as_ref().and_then(|it| told(it, &endpoints));
+    Json(Told { certificate_authority: ca_pem, vcenters, cluster, supervisor })
+}
+
+fn vcenter(control: &Control, name: &str, endpoint: &Endpoint) -> VCenterTold {
+    let account = |username| {
+        let password = control.password(name, username);
+        Account {
+            username,
+            password: password.map(|it| it.expose().to_owned()).unwrap_or_default(),
+        }
+    };
+    let (thumbprint, thumbprint_sha256) =
+        endpoint.thumbprints().map(|it| (it.sha1, it.sha256)).unzip();
+    VCenterTold {
+        name: name.to_owned(),
+        url: endpoint.url.clone(),
+        thumbprint,
+        thumbprint_sha256,
+        administrator: account(ADMINISTRATOR),
+        provider: account(PROVIDER_USER),
+    }
+}
+
+fn told(supervisor: &Supervisor, endpoints: &Endpoints) -> Option<SupervisorTold> {
+    let (mounted_authority, mounted_namespace) = supervisor.mounted().unzip();
+    Some(SupervisorTold {
+        url: endpoints.supervisor.as_ref()?.url.clone(),
+        namespace: supervisor.namespace().to_owned(),
+        token: supervisor.admin_token().to_owned(),
+        kubeconfig: endpoints.supervisor_kubeconfig()?,
+        provider: Given {
+            certificate_authority: mounted_authority
+                .or_else(|| endpoints.ca_pem().map(str::to_owned)),
+            namespace: mounted_namespace.unwrap_or_else(|| supervisor.namespace().to_owned()),
+            token: supervisor.current_token(),
+            owner_reference: supervisor.owner(),
+        },
+    })
+}

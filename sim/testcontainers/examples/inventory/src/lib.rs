@@ -1,0 +1,186 @@
+//! Lists the virtual machines of a vCenter, and copes with one that is busy.
+//!
+//! A vCenter that answers 503 or breaks the connection is asked again, three times in all and a moment later each
+//! time; one that has forgotten the session gets a new login. Everything else is an error.
+
+mod soap;
+
+use std::time::Duration;
+
+use soap::{Call, Soap, element, elements, escaped};
+
+/// How often a call is tried.
+const TRIES: u32 = 3;
+/// How long after the first failure it is tried again; twice as long after each next one.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name in the inventory.
+    pub name: String,
+    /// `poweredOn`, `poweredOff` or `suspended`.
+    pub power: String,
+}
+
+/// Why there is no list.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The certificate to trust cannot be used.
+    #[error("the certificate authority is no PEM")]
+    Authority(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The vCenter refuses user or password.
+    #[error("{user} may not log in")]
+    Login {
+        /// Who.
+        user: String,
+    },
+    /// It was tried often enough.
+    #[error("{operation} failed {TRIES} times")]
+    Unavailable {
+        /// What was asked.
+        operation: &'static str,
+        /// The last failure.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The vCenter refuses.
+    #[error("{operation} was refused with {fault}")]
+    Fault {
+        /// What was asked.
+        operation: &'static str,
+        /// The fault's class.
+        fault: String,
+    },
+    /// An answer without what has to be in it.
+    #[error("the answer to {operation} has no {missing}")]
+    Answer {
+        /// What was asked.
+        operation: &'static str,
+        /// What is not there.
+        missing: &'static str,
+    },
+}
+
+/// Every virtual machine, by name. Leaves no session behind if it succeeds.
+///
+/// # Errors
+/// See [`Error`]; a vCenter that is busy for a moment is none.
+pub async fn list(
+    url: &str,
+    user: &str,
+    password: &str,
+    ca_pem: &[u8],
+) -> Result<Vec<Machine>, Error> {
+    let mut vcenter = VCenter { soap: Soap::new(url, ca_pem)?, user, password };
+    let content =
+        vcenter.ask("RetrieveServiceContent", ("ServiceInstance", "ServiceInstance"), "").await?;
+    let part = |name| {
+        element(&content, name)
+            .ok_or(Error::Answer { operation: "RetrieveServiceContent", missing: name })
+    };
+    let (root, views, collector) =
+        (part("rootFolder")?, part("viewManager")?, part("propertyCollector")?);
+    vcenter.log_in().await?;
+    // Whoever loses the session loses the view with it, and begins again.
+    let mut listed = vcenter.machines(root, views, collector).await;
+    if matches!(&listed, Err(Error::Fault { fault, .. }) if fault == "NotAuthenticated") {
+        vcenter.log_in().await?;
+        listed = vcenter.machines(root, views, collector).await;
+    }
+    let mut machines = listed?;
+    vcenter.ask("Logout", SESSIONS, "").await?;
+    machines.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(machines)
+}
+
+const SESSIONS: (&str, &str) = ("SessionManager", "SessionManager");
+
+struct VCenter<'a> {
+    soap: Soap,
+    user: &'a str,
+    password: &'a str,
+}
+
+impl VCenter<'_> {
+    async fn log_in(&mut self) -> Result<(), Error> {
+        let arguments = format!(
+            "<userName>{}</userName><password>{}</password>",
+            escaped(self.user),
+            escaped(self.password)
+        );
+        // A vCenter refuses whoever comes with a session.
+        self.soap.forget();
+        match self.ask("Login", SESSIONS, &arguments).await {
+            Ok(_) => Ok(()),
+            Err(Error::Fault { fault, .. }) if fault == "InvalidLogin" => {
+                Err(Error::Login { user: self.user.to_owned() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn machines(
+        &mut self,
+        root: &str,
+        views: &str,
+        collector: &str,
+    ) -> Result<Vec<Machine>, Error> {
+        let what = format!(
+            r#"<container type="Folder">{root}</container><type>VirtualMachine</type><recursive>true</recursive>"#
+        );
+        let view = self.ask("CreateContainerView", ("ViewManager", views), &what).await?;
+        let view = element(&view, "returnval")
+            .ok_or(Error::Answer { operation: "CreateContainerView", missing: "returnval" })?;
+        let what = format!(
+            r#"<specSet><propSet><type>VirtualMachine</type><pathSet>name</pathSet><pathSet>runtime.powerState</pathSet></propSet>
+<objectSet><obj type="ContainerView">{view}</obj><skip>true</skip><selectSet xsi:type="TraversalSpec"><type>ContainerView</type>
+<path>view</path><skip>false</skip></selectSet></objectSet></specSet><options><maxObjects>100</maxObjects></options>"#
+        );
+        let collector = ("PropertyCollector", collector);
+        let mut page = self.ask("RetrievePropertiesEx", collector, &what).await?;
+        let mut machines = Vec::new();
+        loop {
+            machines.extend(elements(&page, "objects").map(machine));
+            let Some(token) = element(&page, "token") else { return Ok(machines) };
+            let what = format!("<token>{}</token>", escaped(token));
+            page = self.ask("ContinueRetrievePropertiesEx", collector, &what).await?;
+        }
+    }
+
+    /// One call, tried again while the vCenter is busy. Gives the answer's body.
+    async fn ask(
+        &mut self,
+        operation: &'static str,
+        this: (&'static str, &str),
+        arguments: &str,
+    ) -> Result<String, Error> {
+        let mut pause = PAUSE;
+        for n_try in 1.. {
+            let source = match self.soap.send(Call { operation, this, arguments }).await {
+                Ok((200, body)) => return Ok(body),
+                Ok((500, body)) => {
+                    return Err(Error::Fault { operation, fault: soap::fault(&body) });
+                }
+                Ok((status, _)) => format!("HTTP status {status}").into(),
+                Err(error) => error,
+            };
+            if n_try == TRIES {
+                return Err(Error::Unavailable { operation, source });
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        unreachable!("the loop ends by returning")
+    }
+}
+
+/// A machine from its properties, each a `name` and a `val`.
+fn machine(object: &str) -> Machine {
+    let property = |wanted: &str| {
+        let mut all = elements(object, "propSet");
+        let found = all.find(|it| element(it, "name") == Some(wanted));
+        found.and_then(|it| element(it, "val")).unwrap_or_default().to_owned()
+    };
+    Machine { name: property("name"), power: property("runtime.powerState") }
+}

@@ -1,0 +1,97 @@
+//! The program against a vCenter that does not exist, and that fails when it is told to.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+use inventory::{Error, Machine, list};
+use serde_json::json;
+use sim_testcontainers::{Rule, Sim, SimContainer};
+
+/// The machines of `vc0`, as the program sees them.
+async fn listed(sim: &SimContainer) -> Result<Vec<Machine>, Error> {
+    let vcenter = sim.vcenter("vc0").expect("every world has one");
+    let account = &vcenter.administrator;
+    list(&vcenter.url, &account.username, &account.password, sim.ca_pem().as_bytes()).await
+}
+
+fn machine(name: &str, power: &str) -> Machine {
+    Machine { name: name.to_owned(), power: power.to_owned() }
+}
+
+#[tokio::test]
+async fn it_lists_what_there_is_and_logs_out() {
+    let sim = Sim::new().machines(3).nodes(0).start().await.expect("a sim");
+    sim.admin().happen(&json!({"vm.powerOff": "node-0002"})).await.expect("it happens");
+    assert_eq!(
+        listed(&sim).await.expect("a list"),
+        [
+            machine("node-0001", "poweredOn"),
+            machine("node-0002", "poweredOff"),
+            machine("node-0003", "poweredOn")
+        ]
+    );
+    let counts = sim.admin().counts().await.expect("counts");
+    assert_eq!((counts.of("Login"), counts.of("Logout"), counts.total), (1, 1, 5), "{counts:?}");
+}
+
+#[tokio::test]
+async fn a_busy_vcenter_is_asked_again_and_not_too_often() {
+    let sim = Sim::new().machines(2).nodes(0).start().await.expect("a sim");
+    let admin = sim.admin();
+
+    admin.add(Rule::new("busy").op("Login").first(2).status(503)).await.expect("a good rule");
+    assert_eq!(listed(&sim).await.expect("a list").len(), 2);
+    assert_eq!(admin.counts().await.expect("counts").of("Login"), 3, "two failed, one did not");
+
+    admin.heal().await.expect("no rules");
+    admin.add(Rule::new("down").op("Retrieve*").reset()).await.expect("a good rule");
+    let error = listed(&sim).await.expect_err("nothing answers");
+    assert!(
+        matches!(error, Error::Unavailable { operation: "RetrieveServiceContent", .. }),
+        "{error}"
+    );
+    let broken = admin.ledger(0).await.expect("a ledger");
+    let broken: Vec<_> =
+        broken.iter().filter_map(|it| it.ended.as_ref()?.broken.as_deref()).collect();
+    assert_eq!(broken, ["reset"; 3], "it gives up");
+    assert_eq!(admin.faults().await.expect("rules")[0].fired, 3);
+}
+
+#[tokio::test]
+async fn a_lost_session_is_replaced_once() {
+    let sim = Sim::new().machines(250).nodes(0).start().await.expect("a sim");
+    let lost =
+        Rule::new("lost").op("ContinueRetrievePropertiesEx").nth(1).soap_fault("NotAuthenticated");
+    sim.admin().add(lost).await.expect("a good rule");
+    assert_eq!(listed(&sim).await.expect("a list").len(), 250, "three pages");
+    let counts = sim.admin().counts().await.expect("counts");
+    assert_eq!(counts.of("Login"), 2, "{counts:?}");
+}
+
+#[tokio::test]
+async fn the_binary_says_who_may_not_log_in() {
+    let sim = Sim::new().machines(1).nodes(0).start().await.expect("a sim");
+    let vcenter = sim.vcenter("vc0").expect("every world has one");
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let ca = directory.join(format!("ca-{}.pem", std::process::id()));
+    std::fs::write(&ca, sim.ca_pem()).expect("a file");
+    let run = |password: &str| -> Output {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_inventory"))
+            .args([&vcenter.url, &vcenter.administrator.username])
+            .arg(&ca)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        child.stdin.take().expect("a pipe").write_all(password.as_bytes()).expect("it reads");
+        child.wait_with_output().expect("it ends")
+    };
+    let listed = run(&vcenter.administrator.password);
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "node-0001\tpoweredOn\n");
+    let refused = run("wrong");
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(said, format!("error: {} may not log in\n", vcenter.administrator.username));
+    std::fs::remove_file(&ca).expect("it is there");
+}

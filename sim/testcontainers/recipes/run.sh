@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs the recipes for Go and Python against an engine, and looks for what they leave.
+#
+#   sim/testcontainers/recipes/run.sh [go | python]...     both if none is named; the image is that of SIM_IMAGE
+#   sim/testcontainers/recipes/run.sh venv                 makes the Python environment alone, and prints its interpreter
+#
+# The reaper of the libraries is an image of its own, which has to be pulled: it is left out, so a killed test leaves its
+# container. The engine is taken to be on this machine, also where the libraries believe to be in a container.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export TESTCONTAINERS_RYUK_DISABLED=true
+export TESTCONTAINERS_HOST_OVERRIDE=${TESTCONTAINERS_HOST_OVERRIDE:-127.0.0.1}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/vsphere-lab
+
+venv() {
+  local dir
+  dir=$cache/recipes-$(sha256sum <"$here/python/requirements.txt" | cut -c1-12)
+  if [ ! -x "$dir/done" ]; then
+    rm -rf "$dir"
+    python3 -m venv "$dir" >&2 || { echo "no virtual environment; apt-get install python3-venv" >&2; return 1; }
+    "$dir/bin/pip" install --quiet --disable-pip-version-check -r "$here/python/requirements.txt" >&2
+    install -m 755 /dev/null "$dir/done"
+  fi
+  echo "$dir/bin/python"
+}
+left() {
+  local found
+  found=$(docker ps -aq --filter "label=io.vsphere-lab.testcontainers=$1")
+  [ -z "$found" ] || { echo "left behind: $found" >&2; return 1; }
+}
+play_python() {
+  local python
+  python=$(venv)
+  (cd "$here/python" && "$python" -B -m unittest -v)
+}
+play_go() { (cd "$here/go" && go vet ./... && go test -count=1 ./...); }
+
+[ "${1:-}" != venv ] || { venv; exit; }
+[ $# -gt 0 ] || set -- go python
+for recipe in "$@"; do
+  case $recipe in go | python) ;; *) echo "there is no recipe '$recipe': write go, python, or nothing for both" >&2; exit 2 ;; esac
+  echo "--- $recipe"
+  "play_$recipe"
+  left "$recipe"
+done

@@ -1,0 +1,169 @@
+//! A client of the admin port.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::endpoints::Told;
+use crate::{Armed, Clock, Counts, Error, Record, Rule, World};
+
+/// A sim answers at once; a large ledger takes a moment.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The admin port of one sim. What is done here is neither counted nor does it fail by a rule.
+///
+/// Every method may fail with [`Error::Silent`], [`Error::Refused`] and [`Error::Unknown`].
+#[derive(Clone)]
+pub struct Admin {
+    base: String,
+    token: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// Without the token.
+impl std::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admin").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+/// How sim refuses.
+#[derive(Deserialize)]
+struct Complaint {
+    error: String,
+    remedy: String,
+}
+
+impl Admin {
+    pub(crate) fn new(base: String, token: String) -> Self {
+        Self { base, token, client: Client::builder(TokioExecutor::new()).build_http() }
+    }
+
+    /// `http://HOST:PORT`, for clients of your own.
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The bearer token that they have to show.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// How often each operation was called since the start.
+    pub async fn counts(&self) -> Result<Counts, Error> {
+        self.read("/ledger?format=counts").await
+    }
+
+    /// Every record of the ledger, from the sequence number `since` on.
+    pub async fn ledger(&self, since: u64) -> Result<Vec<Record>, Error> {
+        let path = format!("/ledger?since={since}");
+        let text = self.call(Method::GET, &path, None).await?;
+        let records = text.lines().map(|line| parsed(&path, line));
+        records.collect()
+    }
+
+    /// Adds a fault rule.
+    pub async fn add(&self, rule: Rule) -> Result<(), Error> {
+        self.add_all(&[rule]).await
+    }
+
+    /// Adds fault rules, all of them or none.
+    pub async fn add_all(&self, rules: &[Rule]) -> Result<(), Error> {
+        self.call(Method::POST, "/faults", Some(json!(rules))).await.map(drop)
+    }
+
+    /// Adds failures that have a name, such as `conversion-webhook-down`; `sim fault known` lists them.
+    pub async fn add_known(&self, name: &str) -> Result<(), Error> {
+        self.call(Method::POST, "/faults", Some(json!([name]))).await.map(drop)
+    }
+
+    /// The rules, with how often each fired.
+    pub async fn faults(&self) -> Result<Vec<Armed>, Error> {
+        self.read("/faults").await
+    }
+
+    /// Removes every rule.
+    pub async fn heal(&self) -> Result<(), Error> {
+        self.call(Method::DELETE, "/faults", None).await.map(drop)
+    }
+
+    /// Removes the rule of this name.
+    pub async fn remove(&self, id: &str) -> Result<(), Error> {
+        self.call(Method::DELETE, &format!("/faults/{id}"), None).await.map(drop)
+    }
+
+    /// Something happens in the world, such as `json!({"vm.powerOff": "node-0001"})`; a list happens in order. Gives what
+    /// sim says of it.
+    pub async fn happen(&self, event: &impl Serialize) -> Result<Value, Error> {
+        let path = "/world/events";
+        let text = self.call(Method::POST, path, Some(json!(event))).await?;
+        parsed(path, &text)
+    }
+
+    /// What there is.
+    pub async fn world(&self) -> Result<World, Error> {
+        self.read("/world").await
+    }
+
+    /// What time it is there.
+    pub async fn clock(&self) -> Result<Clock, Error> {
+        self.read("/clock").await
+    }
+
+    pub(crate) async fn told(&self) -> Result<Told, Error> {
+        self.read("/endpoints").await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        parsed(path, &self.call(Method::GET, path, None).await?)
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<String, Error> {
+        let silent = |source: Box<dyn std::error::Error + Send + Sync>| Error::Silent {
+            method: method.clone(),
+            path: path.to_owned(),
+            base: self.base.clone(),
+            source,
+        };
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let request = http::Request::builder()
+            .method(&method)
+            .uri(format!("{}{path}", self.base))
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| silent(error.into()))?;
+        let exchange = async {
+            let response =
+                self.client.request(request).await.map_err(|error| silent(error.into()))?;
+            let status = response.status();
+            let body =
+                response.into_body().collect().await.map_err(|error| silent(error.into()))?;
+            Ok((status, String::from_utf8_lossy(&body.to_bytes()).into_owned()))
+        };
+        let (status, text) = tokio::time::timeout(PATIENCE, exchange)
+            .await
+            .unwrap_or_else(|late| Err(silent(late.into())))?;
+        if status.is_success() {
+            return Ok(text);
+        }
+        Err(refused(method, path, status, text))
+    }
+}
+
+fn refused(method: Method, path: &str, status: StatusCode, text: String) -> Error {
+    let Complaint { error, remedy } = serde_json::from_str(&text)
+        .unwrap_or(Complaint { error: text, remedy: "is that a sim?".to_owned() });
+    Error::Refused { method, path: path.to_owned(), status, error, remedy }
+}
+
+fn parsed<T: DeserializeOwned>(path: &str, text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|source| Error::Unknown { path: path.to_owned(), source })
+}

@@ -1,0 +1,175 @@
+//! A sim that runs.
+
+use testcontainers::core::IntoContainerPort as _;
+use testcontainers::{ContainerAsync, TestcontainersError};
+
+use crate::endpoints::{Told, kubeconfig, moved, port};
+use crate::image::{ADMIN, CLUSTER, SUPERVISOR, VCENTER};
+use crate::{Admin, Cluster, Error, SimImage, Supervisor, VCenter};
+
+/// How long sim gets to end in order, in seconds. It takes a fraction of one.
+const GRACE: i32 = 5;
+
+/// A sim that serves. Dropping it removes the container.
+#[must_use = "the container goes with this value"]
+pub struct SimContainer {
+    container: ContainerAsync<SimImage>,
+    admin: Admin,
+    told: Told,
+}
+
+impl SimContainer {
+    /// Learns from a container that was started what it serves, and where the engine published it.
+    ///
+    /// # Errors
+    /// [`Error::Container`] if ports are not published, and those of the admin port.
+    pub async fn of(container: ContainerAsync<SimImage>) -> Result<Self, Error> {
+        let at = Published::of(&container).await?;
+        let base = moved("http://", &at.host, at.port(&container, ADMIN).await?);
+        let admin = Admin::new(base, container.image().token.clone());
+        let told = at.translated(&container, admin.told().await?).await?;
+        Ok(Self { container, admin, told })
+    }
+
+    /// The vCenter of this name; `vc0` is the first.
+    ///
+    /// # Errors
+    /// [`Error::NoSuch`], with those that there are.
+    pub fn vcenter(&self, name: &str) -> Result<&VCenter, Error> {
+        let found = self.told.vcenters.iter().find(|it| it.name == name);
+        found.ok_or_else(|| Error::NoSuch {
+            name: format!("vCenter `{name}`"),
+            known: self
+                .told
+                .vcenters
+                .iter()
+                .map(|it| it.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    /// Every vCenter, by name.
+    pub fn vcenters(&self) -> &[VCenter] {
+        &self.told.vcenters
+    }
+
+    /// The workload cluster.
+    pub fn cluster(&self) -> &Cluster {
+        &self.told.cluster
+    }
+
+    /// The Supervisor, if the world has one.
+    pub fn supervisor(&self) -> Option<&Supervisor> {
+        self.told.supervisor.as_ref()
+    }
+
+    /// The certificate that signed all others, as PEM; empty with `--plain-text`.
+    pub fn ca_pem(&self) -> &str {
+        &self.told.certificate_authority
+    }
+
+    /// A kubeconfig of the workload cluster's administrator.
+    pub fn kubeconfig(&self) -> String {
+        let Cluster { url, token } = &self.told.cluster;
+        kubeconfig(url, token, self.ca_pem())
+    }
+
+    /// The same of the Supervisor's, if the world has one.
+    pub fn supervisor_kubeconfig(&self) -> Option<String> {
+        let it = self.told.supervisor.as_ref()?;
+        Some(kubeconfig(&it.url, &it.token, &it.provider.certificate_authority))
+    }
+
+    /// The admin port: what was called, what fails, what happens.
+    pub fn admin(&self) -> &Admin {
+        &self.admin
+    }
+
+    /// The container itself.
+    pub fn container(&self) -> &ContainerAsync<SimImage> {
+        &self.container
+    }
+
+    /// Asks again for accounts, tokens and certificates, after some were rotated.
+    ///
+    /// # Errors
+    /// As [`SimContainer::of`].
+    pub async fn refresh(&mut self) -> Result<(), Error> {
+        let at = Published::of(&self.container).await?;
+        self.told = at.translated(&self.container, self.admin.told().await?).await?;
+        Ok(())
+    }
+
+    /// Ends sim with SIGTERM and removes the container. Gives sim's exit code: 0 if it ended in order.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub async fn stop(self) -> Result<i64, Error> {
+        let image = self.container.image().descriptor();
+        let stopped = async {
+            self.container.stop_with_timeout(Some(GRACE)).await?;
+            let code = self.container.exit_code().await?;
+            self.container.rm().await?;
+            Ok(code.unwrap_or(-1))
+        };
+        stopped.await.map_err(|source: TestcontainersError| Error::Container { image, source })
+    }
+}
+
+/// Without the tokens.
+impl std::fmt::Debug for SimContainer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SimContainer")
+            .field("container", &self.container.id())
+            .field("vcenters", &self.told.vcenters)
+            .field("cluster", &self.told.cluster)
+            .field("supervisor", &self.told.supervisor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the engine publishes ports.
+struct Published {
+    host: String,
+}
+
+impl Published {
+    async fn of(container: &ContainerAsync<SimImage>) -> Result<Self, Error> {
+        let host = container.get_host().await.map_err(|source| failed(container, source))?;
+        // Ports are asked for by IPv4, and `localhost` may be the other family.
+        let host = match host.to_string() {
+            name if name == "localhost" => "127.0.0.1".to_owned(),
+            name => name.trim_matches(['[', ']']).to_owned(),
+        };
+        Ok(Self { host })
+    }
+
+    async fn port(&self, container: &ContainerAsync<SimImage>, inside: u16) -> Result<u16, Error> {
+        let outside = container.get_host_port_ipv4(inside.tcp()).await;
+        outside.map_err(|source| failed(container, source))
+    }
+
+    /// What sim tells, with the URLs of those outside.
+    async fn translated(
+        &self,
+        container: &ContainerAsync<SimImage>,
+        mut told: Told,
+    ) -> Result<Told, Error> {
+        for vcenter in &mut told.vcenters {
+            let inside = port(&vcenter.url).unwrap_or(VCENTER);
+            vcenter.url = moved(&vcenter.url, &self.host, self.port(container, inside).await?);
+        }
+        told.cluster.url =
+            moved(&told.cluster.url, &self.host, self.port(container, CLUSTER).await?);
+        if let Some(supervisor) = &mut told.supervisor {
+            supervisor.url =
+                moved(&supervisor.url, &self.host, self.port(container, SUPERVISOR).await?);
+        }
+        Ok(told)
+    }
+}
+
+fn failed(container: &ContainerAsync<SimImage>, source: TestcontainersError) -> Error {
+    Error::Container { image: container.image().descriptor(), source }
+}
