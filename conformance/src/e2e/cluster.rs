@@ -110,6 +110,11 @@ impl Cluster {
         call(&self.kubectl).arg("--kubeconfig").arg(&self.kubeconfig)
     }
 
+    /// Where kubectl is.
+    pub(super) fn kubectl_path(&self) -> &Path {
+        &self.kubectl
+    }
+
     /// Applies manifests.
     pub(super) async fn apply(&self, manifests: &str) -> anyhow::Result<()> {
         self.kubectl().args(["apply", "-f", "-"]).with_input(manifests).await.map(drop)

@@ -70,7 +70,7 @@ impl Wanted {
         cluster: &Cluster,
         made: &Made,
     ) -> anyhow::Result<(Simulator, Vec<Machine>)> {
-        let simulator = self.simulator_up(made, 0).await?;
+        let simulator = self.simulator_up(cluster, made, 0).await?;
         let machines = cluster.machines().await?;
         simulator.found(&machines).await?;
         let provider = Deployment { image: made.provider_image.clone(), ..Deployment::default() };
@@ -114,8 +114,15 @@ impl Wanted {
     }
 
     /// Starts a simulator for it.
-    pub(super) async fn simulator_up(&self, made: &Made, vms: u32) -> anyhow::Result<Simulator> {
-        Simulator::start(&self.name, &made.sim_image, &self.directory(), made.backend, vms).await
+    pub(super) async fn simulator_up(
+        &self,
+        cluster: &Cluster,
+        made: &Made,
+        vms: u32,
+    ) -> anyhow::Result<Simulator> {
+        let (image, kubectl) = (&made.sim_image, cluster.kubectl_path());
+        let (name, directory) = (&self.name, self.directory());
+        Simulator::start(name, image, &directory, made.backend, kubectl, vms).await
     }
 
     fn made(&self) -> PathBuf {
@@ -134,7 +141,8 @@ impl Wanted {
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;
         let cluster = Cluster::open(&self.name, programs, &directory).await?;
-        let simulator = Simulator::open(&self.name, &directory, made.backend).await?;
+        let simulator =
+            Simulator::open(&self.name, &directory, made.backend, cluster.kubectl_path()).await?;
         let machines = cluster.machines().await?;
         Ok(Lab { cluster, simulator, machines, made })
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
-use sim_world::objects::{self, GroupResource, Key, PatchKind};
 use sim_world::vcenter::MachineSpec;
 use sim_world::{Command, Named, PROVIDER_USER};
 
@@ -35,6 +34,7 @@ pub(super) struct Simulator {
     directory: PathBuf,
     pub(super) address: String,
     backend: Backend,
+    kubectl: PathBuf,
 }
 
 impl Simulator {
@@ -44,6 +44,7 @@ impl Simulator {
         image: &str,
         directory: &Path,
         backend: Backend,
+        kubectl: &Path,
         vms: u32,
     ) -> anyhow::Result<Self> {
         let container = format!("{name}-sim");
@@ -66,7 +67,7 @@ impl Simulator {
                 .args(["--supervisor-advertise", &container]);
         }
         run.output().await?;
-        Self::open(name, directory, backend).await
+        Self::open(name, directory, backend, kubectl).await
     }
 
     /// One that serves.
@@ -74,10 +75,12 @@ impl Simulator {
         name: &str,
         directory: &Path,
         backend: Backend,
+        kubectl: &Path,
     ) -> anyhow::Result<Self> {
         let container = format!("{name}-sim");
         let address = engine::address(&container).await?;
-        let it = Self { container, directory: directory.join("sim"), address, backend };
+        let (directory, kubectl) = (directory.join("sim"), kubectl.to_owned());
+        let it = Self { container, directory, address, backend, kubectl };
         it.serves().await?;
         Ok(it)
     }
@@ -120,7 +123,7 @@ impl Simulator {
     /// A machine for each node, spread over the zones.
     pub(super) async fn found(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {
-            self.event(&self.creation(machine, n % ZONES)?).await?;
+            self.create(machine, n % ZONES).await?;
             // A guest of VM Operator's making has the address that it was given at its boot, after a while.
             let addresses = [machine.address.as_str()];
             let told = async || Ok(self.moved(machine, &addresses).await.ok());
@@ -131,27 +134,40 @@ impl Simulator {
         Ok(())
     }
 
-    fn creation(&self, machine: &Machine, zone: usize) -> anyhow::Result<Command> {
+    async fn create(&self, machine: &Machine, zone: usize) -> anyhow::Result<()> {
         let Machine { name, uuid, address } = machine;
-        Ok(match self.backend {
-            Backend::VCenter => Command::CreateMachine {
-                vcenter: None,
-                spec: MachineSpec {
-                    name: Some(name.clone()),
-                    host_name: Some(name.clone()),
-                    uuid: Some(*uuid),
-                    addresses: Some(vec![address.parse()?]),
-                    ..MachineSpec::default()
-                },
-                cluster: Some(format!("DC0_C{zone}")),
-                power_on: true,
-                kubelet: false,
+        if self.backend == Backend::Supervisor {
+            let object = virtual_machine(name, *uuid, zone).to_string();
+            return self
+                .supervisor()
+                .args(["apply", "-f", "-"])
+                .with_input(&object)
+                .await
+                .map(drop);
+        }
+        self.event(&Command::CreateMachine {
+            vcenter: None,
+            spec: MachineSpec {
+                name: Some(name.clone()),
+                host_name: Some(name.clone()),
+                uuid: Some(*uuid),
+                addresses: Some(vec![address.parse()?]),
+                ..MachineSpec::default()
             },
-            Backend::Supervisor => {
-                let object = virtual_machine(name, *uuid, zone);
-                Command::Supervisor(objects::Command::create(virtual_machines(), NAMESPACE, object))
-            }
+            cluster: Some(format!("DC0_C{zone}")),
+            power_on: true,
+            kubelet: false,
         })
+        .await
+    }
+
+    /// A call of kubectl on the Supervisor, as its administrator.
+    fn supervisor(&self) -> Call {
+        call(&self.kubectl)
+            .arg("--kubeconfig")
+            .arg(self.directory.join("world/supervisor.kubeconfig"))
+            .args(["--server", &format!("https://{}:{SUPERVISOR_PORT}", self.address)])
+            .args(["--tls-server-name", "supervisor.default.svc", "-n", NAMESPACE])
     }
 
     /// Its guest reports these addresses from now on.
@@ -162,29 +178,23 @@ impl Simulator {
 
     /// It is switched on or off, by whoever does that there.
     pub(super) async fn power(&self, machine: &Machine, on: bool) -> anyhow::Result<()> {
+        if self.backend == Backend::Supervisor {
+            let state = if on { "PoweredOn" } else { "PoweredOff" };
+            let patch = json!({"spec": {"powerState": state}}).to_string();
+            let kubectl = self.supervisor().args(["patch", "virtualmachine", &machine.name]);
+            return kubectl.args(["--type=merge", "-p", &patch]).output().await.map(drop);
+        }
         let name = Named::from(machine.name.as_str());
-        self.event(&match (self.backend, on) {
-            (Backend::VCenter, true) => Command::PowerOn(name),
-            (Backend::VCenter, false) => Command::PowerOff(name),
-            (Backend::Supervisor, _) => {
-                let state = if on { "PoweredOn" } else { "PoweredOff" };
-                let patch = json!({"spec": {"powerState": state}});
-                let key = key(&machine.name);
-                Command::Supervisor(objects::Command::patch(key, PatchKind::Merge, patch))
-            }
-        })
-        .await
+        self.event(&if on { Command::PowerOn(name) } else { Command::PowerOff(name) }).await
     }
 
     /// It is deleted, by whoever does that there.
     pub(super) async fn delete(&self, machine: &Machine) -> anyhow::Result<()> {
-        self.event(&match self.backend {
-            Backend::VCenter => Command::DeleteMachine(Named::from(machine.name.as_str())),
-            Backend::Supervisor => {
-                Command::Supervisor(objects::Command::delete(key(&machine.name)))
-            }
-        })
-        .await
+        if self.backend == Backend::Supervisor {
+            let delete = ["delete", "virtualmachine", &machine.name, "--timeout=60s"];
+            return self.supervisor().args(delete).output().await.map(drop);
+        }
+        self.event(&Command::DeleteMachine(Named::from(machine.name.as_str()))).await
     }
 
     /// A file of its state.
@@ -231,14 +241,6 @@ impl Simulator {
 /// The guest of a machine reports these on its one card.
 pub(super) fn addresses_of(machine: &str, addresses: Vec<IpAddr>) -> Command {
     Command::SetAddresses { machine: Named::from(machine), addresses: vec![addresses] }
-}
-
-fn virtual_machines() -> GroupResource {
-    GroupResource::of("vmoperator.vmware.com", "virtualmachines")
-}
-
-fn key(name: &str) -> Key {
-    Key::new(virtual_machines(), NAMESPACE, name)
 }
 
 /// What Cluster API asks of VM Operator, with the identity that the kubelet there has already.

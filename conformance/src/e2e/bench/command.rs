@@ -106,7 +106,7 @@ async fn count(
             let plan = Plan { nodes: *nodes, period };
             writeln!(out, "{}, {nodes} nodes, periods of {} s", subject.word(), period.as_secs())?;
             let made = Made { backend: subject.backend(), ..made.clone() };
-            let simulator: Simulator = wanted.simulator_up(&made, *nodes).await?;
+            let simulator: Simulator = wanted.simulator_up(cluster, &made, *nodes).await?;
             let provider = Deployment {
                 image: made.provider_image.clone(),
                 flags: [plan.flags(), vec![format!("--instances-mode={}", subject.instances())]]
