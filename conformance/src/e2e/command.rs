@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::bench::{self, Bench};
+use super::bench::{self, BenchOptions};
 use super::lab::{Lab, Wanted, project};
 use super::scenarios::{ALL, Scenario};
 use crate::backend::Backend;
@@ -31,7 +31,7 @@ pub enum What {
     Bench {
         /// What is counted.
         #[command(flatten)]
-        bench: Bench,
+        bench: BenchOptions,
         /// Which laboratory.
         #[command(flatten)]
         options: Options,
@@ -175,7 +175,8 @@ async fn play(out: &mut impl Write, lab: &Lab, ids: &[String]) -> anyhow::Result
     let is_asked =
         |it: &&Scenario| ids.is_empty() || ids.iter().any(|id| it.id.starts_with(id.as_str()));
     let (mut n_passed, mut n_failed) = (0, 0);
-    for scenario in ALL.iter().filter(is_asked) {
+    let is_of = |it: &&Scenario| it.is_of(lab.made.backend);
+    for scenario in ALL.iter().filter(is_asked).filter(is_of) {
         let begin = tokio::time::Instant::now();
         let verdict = match scenario.play(lab).await {
             Ok(verdict) => verdict,

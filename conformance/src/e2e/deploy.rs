@@ -37,8 +37,9 @@ struct Replica {
 }
 
 const FIRST: Replica = Replica { workload: WORKLOAD, port: 10258 };
+/// 10257 and 10259 are those of the controller manager and the scheduler.
 const SECOND: Replica =
-    Replica { workload: "vsphere-cloud-controller-manager-second", port: 10259 };
+    Replica { workload: "vsphere-cloud-controller-manager-second", port: 10268 };
 
 impl Deployment {
     /// Deploys it and waits until it runs.
@@ -188,6 +189,21 @@ fn configuration(simulator: &Simulator, backend: Backend) -> anyhow::Result<Stri
         Backend::Supervisor => of_supervisor(&simulator.credentials()?),
     };
     Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string())
+}
+
+/// The Secret has another password.
+pub(super) async fn new_password(
+    cluster: &Cluster,
+    simulator: &Simulator,
+    password: &str,
+) -> anyhow::Result<()> {
+    let access = Access { password: password.to_owned(), ..simulator.access()? };
+    cluster.apply(&of_vcenter(&access)[1].to_string()).await
+}
+
+/// The Secret has the token that the Supervisor takes now.
+pub(super) async fn new_token(cluster: &Cluster, simulator: &Simulator) -> anyhow::Result<()> {
+    cluster.apply(&of_supervisor(&simulator.credentials()?)[1].to_string()).await
 }
 
 fn of_vcenter(access: &Access) -> Value {

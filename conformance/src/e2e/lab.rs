@@ -36,6 +36,8 @@ pub(super) struct Lab {
     pub(super) simulator: Simulator,
     pub(super) machines: Vec<Machine>,
     pub(super) made: Made,
+    /// The checkout.
+    pub(super) project: PathBuf,
 }
 
 /// What a laboratory is made of, kept in its directory.
@@ -61,7 +63,7 @@ impl Wanted {
         let mut step = Steps::begin(out);
         let (simulator, machines) = self.furnish(&cluster, &made).await?;
         step.done(&format!("simulator with {} machines, provider", machines.len()))?;
-        Ok(Lab { cluster, simulator, machines, made })
+        Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
     /// A simulator with the machines of the cluster, and a provider.
@@ -144,7 +146,7 @@ impl Wanted {
         let simulator =
             Simulator::open(&self.name, &directory, made.backend, cluster.kubectl_path()).await?;
         let machines = cluster.machines().await?;
-        Ok(Lab { cluster, simulator, machines, made })
+        Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
     /// Removes whatever is left of it.

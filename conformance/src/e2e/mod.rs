@@ -6,7 +6,8 @@
 //! | `lab` | a laboratory is made, found again, ended |
 //! | `engine`, `shell` | the Docker engine and other programs |
 //! | `cluster`, `simulator`, `deploy` | what is in a laboratory |
-//! | `scenarios` | what happens in it, under the IDs of the catalogue |
+//! | `scenarios`, `disturbances` | what happens in it, under the IDs of the catalogue |
+//! | `kubelet` | Nodes whose kubelets are played |
 //! | `bench` | what a provider costs there, beside virtual time |
 //!
 //! Three real kubelets prove the wiring, which no simulated one can.
@@ -15,7 +16,9 @@ mod bench;
 mod cluster;
 pub mod command;
 mod deploy;
+mod disturbances;
 mod engine;
+mod kubelet;
 mod lab;
 mod scenarios;
 mod shell;

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 
 use super::cluster::Machine;
+use super::disturbances::Disturbance;
 use super::lab::Lab;
 use super::shell::call;
 use super::until;
@@ -20,6 +21,8 @@ pub(super) struct Scenario {
     pub(super) id: &'static str,
     /// What of it.
     pub(super) title: &'static str,
+    /// In this mode alone; in every one otherwise.
+    only: Option<Backend>,
     what: What,
 }
 
@@ -30,6 +33,7 @@ enum What {
     Shutdown,
     Outage,
     Deleted,
+    Disturbed(Disturbance),
 }
 
 /// In the order in which they are played.
@@ -39,10 +43,25 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("LIFE-005", "a machine that is off taints its node", What::Shutdown),
     scenario("LIVE-003", "two minutes without vCenter delete nothing", What::Outage),
     scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", What::Deleted),
+    with_vcenter("LIVE-002", "vCenter ends and begins again", Disturbance::Restart),
+    with_vcenter("LIVE-001", "vCenter gets another certificate", Disturbance::Certificate),
+    disturbed("SESS-008", "credentials are replaced in their Secret", Disturbance::Credentials),
+    disturbed("NODE-INIT-008", "the leader is killed while nodes join", Disturbance::Leader),
+    disturbed("NODE-004", "a rolling update changes no node", Disturbance::Update),
+    disturbed("LIVE-004", "the API server is killed", Disturbance::ApiServer),
+    disturbed("LIVE-005", "etcd stops for 20 seconds", Disturbance::Store),
 ];
 
 const fn scenario(id: &'static str, title: &'static str, what: What) -> Scenario {
-    Scenario { id, title, what }
+    Scenario { id, title, only: None, what }
+}
+
+const fn disturbed(id: &'static str, title: &'static str, by: Disturbance) -> Scenario {
+    scenario(id, title, What::Disturbed(by))
+}
+
+const fn with_vcenter(id: &'static str, title: &'static str, by: Disturbance) -> Scenario {
+    Scenario { only: Some(Backend::VCenter), ..disturbed(id, title, by) }
 }
 
 /// A NotReady node is one after 50 s without a lease; looked at every 5 s.
@@ -51,6 +70,11 @@ const NOT_READY: Duration = Duration::from_secs(90);
 const SOON: Duration = Duration::from_secs(60);
 
 impl Scenario {
+    /// Whether it is played in this mode.
+    pub(super) fn is_of(&self, backend: Backend) -> bool {
+        self.only.is_none_or(|it| it == backend)
+    }
+
     /// Plays it.
     ///
     /// # Errors
@@ -62,19 +86,20 @@ impl Scenario {
             What::Shutdown => shutdown(lab).await,
             What::Outage => outage(lab).await,
             What::Deleted => deleted(lab).await,
+            What::Disturbed(by) => by.play(lab).await,
         }
     }
 }
 
 impl Lab {
-    async fn node(&self, name: &str) -> anyhow::Result<Option<NodeFacts>> {
+    pub(super) async fn node(&self, name: &str) -> anyhow::Result<Option<NodeFacts>> {
         let nodes = self.cluster.nodes().await?;
         let node = nodes.iter().find(|node| node["metadata"]["name"] == name);
         Ok(node.map(facts))
     }
 
     /// Waits until a node is as it should be.
-    async fn becomes(
+    pub(super) async fn becomes(
         &self,
         name: &str,
         within: Duration,

@@ -120,6 +120,12 @@ impl Simulator {
         self.sim().args(["world", "event", "-"]).with_input(&events).await.map(drop)
     }
 
+    /// The token of a provider is another one, and the old one worth nothing.
+    pub(super) async fn new_token(&self) -> anyhow::Result<()> {
+        let rotate = r#"{"supervisor.token.rotate": {}}"#;
+        self.sim().args(["world", "event", rotate]).output().await.map(drop)
+    }
+
     /// A machine for each node, spread over the zones.
     pub(super) async fn found(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for (n, machine) in machines.iter().enumerate() {

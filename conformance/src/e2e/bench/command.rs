@@ -19,7 +19,7 @@ use crate::e2e::simulator::Simulator;
 
 /// What is counted.
 #[derive(Args, Clone, Debug)]
-pub struct Bench {
+pub struct BenchOptions {
     /// Sizes of the fleet that registers beside the three real nodes.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100,1000", value_parser = clap::value_parser!(u32).range(1..=5000))]
     nodes: Vec<u32>,
@@ -45,7 +45,7 @@ fn subject(text: &str) -> Result<Subject, String> {
 /// What the harness failed at.
 pub(in crate::e2e) async fn run(
     out: &mut impl Write,
-    bench: &Bench,
+    bench: &BenchOptions,
     wanted: &Wanted,
 ) -> anyhow::Result<ExitCode> {
     let (cluster, made, lab) = if wanted.is_there() {
@@ -86,7 +86,7 @@ pub(in crate::e2e) async fn run(
 
 async fn count(
     out: &mut impl Write,
-    bench: &Bench,
+    bench: &BenchOptions,
     wanted: &Wanted,
     cluster: &Cluster,
     made: &Made,

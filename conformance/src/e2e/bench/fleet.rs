@@ -7,15 +7,13 @@ use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sim_world::vcenter::swap_uuid;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::plan::Plan;
 use crate::e2e::cluster::Cluster;
+use crate::e2e::kubelet::{self, FLEET};
 use crate::judge::{NodeFacts, facts};
 
-/// What all of them are labelled with.
-pub(super) const LABEL: &str = "io.vsphere-lab/fleet";
 /// A lease is renewed so often; nodes are NotReady after 50 s without.
 const RENEWAL: Duration = Duration::from_secs(15);
 /// Requests at a time.
@@ -30,7 +28,7 @@ pub(super) struct Fleet {
 
 /// Keeps the cluster's own pods away from fleets: their machines run nothing.
 pub(super) async fn avoid(cluster: &Cluster) -> anyhow::Result<()> {
-    let term = json!({"matchExpressions": [{"key": LABEL, "operator": "DoesNotExist"}]});
+    let term = json!({"matchExpressions": [{"key": FLEET, "operator": "DoesNotExist"}]});
     let affinity = json!({"nodeAffinity":
         {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}});
     let patch = json!({"spec": {"template": {"spec": {"affinity": affinity}}}}).to_string();
@@ -61,18 +59,8 @@ impl Fleet {
 
     /// All register at once.
     pub(super) async fn register(&self, cluster: &Cluster) -> anyhow::Result<()> {
-        let post = |path: &'static str, body: Value| {
-            let client = cluster.client();
-            async move {
-                let request = http::Request::post(path).body(body.to_string().into_bytes())?;
-                client.request::<Value>(request).await?;
-                anyhow::Ok(())
-            }
-        };
         let register = |(name, uuid): (String, uuid::Uuid)| async move {
-            let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-            post(leases, lease(&name)).await?;
-            post("/api/v1/nodes", node(&name, uuid)).await
+            kubelet::register(cluster, &name, uuid).await
         };
         let all = stream::iter(self.nodes.clone()).map(register).buffer_unordered(AT_ONCE);
         all.try_collect::<()>().await
@@ -80,7 +68,7 @@ impl Fleet {
 
     /// Those that a provider has not initialized yet.
     pub(super) async fn waiting(&self, cluster: &Cluster) -> anyhow::Result<Vec<String>> {
-        let list = cluster.get(&format!("/api/v1/nodes?labelSelector={LABEL}")).await?;
+        let list = cluster.get(&format!("/api/v1/nodes?labelSelector={FLEET}")).await?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
         let is_done = |node: &NodeFacts| !node.uninitialized && node.provider_id.is_some();
         let done: std::collections::BTreeSet<_> = items
@@ -90,18 +78,6 @@ impl Fleet {
             .collect();
         let names = self.nodes.iter().map(|(name, _)| name.as_str());
         Ok(names.filter(|name| !done.contains(name)).map(str::to_owned).collect())
-    }
-
-    /// They are gone.
-    pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
-        for path in
-            ["/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"]
-        {
-            let path = format!("{path}?labelSelector={LABEL}");
-            let request = http::Request::delete(path).body(Vec::new())?;
-            cluster.client().request::<Value>(request).await?;
-        }
-        Ok(())
     }
 }
 
@@ -114,7 +90,7 @@ async fn renew(client: kube::Client, names: Arc<[String]>) {
             ticks.tick().await;
             let path =
                 format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}");
-            let body = json!({"spec": {"renewTime": now()}}).to_string();
+            let body = json!({"spec": {"renewTime": kubelet::now()}}).to_string();
             let request = http::Request::patch(path)
                 .header("Content-Type", "application/merge-patch+json")
                 .body(body.into_bytes());
@@ -124,45 +100,4 @@ async fn renew(client: kube::Client, names: Arc<[String]>) {
             }
         }
     }
-}
-
-/// With microseconds, as the API has it. Wall clock: this talks to a real cluster.
-fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
-fn lease(name: &str) -> Value {
-    let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()});
-    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec,
-        "metadata": {"name": name, "namespace": "kube-node-lease", "labels": {LABEL: "true"}}})
-}
-
-/// A Node as a kubelet with an external cloud provider registers it.
-fn node(name: &str, uuid: uuid::Uuid) -> Value {
-    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let taint =
-        |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
-    let labels = json!({LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64"});
-    let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
-        "message": "played by the benchmark", "lastHeartbeatTime": time, "lastTransitionTime": time});
-    json!({"apiVersion": "v1", "kind": "Node",
-    "metadata": {"name": name, "labels": labels},
-    "spec": {"taints": [
-        taint("node.cloudprovider.kubernetes.io/uninitialized", "true"),
-        taint(LABEL, "true"),
-    ]},
-    "status": {
-        "addresses": [{"type": "Hostname", "address": name}],
-        "capacity": {"cpu": "2", "memory": "4Gi", "pods": "110"},
-        "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"},
-        "conditions": [ready],
-        "nodeInfo": {
-            "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-            "containerRuntimeVersion": "", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
-            "operatingSystem": "linux", "architecture": "amd64",
-            // What the guest of a machine on vSphere shows of its BIOS UUID.
-            "systemUUID": swap_uuid(uuid).to_string(),
-        },
-    }})
 }

@@ -19,4 +19,4 @@ mod played;
 mod report;
 mod tally;
 
-pub(super) use command::{Bench, run};
+pub(super) use command::{BenchOptions, run};

@@ -15,6 +15,7 @@ use super::tally::{Audited, Line, Tally};
 use crate::backend::Backend;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
+use crate::e2e::kubelet;
 use crate::e2e::simulator::{Simulator, addresses_of};
 use crate::e2e::until;
 
@@ -59,7 +60,7 @@ impl Play<'_> {
         let fleet = Fleet::new(&self.plan, self.cluster)?;
         let played = self.phases(&fleet, out).await;
         deploy::remove(self.cluster).await?;
-        Fleet::remove(self.cluster).await?;
+        kubelet::remove_all(self.cluster).await?;
         played
     }
 

@@ -1,0 +1,184 @@
+//! What happens to everything around a provider, and whether it is at work again afterwards, without a node lost.
+//!
+//! That it is at work is seen on machines that join: their kubelets are played, so that no real one has to start anew.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim_world::vcenter::Password;
+use sim_world::{Command, PROVIDER_USER};
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::cluster::Machine;
+use super::deploy::{self, Deployment};
+use super::kubelet;
+use super::lab::Lab;
+use crate::backend::Backend;
+use crate::judge::NodeFacts;
+use crate::verdict::Verdict;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Disturbance {
+    /// vCenter ends, and begins again after ten seconds.
+    Restart,
+    /// vCenter's certificate is replaced by one of the same authority, and every session ends.
+    Certificate,
+    /// The password, or the token, is another one; the Secret says so.
+    Credentials,
+    /// The leader of two replicas is killed while nodes join.
+    Leader,
+    /// The provider is rolled out anew.
+    Update,
+    /// The API server's process is killed.
+    ApiServer,
+    /// etcd does not run for 20 seconds.
+    Store,
+}
+
+/// Within this time a provider is at work again, whatever it was: a Secret in a volume takes a kubelet a minute and more.
+const AT_WORK: Duration = Duration::from_secs(150);
+/// Machines that join to show it.
+const JOINING: u8 = 3;
+
+impl Disturbance {
+    /// Lets it happen, and looks.
+    pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
+        let before = identities(lab).await?;
+        let joining = lab.joining().await?;
+        match self {
+            Self::Restart => {
+                lab.simulator.event(&Command::StopVCenter { vcenter: None }).await?;
+                sleep(Duration::from_secs(10)).await;
+                lab.simulator.event(&Command::StartVCenter { vcenter: None }).await?;
+            }
+            Self::Certificate => {
+                let expire = Command::ExpireSessions { vcenter: None, family: None };
+                lab.simulator.events(&[Command::SwapCertificate { vcenter: None }, expire]).await?;
+            }
+            Self::Credentials => lab.new_credentials().await?,
+            Self::Leader => lab.provider(true).await?,
+            Self::Update => {
+                let restart = ["rollout", "restart", "daemonset", deploy::WORKLOAD];
+                lab.cluster
+                    .kubectl()
+                    .args(["-n", deploy::NAMESPACE])
+                    .args(restart)
+                    .output()
+                    .await?;
+            }
+            Self::ApiServer => {
+                lab.cluster.on_control_plane("pkill -9 -f '^kube-apiserver '").await?;
+                lab.answers().await?;
+            }
+            Self::Store => {
+                let stop = "pkill -STOP -x etcd && sleep 20; pkill -CONT -x etcd";
+                lab.cluster.on_control_plane(stop).await?;
+                lab.answers().await?;
+            }
+        }
+        for machine in &joining {
+            kubelet::register(&lab.cluster, &machine.name, machine.uuid).await?;
+        }
+        if matches!(self, Self::Leader) {
+            let leader = deploy::leader(&lab.cluster).await?;
+            lab.cluster.on_control_plane(&format!("kill -9 {}", leader.process)).await?;
+        }
+        let verdict = lab.has_joined(&joining).await;
+        lab.dismiss(&joining).await?;
+        if matches!(self, Self::Leader) {
+            lab.provider(false).await?;
+        }
+        let after = identities(lab).await?;
+        Ok(verdict?.and(|| {
+            Verdict::of(before == after, || format!("nodes were {before:?}, and are {after:?}"))
+        }))
+    }
+}
+
+/// Names and UIDs of the Nodes: one that was deleted and came back is another one.
+async fn identities(lab: &Lab) -> anyhow::Result<BTreeMap<String, String>> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let nodes = lab.cluster.nodes().await?;
+    let identity =
+        |it: &serde_json::Value| (text(&it["metadata"]["name"]), text(&it["metadata"]["uid"]));
+    Ok(nodes.iter().map(identity).collect())
+}
+
+impl Lab {
+    /// Machines whose kubelets have not registered yet. Their guests are up.
+    async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
+        let machine = |n: u8| Machine {
+            name: format!("joining-{n}"),
+            // A name of its own for each life: what a provider remembers of another machine is no help.
+            uuid: Uuid::new_v4(),
+            address: format!("10.66.0.{n}"),
+        };
+        let machines: Vec<Machine> = (1..=JOINING).map(machine).collect();
+        self.simulator.found(&machines).await?;
+        Ok(machines)
+    }
+
+    async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
+        for machine in machines {
+            let id = format!("vsphere://{}", machine.uuid);
+            let is_right = |node: Option<&NodeFacts>| {
+                node.is_some_and(|it| !it.uninitialized && it.provider_id.as_ref() == Some(&id))
+            };
+            if !self.becomes(&machine.name, AT_WORK, is_right).await? {
+                let node = self.node(&machine.name).await?;
+                return Ok(Verdict::Fail(format!("{} has not joined: {node:?}", machine.name)));
+            }
+        }
+        Ok(Verdict::Pass)
+    }
+
+    /// Nodes first: a provider has nothing to delete then.
+    async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
+        kubelet::remove_all(&self.cluster).await?;
+        for machine in machines {
+            self.simulator.delete(machine).await?;
+        }
+        Ok(())
+    }
+
+    /// The provider, alone or with a replica that stands by.
+    async fn provider(&self, second: bool) -> anyhow::Result<()> {
+        deploy::remove(&self.cluster).await?;
+        let image = self.made.provider_image.clone();
+        let provider = Deployment { image, second, ..Deployment::default() };
+        provider.deploy(&self.cluster, &self.project, &self.simulator, self.made.backend).await
+    }
+
+    /// What the provider has been given is worth nothing any more, and its Secret says what is.
+    async fn new_credentials(&self) -> anyhow::Result<()> {
+        match self.made.backend {
+            Backend::VCenter => {
+                let password = Uuid::new_v4().to_string();
+                let rotate = Command::RotatePassword {
+                    vcenter: None,
+                    user: PROVIDER_USER.to_owned(),
+                    password: Password::new(password.as_str()),
+                };
+                let expire = Command::ExpireSessions { vcenter: None, family: None };
+                self.simulator.events(&[rotate, expire]).await?;
+                deploy::new_password(&self.cluster, &self.simulator, &password).await
+            }
+            Backend::Supervisor => {
+                self.simulator.new_token().await?;
+                deploy::new_token(&self.cluster, &self.simulator).await
+            }
+        }
+    }
+
+    /// Waits until the API server answers again.
+    async fn answers(&self) -> anyhow::Result<()> {
+        let nodes = async || Ok(self.cluster.nodes().await.ok());
+        anyhow::ensure!(
+            super::until(Duration::from_secs(120), nodes).await?.is_some(),
+            "the API server does not answer after two minutes"
+        );
+        Ok(())
+    }
+}

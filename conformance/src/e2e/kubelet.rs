@@ -1,0 +1,75 @@
+//! A kubelet that is played: its Node, as a kubelet with an external cloud provider registers it, and its lease.
+
+use serde_json::{Value, json};
+use sim_world::vcenter::swap_uuid;
+
+use super::cluster::Cluster;
+
+/// What Nodes are labelled with whose kubelets are played.
+pub(super) const FLEET: &str = "io.vsphere-lab/fleet";
+
+/// Registers the Node of a machine with this BIOS UUID.
+pub(super) async fn register(
+    cluster: &Cluster,
+    name: &str,
+    uuid: uuid::Uuid,
+) -> anyhow::Result<()> {
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    for (path, body) in [(leases, lease(name)), ("/api/v1/nodes", node(name, uuid))] {
+        let request = http::Request::post(path).body(body.to_string().into_bytes())?;
+        cluster.client().request::<Value>(request).await?;
+    }
+    Ok(())
+}
+
+/// All of them are gone.
+pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
+    for path in ["/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"]
+    {
+        let path = format!("{path}?labelSelector={FLEET}");
+        let request = http::Request::delete(path).body(Vec::new())?;
+        cluster.client().request::<Value>(request).await?;
+    }
+    Ok(())
+}
+
+/// With microseconds, as the API has it. Wall clock: this talks to a real cluster.
+pub(super) fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+fn lease(name: &str) -> Value {
+    let spec = json!({"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()});
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec,
+        "metadata": {"name": name, "namespace": "kube-node-lease", "labels": {FLEET: "true"}}})
+}
+
+/// A Node as a kubelet with an external cloud provider registers it.
+fn node(name: &str, uuid: uuid::Uuid) -> Value {
+    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let taint =
+        |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
+    let labels = json!({FLEET: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64"});
+    let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
+        "message": "played by the benchmark", "lastHeartbeatTime": time, "lastTransitionTime": time});
+    json!({"apiVersion": "v1", "kind": "Node",
+    "metadata": {"name": name, "labels": labels},
+    "spec": {"taints": [
+        taint("node.cloudprovider.kubernetes.io/uninitialized", "true"),
+        taint(FLEET, "true"),
+    ]},
+    "status": {
+        "addresses": [{"type": "Hostname", "address": name}],
+        "capacity": {"cpu": "2", "memory": "4Gi", "pods": "110"},
+        "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"},
+        "conditions": [ready],
+        "nodeInfo": {
+            "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+            "containerRuntimeVersion": "", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",
+            "operatingSystem": "linux", "architecture": "amd64",
+            // What the guest of a machine on vSphere shows of its BIOS UUID.
+            "systemUUID": swap_uuid(uuid).to_string(),
+        },
+    }})
+}

@@ -1,0 +1,24 @@
+//! The suite in containers, from `cargo test -p conformance --test e2e -- --ignored`: a cluster made by kind for each mode, every
+//! scenario, and nothing left afterwards. Needs a Docker engine, or root and `dockerd` (see `kind/README.md`); takes a quarter of an hour.
+
+use std::process::Command;
+
+fn all(mode: &str) {
+    let mut conformance = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    conformance.args(["e2e", "all", "--start-engine", "--mode", mode]);
+    conformance.args(["--name", &format!("cargo-test-{mode}")]);
+    let done = conformance.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+    assert!(done.success(), "{done}: the lines above name the scenario and what was seen");
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour and a Docker engine"]
+fn every_scenario_passes_with_vcenter() {
+    all("vcenter");
+}
+
+#[test]
+#[ignore = "takes a quarter of an hour and a Docker engine"]
+fn every_scenario_passes_with_a_supervisor() {
+    all("supervisor");
+}
