@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What the chart lets the provider do in a cluster is what it does there, no more and no less, with a real kube-apiserver.
 
-  conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--mode vcenter|supervisor] [--servers N]
+  conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--mode vcenter|supervisor|namespace] [--servers N]
 
-The roles come from provider/deploy/{vcenter,supervisor}.yaml. With all of them, our provider as their ServiceAccount initializes nodes,
+The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all of them, our provider as their ServiceAccount initializes nodes,
 taints one whose machine is off, deletes one whose machine is gone and initializes one again; none of its requests is refused, each verb
 is used, and nothing else is asked for, PersistentVolumes least of all: the audit log says so. Then each verb of each resource is taken
 away in turn; the same story comes to a request that is refused for it, and what is named in BREAKS does not happen.
@@ -27,9 +27,9 @@ import uuid
 import servers
 from servers import Failed, wait_until
 
-MANIFESTS = servers.ROOT / "provider/deploy"
-NAMESPACE = "kube-system"
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/cloud-controller-manager"
+DEPLOY = servers.ROOT / "provider/deploy"
+MANIFESTS = {"vcenter": DEPLOY / "vcenter.yaml", "supervisor": DEPLOY / "supervisor.yaml",
+             "namespace": DEPLOY / "chart/tests/other-namespace.rendered.yaml"}
 NODES = "/api/v1/nodes"
 UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
@@ -57,7 +57,10 @@ class Role:
 
     def __init__(self, objects):
         self.objects = [it for it in objects if it["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")]
-        self.account = next(it["metadata"]["name"] for it in self.objects if it["kind"] == "ServiceAccount")
+        account = next(it["metadata"] for it in self.objects if it["kind"] == "ServiceAccount")
+        self.account, self.namespace = account["name"], account["namespace"]
+        pods = [it["spec"]["template"]["spec"] for it in objects if it["kind"] in ("DaemonSet", "Deployment")]
+        self.flags = [flag for pod in pods for flag in pod["containers"][0]["args"] if flag.startswith("--leader-elect")]
         self.grants = sorted({(resource, verb) for _, resource, verb in self.walk()})
 
     def walk(self):
@@ -158,10 +161,10 @@ class Story:
     """A provider with a role, and what it does."""
 
     def __init__(self, server, sim, args, role, without):
-        self.server, self.sim, self.args, self.without = server, sim, args, without
-        self.mode = sim.mode
+        self.server, self.sim, self.args, self.role, self.without = server, sim, args, role, without
+        self.mode, self.namespace = sim.mode, role.namespace
         self.account = f"ccm-{uuid.uuid4().hex[:8]}"
-        self.user = f"system:serviceaccount:{NAMESPACE}:{self.account}"
+        self.user = f"system:serviceaccount:{self.namespace}:{self.account}"
         self.log = sim.dir / "provider.log"
         self.process = None
         self.reset()
@@ -170,15 +173,17 @@ class Story:
 
     def reset(self):
         """Nothing is left of the story before."""
-        for path in (NODES, f"/api/v1/namespaces/{NAMESPACE}/events", "/api/v1/namespaces/default/events"):
+        self.server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        for path in (NODES, f"/api/v1/namespaces/{self.namespace}/events", "/api/v1/namespaces/default/events"):
             self.server.must("DELETE", path)
-        for path in (LEASE, f"/api/v1/namespaces/{NAMESPACE}/secrets/vsphere-cloud-secret"):
+        for path in (f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/cloud-controller-manager",
+                     f"/api/v1/namespaces/{self.namespace}/secrets/vsphere-cloud-secret"):
             self.server.ask("DELETE", path)
 
     # ---- what the story is told with
 
     def start(self):
-        token = self.server.must("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{self.account}/token",
+        token = self.server.must("POST", f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.account}/token",
                                  {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
         kubeconfig = self.sim.dir / "provider.kubeconfig"
         kubeconfig.write_text(json.dumps({
@@ -186,9 +191,9 @@ class Story:
             "clusters": [{"name": "it", "cluster": {"server": self.server.url, "insecure-skip-tls-verify": True}}],
             "users": [{"name": "it", "user": {"token": token}}],
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
-        flags = self.vcenter() if self.mode == "vcenter" else self.supervisor()
+        flags = self.supervisor() if self.mode == "supervisor" else self.vcenter()
         self.process = subprocess.Popen(
-            [self.args.provider, *flags, f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", "--secure-port=0", "--v=2",
+            [self.args.provider, *flags, *self.role.flags, f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", "--secure-port=0", "--v=2",
              "--node-monitor-period=1s", "--node-status-update-frequency=2s", "--leader-elect-lease-duration=4s",
              "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"],
             stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
@@ -198,12 +203,12 @@ class Story:
         known = self.sim.known
         host, port = known["SIM_VC0_URL"].removeprefix("https://").rsplit(":", 1)
         account = {"username": known["SIM_VC0_PROVIDER_USERNAME"], "password": known["SIM_VC0_PROVIDER_PASSWORD"]}
-        self.server.must("POST", f"/api/v1/namespaces/{NAMESPACE}/secrets", {
+        self.server.must("POST", f"/api/v1/namespaces/{self.namespace}/secrets", {
             "metadata": {"name": "vsphere-cloud-secret"},
             "data": {f"{host}.{key}": base64.b64encode(value.encode()).decode() for key, value in account.items()}})
         config = self.sim.dir / "vsphere.conf"
         config.write_text(json.dumps({
-            "global": {"port": int(port), "caFile": known["SIM_CA"], "secretName": "vsphere-cloud-secret", "secretNamespace": NAMESPACE},
+            "global": {"port": int(port), "caFile": known["SIM_CA"], "secretName": "vsphere-cloud-secret", "secretNamespace": self.namespace},
             "vcenter": {host: {"server": host, "datacenters": ["DC0"]}}, "labels": {"region": "k8s-region", "zone": "k8s-zone"}}))
         return ["--cloud-provider=vsphere", f"--cloud-config={config}"]
 
@@ -348,7 +353,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--provider", default=os.environ.get("PROVIDER_BIN") or f"{target}/release/provider")
     parser.add_argument("--sim", default=os.environ.get("SIM_BIN") or f"{target}/release/sim")
-    parser.add_argument("--mode", choices=("vcenter", "supervisor"), action="append", help="both if left out")
+    parser.add_argument("--mode", choices=tuple(MANIFESTS), action="append", help="all if left out")
     parser.add_argument("--servers", type=int, default=3, help="how many API servers play side by side")
     args = parser.parse_args()
     for name in ("provider", "sim"):
@@ -364,9 +369,12 @@ def main():
 
     def fill(server):
         """The first server reads the manifests; the longest stories come first."""
-        modes = args.mode or ("vcenter", "supervisor")
+        modes = args.mode or tuple(MANIFESTS)
         for mode in modes:
-            args.roles[mode] = Role(objects(kubectl, server, MANIFESTS / f"{mode}.yaml"))
+            args.roles[mode] = Role(objects(kubectl, server, MANIFESTS[mode]))
+        if "namespace" in modes: # the roles are those of vCenter mode; what is asked is whether they fit together there
+            stories.put(("namespace", None))
+            modes = [mode for mode in modes if mode != "namespace"]
         for without in (None, *sorted(BREAKS, key=lambda it: list(BREAKS.values()).index(BREAKS[it]), reverse=True)):
             for mode in modes:
                 if without is None or without in args.roles[mode].grants:
