@@ -3,10 +3,11 @@
 
   conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--mode vcenter|supervisor|namespace] [--servers N]
 
-The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all of them, our provider as their ServiceAccount initializes nodes,
-taints one whose machine is off, deletes one whose machine is gone and initializes one again; none of its requests is refused, each verb
-is used, and nothing else is asked for, PersistentVolumes least of all: the audit log says so. Then each verb of each resource is taken
-away in turn; the same story comes to a request that is refused for it, and what is named in BREAKS does not happen.
+The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all of
+them, our provider as their ServiceAccount initializes nodes, taints one whose machine is off, deletes one whose machine is gone and
+initializes one again; none of its requests is refused, each verb is used, and nothing else is asked for, PersistentVolumes least of all:
+the audit log says so. Then each verb of each resource is taken away in turn; the same story comes to a request that is refused for it,
+and what is named in BREAKS does not happen.
 
 Each story has a sim, a provider and a ServiceAccount of its own; N API servers (3) play them side by side, a minute in all.
 """
@@ -246,7 +247,9 @@ class Story:
 
     def requests(self):
         """What the provider asked: (resource, verb, status)."""
-        for line in self.server.audit.read_text().splitlines():
+        for line in self.server.audit.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                return # still being written
             it = json.loads(line)
             if it["user"]["username"] == self.user:
                 thing = it.get("objectRef", {})
@@ -294,7 +297,8 @@ class Story:
             do()
             wait_until(lambda name=name: f"{name}: {self.last_words()}", holds, 40, 0.1)
         self.process.terminate()
-        self.process.wait(10)
+        if self.process.wait(10) != 0:
+            raise Failed(f"SIGTERM ends it with {self.process.returncode}: {self.last_words()}")
         asked = set(self.requests())
         granted = set(self.args.roles[self.mode].grants)
         refused = {f"{verb} {resource} is refused" for resource, verb, status in asked if status == 403}

@@ -5,8 +5,8 @@
 #   provider/deploy/chart/test.sh             says what differs, and ends with 1
 #   provider/deploy/chart/test.sh --update    takes what is rendered now; look at the difference before you commit it
 #
-# A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. With KUBE_SERVER and KUBE_TOKEN set,
-# as conformance/peers/cluster.sh COMMAND has them, that API server judges every manifest as well, and knows all of its fields.
+# A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. With KUBE_SERVER and
+# KUBE_TOKEN set, as conformance/peers/cluster.sh COMMAND has them, that API server judges every manifest as well.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,19 +24,21 @@ trap 'rm -rf "$scratch"' EXIT
 n=0 failed=0
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
 judged() { # MANIFESTS NAMESPACE: a real API server takes them, and warns of nothing that it does not know
-  "$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify create namespace "$2" >/dev/null 2>&1 || true
-  "$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify create --dry-run=server --validate=strict -f "$1"
+  local client=("$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify)
+  "${client[@]}" create namespace "$2" >/dev/null 2>&1 || true
+  "${client[@]}" create --dry-run=server --validate=strict -f "$1"
 }
 
 for values in "$here"/tests/*.values.yaml; do
   name=$(basename "$values" .values.yaml)
   n=$((n + 1))
   namespace=$(sed -nE '1s/^# namespace: ([a-z0-9-]+)\..*/\1/p' "$values")
-  if "$helm" template vsphere-cpi "$here" --namespace "${namespace:-kube-system}" --kube-version "$version" -f "$values" >"$scratch/$name.rendered.yaml" \
-    2>"$scratch/$name.refused"; then
+  if "$helm" template vsphere-cpi "$here" --namespace "${namespace:-kube-system}" --kube-version "$version" -f "$values" \
+    >"$scratch/$name.rendered.yaml" 2>"$scratch/$name.refused"; then
     rm "$scratch/$name.refused"
     if [ -n "${KUBE_SERVER:-}" ]; then
-      judged "$scratch/$name.rendered.yaml" "${namespace:-kube-system}" >"$scratch/judged" 2>&1 || { fail "$name: refused by the API server"; cat "$scratch/judged"; }
+      judged "$scratch/$name.rendered.yaml" "${namespace:-kube-system}" >"$scratch/judged" 2>&1 ||
+        { fail "$name: refused by the API server"; cat "$scratch/judged"; }
     fi
   else
     rm "$scratch/$name.rendered.yaml"
