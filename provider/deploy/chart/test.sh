@@ -6,7 +6,8 @@
 #   provider/deploy/chart/test.sh --update    takes what is rendered now; look at the difference before you commit it
 #
 # A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. With KUBE_SERVER and
-# KUBE_TOKEN set, as conformance/peers/cluster.sh COMMAND has them, that API server judges every manifest as well.
+# KUBE_TOKEN set, as conformance/peers/cluster.sh COMMAND has them, that API server judges every manifest as well. With PROVIDER=FILE
+# the provider reads every configuration, and knows all of its keys.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,6 +24,16 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 n=0 failed=0
 fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
+configuration() { awk '/^---/ { config = text = 0 } /^kind: ConfigMap/ { config = 1 } text { sub(/^    /, ""); print } config && /: \|$/ { text = 1 }' "$1"; }
+read_by_provider() { # CONFIGURATION: what it says after it has read it is that it runs in no cluster
+  # The file of the certificate is read as well; one of the values names this one.
+  [ -s "$scratch/ca.pem" ] ||
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/ca.key" -out "$scratch/ca.pem" -subj /CN=chart -days 1 2>/dev/null
+  sed -i "s,/etc/certificates/ca.pem,$scratch/ca.pem," "$1"
+  env -u KUBERNETES_SERVICE_HOST timeout 20 "$PROVIDER" --cloud-provider=vsphere --cloud-config="$1" --strict-config --secure-port=0 \
+    >"$scratch/said" 2>&1 || true
+  grep -q '^provider: not in a cluster' "$scratch/said"
+}
 judged() { # MANIFESTS NAMESPACE: a real API server takes them, and warns of nothing that it does not know
   local client=("$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify)
   "${client[@]}" create namespace "$2" >/dev/null 2>&1 || true
@@ -39,6 +50,10 @@ for values in "$here"/tests/*.values.yaml; do
     if [ -n "${KUBE_SERVER:-}" ]; then
       judged "$scratch/$name.rendered.yaml" "${namespace:-kube-system}" >"$scratch/judged" 2>&1 ||
         { fail "$name: refused by the API server"; cat "$scratch/judged"; }
+    fi
+    configuration "$scratch/$name.rendered.yaml" >"$scratch/vsphere.conf"
+    if [ -n "${PROVIDER:-}" ] && [ -s "$scratch/vsphere.conf" ]; then
+      read_by_provider "$scratch/vsphere.conf" || { fail "$name: refused by the provider"; cat "$scratch/said"; }
     fi
   else
     rm "$scratch/$name.rendered.yaml"
