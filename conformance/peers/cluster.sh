@@ -6,7 +6,7 @@
 #
 # The binaries come from KUBEBUILDER_ASSETS if it is set, else from build.sh. Nothing is left behind. Tokens: admin-token
 # (system:masters), and alice-token and bob-token, who may do what everybody may. With CLUSTER_AUDIT=FILE every write is
-# noted there as a line of JSON, without bodies.
+# noted there as a line of JSON, without bodies; with CLUSTER_AUDIT_OF=GROUP instead every request of those users, reads too.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 say() { printf 'cluster: %s\n' "$*" >&2; }
@@ -59,13 +59,15 @@ bob-token,bob,3
 TOKENS
 audit=()
 if [ -n "${CLUSTER_AUDIT:-}" ]; then
-  cat >"$dir/audit.yaml" <<'POLICY'
+  audited='verbs: [create, update, patch, delete, deletecollection]'
+  [ -z "${CLUSTER_AUDIT_OF:-}" ] || audited="userGroups: [\"$CLUSTER_AUDIT_OF\"]"
+  cat >"$dir/audit.yaml" <<POLICY
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  verbs: [create, update, patch, delete, deletecollection]
+  $audited
 - level: None
 POLICY
   audit=(--audit-policy-file="$dir/audit.yaml" --audit-log-path="$CLUSTER_AUDIT" --audit-log-mode=blocking)

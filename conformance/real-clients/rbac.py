@@ -1,0 +1,423 @@
+#!/usr/bin/env python3
+"""What the chart lets the provider do in a cluster is what it does there, no more and no less, with a real kube-apiserver.
+
+  conformance/real-clients/rbac.py [--provider FILE] [--sim FILE] [--mode vcenter|supervisor|namespace] [--servers N]
+
+The roles come from provider/deploy/{vcenter,supervisor}.yaml, and from chart/tests for another namespace than kube-system. With all of
+them, our provider as their ServiceAccount initializes nodes, taints one whose machine is off, deletes one whose machine is gone and
+initializes one again; none of its requests is refused, each verb is used, and nothing else is asked for, PersistentVolumes least of all:
+the audit log says so. Then each verb of each resource is taken away in turn; the same story comes to a request that is refused for it,
+and what is named in BREAKS does not happen.
+
+Each story has a sim, a provider and a ServiceAccount of its own; N API servers (3) play them side by side, a minute in all.
+"""
+import argparse
+import base64
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import urllib.request
+import uuid
+
+import servers
+from servers import Failed, wait_until
+
+DEPLOY = servers.ROOT / "provider/deploy"
+MANIFESTS = {"vcenter": DEPLOY / "vcenter.yaml", "supervisor": DEPLOY / "supervisor.yaml",
+             "namespace": DEPLOY / "chart/tests/other-namespace.rendered.yaml"}
+NODES = "/api/v1/nodes"
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
+STRATEGIC = "application/strategic-merge-patch+json"
+ANY_PORT = [f"--{face}-listen=127.0.0.1:0" for face in ("vcenter", "cluster", "supervisor", "admin")]
+
+# What does not come about without a verb: (resource, verb) and the act of the story below.
+BREAKS = {
+    ("nodes", "list"): "initialized",
+    ("nodes", "watch"): "later node initialized",
+    ("nodes", "patch"): "initialized",
+    ("nodes", "delete"): "deleted",
+    ("nodes/status", "patch"): "initialized",
+    ("events", "create"): "told by an event",
+    ("events", "patch"): "repeated event counted",
+    ("leases", "get"): "initialized",
+    ("leases", "create"): "initialized",
+    ("leases", "update"): "still leading",
+    ("secrets", "get"): "initialized",
+}
+
+
+class Role:
+    """The RBAC objects of a manifest, for a ServiceAccount of another name and perhaps without a verb."""
+
+    def __init__(self, objects):
+        self.objects = [it for it in objects if it["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")]
+        account = next(it["metadata"] for it in self.objects if it["kind"] == "ServiceAccount")
+        self.account, self.namespace = account["name"], account["namespace"]
+        pods = [it["spec"]["template"]["spec"] for it in objects if it["kind"] in ("DaemonSet", "Deployment")]
+        self.flags = [flag for pod in pods for flag in pod["containers"][0]["args"] if flag.startswith("--leader-elect")]
+        self.grants = sorted({(resource, verb) for _, resource, verb in self.walk()})
+
+    def walk(self):
+        """(rule, resource, verb) of every rule."""
+        for it in self.objects:
+            for rule in it.get("rules", ()):
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        yield rule, resource, verb
+
+    def of(self, name, without=None):
+        """Copies for the ServiceAccount `name`."""
+        copy = Role(json.loads(json.dumps(self.objects)))
+        for rule, resource, verb in list(copy.walk()):
+            if (resource, verb) == without:
+                if len(rule["resources"]) > 1:
+                    raise Failed(f"a rule of the chart is about several resources: {rule['resources']}; write one for each")
+                rule["verbs"].remove(verb)
+        for it in copy.objects:
+            it["rules"] = [rule for rule in it.get("rules", ()) if rule["verbs"]] or None
+            if it["rules"] is None:
+                del it["rules"]
+            it["metadata"]["name"] = it["metadata"]["name"].replace(self.account, name)
+            if "roleRef" in it:
+                it["roleRef"]["name"] = it["roleRef"]["name"].replace(self.account, name)
+                it["subjects"] = [{**subject, "name": name} for subject in it["subjects"]]
+        return copy.objects
+
+
+PLURALS = {"ServiceAccount": ("/api/v1", "serviceaccounts"), "Role": ("/apis/rbac.authorization.k8s.io/v1", "roles"),
+           "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+           "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles"),
+           "ClusterRoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings")}
+
+
+def collection(it):
+    group, plural = PLURALS[it["kind"]]
+    namespace = it["metadata"].get("namespace")
+    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
+
+
+def objects(kubectl, server, manifest):
+    """The objects of a manifest, read by kubectl."""
+    out = subprocess.run([kubectl, "--kubeconfig", server.kubeconfig, "create", "--dry-run=client", "-o", "json", "-f", manifest],
+                         stdout=subprocess.PIPE, check=True, text=True).stdout
+    decoder, found = json.JSONDecoder(), []
+    while out := out.lstrip():
+        it, end = decoder.raw_decode(out)
+        found += it.get("items", [it])
+        out = out[end:]
+    return found
+
+
+class Sim(servers.Sim):
+    """The machines of a story."""
+
+    def __init__(self, binary, mode):
+        self.mode = mode
+        super().__init__(binary, f"rbac-{mode}")
+
+    faces = ("vcenter", "cluster", "supervisor", "admin")
+
+    def options(self):
+        more = [f"--supervisor={self.dir}/mounts"] if self.mode == "supervisor" else []
+        return ["--vms=4", "--zones=2", "--nodes=0", *more]
+
+    def switch_off(self, name):
+        """In Supervisor mode by way of the VirtualMachine: VM Operator would switch it on again."""
+        if self.mode == "supervisor":
+            self.virtual_machine("PATCH", name, {"spec": {"powerState": "PoweredOff"}})
+        else:
+            self.happen({"vm.powerOff": name})
+
+    def delete(self, name):
+        if self.mode == "supervisor":
+            self.virtual_machine("DELETE", name)
+        else:
+            self.happen({"vm.delete": name})
+
+    def virtual_machine(self, method, name, body=None):
+        known = self.known
+        token = servers.token_in(known["SIM_SUPERVISOR_KUBECONFIG"])
+        path = f"/apis/vmoperator.vmware.com/v1alpha2/namespaces/{known['SIM_SUPERVISOR_NAMESPACE']}/virtualmachines/{name}"
+        servers.Api("Supervisor", known["SIM_SUPERVISOR"], token, self.tls).must(method, path, body, "application/merge-patch+json")
+
+    def happen(self, command):
+        """Something happens in the world."""
+        request = urllib.request.Request(self.admin + "/world/events", json.dumps(command).encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=20):
+            pass
+
+    def machines(self):
+        with urllib.request.urlopen(self.admin + "/world", timeout=20) as answer:
+            return json.load(answer)["machines"]
+
+
+class Story:
+    """A provider with a role, and what it does."""
+
+    def __init__(self, server, sim, args, role, without):
+        self.server, self.sim, self.args, self.role, self.without = server, sim, args, role, without
+        self.mode, self.namespace = sim.mode, role.namespace
+        self.account = f"ccm-{uuid.uuid4().hex[:8]}"
+        self.user = f"system:serviceaccount:{self.namespace}:{self.account}"
+        self.log = sim.dir / "provider.log"
+        self.process = None
+        self.reset()
+        for it in role.of(self.account, without):
+            server.must("POST", collection(it), it)
+
+    def reset(self):
+        """Nothing is left of the story before."""
+        self.server.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        for path in (NODES, f"/api/v1/namespaces/{self.namespace}/events", "/api/v1/namespaces/default/events"):
+            self.server.must("DELETE", path)
+        for path in (f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/cloud-controller-manager",
+                     f"/api/v1/namespaces/{self.namespace}/secrets/vsphere-cloud-secret"):
+            self.server.ask("DELETE", path)
+
+    # ---- what the story is told with
+
+    def start(self):
+        token = self.server.must("POST", f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.account}/token",
+                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        kubeconfig = self.sim.dir / "provider.kubeconfig"
+        kubeconfig.write_text(json.dumps({
+            "apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "clusters": [{"name": "it", "cluster": {"server": self.server.url, "insecure-skip-tls-verify": True}}],
+            "users": [{"name": "it", "user": {"token": token}}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
+        flags = self.supervisor() if self.mode == "supervisor" else self.vcenter()
+        self.process = subprocess.Popen(
+            [self.args.provider, *flags, *self.role.flags, f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", "--secure-port=0", "--v=2",
+             "--node-monitor-period=1s", "--node-status-update-frequency=2s", "--leader-elect-lease-duration=4s",
+             "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"],
+            stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
+
+    def vcenter(self):
+        """The configuration as the chart writes it, the credentials in a Secret."""
+        known = self.sim.known
+        host, port = known["SIM_VC0_URL"].removeprefix("https://").rsplit(":", 1)
+        account = {"username": known["SIM_VC0_PROVIDER_USERNAME"], "password": known["SIM_VC0_PROVIDER_PASSWORD"]}
+        self.server.must("POST", f"/api/v1/namespaces/{self.namespace}/secrets", {
+            "metadata": {"name": "vsphere-cloud-secret"},
+            "data": {f"{host}.{key}": base64.b64encode(value.encode()).decode() for key, value in account.items()}})
+        config = self.sim.dir / "vsphere.conf"
+        config.write_text(json.dumps({
+            "global": {"port": int(port), "caFile": known["SIM_CA"], "secretName": "vsphere-cloud-secret", "secretNamespace": self.namespace},
+            "vcenter": {host: {"server": host, "datacenters": ["DC0"]}}, "labels": {"region": "k8s-region", "zone": "k8s-zone"}}))
+        return ["--cloud-provider=vsphere", f"--cloud-config={config}"]
+
+    def supervisor(self):
+        config = self.sim.dir / "vsphere.conf"
+        config.write_text("")
+        return ["--cloud-provider=vsphere-paravirtual", f"--cloud-config={config}", *self.sim.known["SIM_SUPERVISOR_FLAGS"].split()]
+
+    def register(self, machine):
+        """The Node that a kubelet would register."""
+        name = machine["name"]
+        system = str(uuid.UUID(bytes=uuid.UUID(machine["uuid"]).bytes_le))
+        self.server.must("POST", NODES, {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+            "spec": {"taints": [{"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}]},
+            "status": {"addresses": [{"type": "Hostname", "address": name}], "conditions": [{"type": "Ready", "status": "True"}],
+                       "nodeInfo": {"systemUUID": system, **dict.fromkeys((
+                           "machineID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
+                           "kubeProxyVersion", "operatingSystem", "architecture"), "")}}})
+
+    def falls_silent(self, name):
+        self.server.must("PATCH", f"{NODES}/{name}/status", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, STRATEGIC)
+
+    def taints(self, name):
+        """Keys of a node's taints; None if there is no such node."""
+        status, node = self.server.ask("GET", f"{NODES}/{name}")
+        return {it["key"] for it in node["spec"].get("taints", ())} if status == 200 else None
+
+    def initialized(self, *names):
+        found = [self.taints(name) for name in names]
+        return all(it is not None and UNINITIALIZED not in it for it in found)
+
+    def events(self, reason):
+        return [it for it in self.server.must("GET", "/api/v1/namespaces/default/events")["items"] if it["reason"] == reason]
+
+    def requests(self):
+        """What the provider asked: (resource, verb, status)."""
+        for line in self.server.audit.read_text().splitlines(keepends=True):
+            if not line.endswith("\n"):
+                return # still being written
+            it = json.loads(line)
+            if it["user"]["username"] == self.user:
+                thing = it.get("objectRef", {})
+                resource = "/".join(filter(None, (thing.get("resource", it["requestURI"]), thing.get("subresource"))))
+                yield resource, it["verb"], it["responseStatus"]["code"]
+
+    def refused(self):
+        return {(resource, verb) for resource, verb, status in self.requests() if status == 403}
+
+    # ---- the story
+
+    def acts(self):
+        """What is to come about, in order: (name, what is done first, whether it has)."""
+        first, off, gone, late = [it["name"] for it in self.sim.machines()]
+        machine = {it["name"]: it for it in self.sim.machines()}
+
+        def joins():
+            for name in (first, off, gone):
+                self.register(machine[name])
+            self.start()
+
+        def falls(name, change):
+            change(name)
+            self.falls_silent(name)
+
+        def again():
+            taint = {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}
+            self.server.must("PATCH", f"{NODES}/{first}", {"spec": {"taints": [taint]}}, STRATEGIC)
+
+        nothing = lambda: None
+        return (
+            ("initialized", joins, lambda: self.initialized(first, off, gone)),
+            ("still leading", nothing, lambda: self.process.poll() is None and ("leases", "update", 200) in set(self.requests())),
+            ("told by an event", nothing, lambda: len(self.events("Synced")) >= 3),
+            ("later node initialized", lambda: self.register(machine[late]), lambda: self.initialized(late)),
+            ("tainted", lambda: falls(off, self.sim.switch_off), lambda: SHUTDOWN in (self.taints(off) or ())),
+            ("deleted", lambda: falls(gone, self.sim.delete), lambda: self.taints(gone) is None),
+            ("initialized again", again, lambda: self.initialized(first)),
+            ("repeated event counted", nothing, lambda: any(it["count"] > 1 for it in self.events("Synced"))),
+        )
+
+    def whole(self):
+        """With every rule. What is wrong, one sentence each."""
+        for name, do, holds in self.acts():
+            do()
+            wait_until(lambda name=name: f"{name}: {self.last_words()}", holds, 40, 0.1)
+        self.process.terminate()
+        if self.process.wait(10) != 0:
+            raise Failed(f"SIGTERM ends it with {self.process.returncode}: {self.last_words()}")
+        asked = set(self.requests())
+        granted = set(self.args.roles[self.mode].grants)
+        refused = {f"{verb} {resource} is refused" for resource, verb, status in asked if status == 403}
+        # A 404 was allowed too: the lease is looked for before it is made.
+        used = {(resource, verb) for resource, verb, status in asked if status != 403}
+        return sorted(refused | {f"{verb} {resource} is granted and not used" for resource, verb in granted - used}
+                      | {f"{verb} {resource} is used and no rule of the chart grants it" for resource, verb in used - granted}) + self.volumes()
+
+    def volumes(self):
+        """Requests for what is none of a cloud provider's business, refused or not."""
+        return [f"{verb} {resource}" for resource, verb, _ in self.requests() if resource.startswith("persistentvolume")]
+
+    def lacking(self):
+        """Without one verb. What is wrong, one sentence each."""
+        breaks = BREAKS.get(self.without)
+        if breaks is None:
+            return [f"nobody has said what breaks without {self.without}: add it to BREAKS"]
+        for name, do, holds in self.acts():
+            do()
+            if name != breaks:
+                wait_until(lambda name=name: f"{name}, which needs nothing of {self.without}: {self.last_words()}", holds, 40, 0.1)
+                continue
+            wait_until(lambda: f"no request was refused: {self.last_words()}", lambda: self.without in self.refused(), 20, 0.1)
+            if name == "still leading":
+                wait_until("the lease cannot be renewed, and the provider goes on", lambda: self.process.poll() is not None, 20, 0.1)
+            elif holds():
+                return [f"{name} all the same"]
+            break
+        return [f"{verb} {resource} is refused as well" for resource, verb in sorted(self.refused() - {self.without})] + self.volumes()
+
+    def last_words(self):
+        return "\n".join(self.log.read_text().splitlines()[-4:]) if self.log.exists() else "no log"
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def play(server, args, mode, without):
+    """One story: its name, what is wrong, and how the provider complains."""
+    resource, verb = without or ("", "")
+    name = f"{mode}: without {verb} {resource} not: {BREAKS.get(without)}" if without else f"{mode}: every rule is needed, and no other"
+    with Sim(args.sim, mode) as sim:
+        story = Story(server, sim, args, args.roles[mode], without)
+        try:
+            return name, story.lacking() if without else story.whole(), collections.Counter(story.requests())
+        except Failed as failed:
+            return name, [str(failed)], collections.Counter(story.requests())
+        finally:
+            story.end()
+
+
+def main():
+    target = os.environ.get("CARGO_TARGET_DIR", servers.ROOT / "target")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--provider", default=os.environ.get("PROVIDER_BIN") or f"{target}/release/provider")
+    parser.add_argument("--sim", default=os.environ.get("SIM_BIN") or f"{target}/release/sim")
+    parser.add_argument("--mode", choices=tuple(MANIFESTS), action="append", help="all if left out")
+    parser.add_argument("--servers", type=int, default=3, help="how many API servers play side by side")
+    args = parser.parse_args()
+    for name in ("provider", "sim"):
+        if not os.access(getattr(args, name), os.X_OK):
+            parser.error(f"--{name} {getattr(args, name)}: no program is there; cargo build --release --locked -p {name}")
+    kubectl = servers.built("kubectl")
+    for name in ("etcd", "kube-apiserver"):
+        servers.built(name)
+    os.environ["CLUSTER_AUDIT_OF"] = "system:serviceaccounts"
+
+    stories, passed, failed, lock = queue.Queue(), [], [], threading.Lock()
+    args.roles, ready = {}, threading.Event()
+
+    def fill(server):
+        """The first server reads the manifests; the longest stories come first."""
+        modes = args.mode or tuple(MANIFESTS)
+        for mode in modes:
+            args.roles[mode] = Role(objects(kubectl, server, MANIFESTS[mode]))
+        if "namespace" in modes: # the roles are those of vCenter mode; what is asked is whether they fit together there
+            stories.put(("namespace", None))
+            modes = [mode for mode in modes if mode != "namespace"]
+        for without in (None, *sorted(BREAKS, key=lambda it: list(BREAKS.values()).index(BREAKS[it]), reverse=True)):
+            for mode in modes:
+                if without is None or without in args.roles[mode].grants:
+                    stories.put((mode, without))
+        for mode in modes:
+            for without in set(args.roles[mode].grants) - set(BREAKS):
+                stories.put((mode, without))
+        ready.set()
+
+    def work(n):
+        with servers.Real(f"rbac-{n}") as server:
+            if n == 0:
+                fill(server)
+            ready.wait()
+            while True:
+                try:
+                    mode, without = stories.get_nowait()
+                except queue.Empty:
+                    return
+                name, wrong, asked = play(server, args, mode, without)
+                with lock:
+                    (failed if wrong else passed).append(name)
+                    print(f"{'FAIL' if wrong else 'ok  '} {name}", *(f"     | {it}" for it in wrong), sep="\n", flush=True)
+                    if not without:
+                        calls = collections.Counter()
+                        for (resource, verb, _), n_calls in asked.items():
+                            calls[f"{verb} {resource}"] += n_calls
+                        print(f"     {json.dumps(dict(sorted(calls.items())))}", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(args.servers) as workers:
+        runs = [workers.submit(work, n) for n in range(args.servers)]
+        for it in concurrent.futures.as_completed(runs):
+            if it.exception():
+                ready.set()
+                failed.append(str(it.exception()))
+                print(f"FAIL an API server or what it was for: {it.exception()}", flush=True)
+    print(f"{len(passed)} passed, {len(failed)} failed")
+    return len(failed) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

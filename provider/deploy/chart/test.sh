@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Holds what the chart renders to what it is known to render: for each tests/NAME.values.yaml the manifests in tests/NAME.rendered.yaml, or the
+# refusal in tests/NAME.refused; and ../vcenter.yaml and ../supervisor.yaml, as render.sh has them.
+#
+#   provider/deploy/chart/test.sh             says what differs, and ends with 1
+#   provider/deploy/chart/test.sh --update    takes what is rendered now; look at the difference before you commit it
+#
+# A values file that begins with `# namespace: NAME.` is rendered for that namespace, others for kube-system. With KUBE_SERVER and
+# KUBE_TOKEN set, as conformance/peers/cluster.sh COMMAND has them, that API server judges every manifest as well. With PROVIDER=FILE
+# the provider reads every configuration, and knows all of its keys.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+case ${1:-} in
+  '') update= ;;
+  --update) update=1 ;;
+  *) echo "usage: test.sh [--update]" >&2; exit 2 ;;
+esac
+helm=$("$root/conformance/peers/build.sh" helm)
+[ -z "${KUBE_SERVER:-}" ] || kubectl=$("$root/conformance/peers/build.sh" kubectl)
+version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$root/conformance/peers/kubernetes/go.mod")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+n=0 failed=0
+fail() { failed=$((failed + 1)); printf 'FAIL %s\n' "$1"; }
+configuration() { awk '/^---/ { config = text = 0 } /^kind: ConfigMap/ { config = 1 } text { sub(/^    /, ""); print } config && /: \|$/ { text = 1 }' "$1"; }
+read_by_provider() { # CONFIGURATION: what it says after it has read it is that it runs in no cluster
+  # The file of the certificate is read as well; one of the values names this one.
+  [ -s "$scratch/ca.pem" ] ||
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$scratch/ca.key" -out "$scratch/ca.pem" -subj /CN=chart -days 1 2>/dev/null
+  sed -i "s,/etc/certificates/ca.pem,$scratch/ca.pem," "$1"
+  env -u KUBERNETES_SERVICE_HOST timeout 20 "$PROVIDER" --cloud-provider=vsphere --cloud-config="$1" --strict-config --secure-port=0 \
+    >"$scratch/said" 2>&1 || true
+  grep -q '^provider: not in a cluster' "$scratch/said"
+}
+judged() { # MANIFESTS NAMESPACE: a real API server takes them, and warns of nothing that it does not know
+  local client=("$kubectl" --server "$KUBE_SERVER" --token "$KUBE_TOKEN" --insecure-skip-tls-verify)
+  "${client[@]}" create namespace "$2" >/dev/null 2>&1 || true
+  "${client[@]}" create --dry-run=server --validate=strict -f "$1"
+}
+
+for values in "$here"/tests/*.values.yaml; do
+  name=$(basename "$values" .values.yaml)
+  n=$((n + 1))
+  namespace=$(sed -nE '1s/^# namespace: ([a-z0-9-]+)\..*/\1/p' "$values")
+  if "$helm" template vsphere-cpi "$here" --namespace "${namespace:-kube-system}" --kube-version "$version" -f "$values" \
+    >"$scratch/$name.rendered.yaml" 2>"$scratch/$name.refused"; then
+    rm "$scratch/$name.refused"
+    if [ -n "${KUBE_SERVER:-}" ]; then
+      judged "$scratch/$name.rendered.yaml" "${namespace:-kube-system}" >"$scratch/judged" 2>&1 ||
+        { fail "$name: refused by the API server"; cat "$scratch/judged"; }
+    fi
+    configuration "$scratch/$name.rendered.yaml" >"$scratch/vsphere.conf"
+    if [ -n "${PROVIDER:-}" ] && [ -s "$scratch/vsphere.conf" ]; then
+      read_by_provider "$scratch/vsphere.conf" || { fail "$name: refused by the provider"; cat "$scratch/said"; }
+    fi
+  else
+    rm "$scratch/$name.rendered.yaml"
+    # What helm says of the place in the template is left out.
+    sed -nE 's,^Error: execution error at \([^)]*\): ,,p' "$scratch/$name.refused" >"$scratch/said"
+    [ -s "$scratch/said" ] || { fail "$name: not refused by the chart, but broken"; cat "$scratch/$name.refused"; }
+    mv "$scratch/said" "$scratch/$name.refused"
+  fi
+  if [ -n "$update" ]; then
+    rm -f "$here/tests/$name".{rendered.yaml,refused}
+    cp "$scratch/$name".[r]e* "$here/tests/"
+  fi
+  for kind in rendered.yaml refused; do
+    [ -e "$here/tests/$name.$kind" ] || [ -e "$scratch/$name.$kind" ] || continue
+    diff -u --label "tests/$name.$kind" --label 'rendered now' <(cat "$here/tests/$name.$kind" 2>/dev/null) <(cat "$scratch/$name.$kind" 2>/dev/null) ||
+      fail "$name: $kind"
+  done
+done
+for known in "$here"/tests/*.{rendered.yaml,refused}; do
+  base=$(basename "$known")
+  [ -e "$here/tests/${base%%.*}.values.yaml" ] || fail "$base: there are no such values"
+done
+"$here/render.sh" --check || fail "the manifests of provider/deploy: chart/render.sh writes them"
+echo "$n values files: $failed failed"
+[ "$failed" -eq 0 ]
