@@ -79,7 +79,7 @@ pub struct Request<'a> {
 /// Why a run did not begin: usage.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(String);
+pub struct Usage(pub(super) String);
 
 /// Judges the provider of a manifest.
 ///
@@ -106,12 +106,7 @@ pub fn run(
         retries: *retries,
         now: surroundings.now,
     };
-    let scratch = setup.scratch.clone();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(judged(out, request, setup, settings));
-    // What a provider was given: passwords of worlds that are gone.
-    let _ = std::fs::remove_dir_all(&scratch);
-    done
+    guarded(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
 }
 
 /// What all runs of one provider share, from the name of its manifest.
@@ -165,31 +160,35 @@ pub fn setup(
     Ok(Setup { manifest, binary, launcher, variables, tasks: TaskTracker::new(), scratch })
 }
 
-async fn judged(
-    out: &mut impl Write,
-    request: &Request<'_>,
+/// Works with a provider until that is done or somebody interrupts; nothing that was started outlives this.
+pub(super) fn guarded<T>(
     setup: Setup,
-    settings: Settings,
-) -> anyhow::Result<ExitCode> {
-    let begin = tokio::time::Instant::now();
-    let setup = Arc::new(setup);
-    let stop = CancellationToken::new();
-    let (interrupted, tasks) = (stop.clone(), setup.tasks.clone());
-    let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-    tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
-        let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        interrupted.cancel();
-    }));
-    let worked = work(out, request, &setup, settings, &stop, begin).await;
-    // Whatever happened: nothing that was started outlives this.
-    stop.cancel();
-    tasks.close();
-    tasks.wait().await;
-    worked
+    work: impl AsyncFnOnce(&Arc<Setup>, &CancellationToken) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let scratch = setup.scratch.clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        let setup = Arc::new(setup);
+        let stop = CancellationToken::new();
+        let (interrupted, tasks) = (stop.clone(), setup.tasks.clone());
+        let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
+            let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            interrupted.cancel();
+        }));
+        let worked = work(&setup, &stop).await;
+        stop.cancel();
+        tasks.close();
+        tasks.wait().await;
+        worked
+    });
+    // What a provider was given: passwords of worlds that are gone.
+    let _ = std::fs::remove_dir_all(&scratch);
+    done
 }
 
 async fn work(
@@ -198,8 +197,8 @@ async fn work(
     setup: &Arc<Setup>,
     settings: Settings,
     stop: &CancellationToken,
-    begin: tokio::time::Instant,
 ) -> anyhow::Result<ExitCode> {
+    let begin = tokio::time::Instant::now();
     let mut subject = Subject::new(Arc::clone(setup), settings);
     let manifest = &setup.manifest;
     let (name, k) = (&manifest.name, settings.compress);

@@ -7,6 +7,7 @@
 mod builtin;
 mod calibration;
 pub mod command;
+pub mod cost;
 mod host;
 pub mod launch;
 mod manifest;
