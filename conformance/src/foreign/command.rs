@@ -14,7 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::container;
 use super::launch::Launcher;
+use super::manifest::Driver;
 use super::{Manifest, Settings, Setup, Subject, builtin, template};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
@@ -141,6 +143,7 @@ pub fn setup(
     let mut variables = BTreeMap::new();
     for (key, value) in &surroundings.variables {
         if ["PATH", "HOME", "TMPDIR"].contains(&key.as_str())
+            || container::VARIABLES.contains(&key.as_str())
             || wanted.contains(&format!("env.{key}"))
         {
             variables.insert(key.clone(), value.clone());
@@ -151,7 +154,10 @@ pub fn setup(
         let what = format!("{name}: $(env.{missing}): {missing} is not set in the environment");
         return Err(Usage(format!("{what}; set it")).into());
     }
-    if manifest.process().is_mounted() && !rustix::process::geteuid().is_root() {
+    if let Driver::Process(process) = manifest.driver()
+        && process.is_mounted()
+        && !rustix::process::geteuid().is_root()
+    {
         let what = format!("{name}: spec.run.process: binds and hosts need a mount namespace");
         return Err(Usage(format!("{what}, and that needs root; run this as root")).into());
     }
@@ -180,7 +186,10 @@ pub(super) fn guarded<T>(
             }
             interrupted.cancel();
         }));
-        let worked = work(&setup, &stop).await;
+        let worked = match setup.ready().await {
+            Ok(()) => work(&setup, &stop).await,
+            Err(error) => Err(Usage(format!("{}: {error:#}", setup.manifest.name)).into()),
+        };
         stop.cancel();
         tasks.close();
         tasks.wait().await;
@@ -227,18 +236,21 @@ async fn work(
         }
     }
     if let Some(dir) = request.out {
+        let driver = manifest.driver();
         let provider = serde_json::json!({
             "name": name,
             "implementation": manifest.spec.implementation,
             "mode": manifest.spec.mode,
             "manifest": manifest.origin,
-            "command": manifest.process().command,
+            "driver": driver.name(),
+            "program": driver.program(),
+            "command": driver.arguments().1,
             "features": manifest.spec.features,
             "calibration": calibration,
         });
         let about = About {
             seed: settings.seed,
-            stage: "process, real clock".to_owned(),
+            stage: format!("{}, real clock", driver.name()),
             time: format!("compressed x{k}; x1 where something fails"),
             provider: Some(provider),
         };

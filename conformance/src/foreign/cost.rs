@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use sim::Class;
 use sim::ledger::Record;
@@ -46,7 +47,7 @@ pub struct Arguments {
     /// Where every draw and identifier comes from.
     #[arg(long, default_value_t = 0, requires = "provider")]
     pub seed: u64,
-    /// Write cost.json and cost.md here, and of a provider its ledgers, one per fleet size.
+    /// Write cost.json, cost.md and the mark of each call here, and of a provider its ledgers, one per fleet size.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -122,6 +123,9 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         )?;
     }
     save(arguments.out.as_deref(), &bill)?;
+    if let Some(dir) = &arguments.out {
+        write(dir, "marks.jsonl", &marked(&records)?)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,7 +168,8 @@ fn played(
         if let Some(dir) = &arguments.out {
             for Life { nodes, run, .. } in &lives {
                 let lines: String = run.ledger.iter().map(|it| it.to_line() + "\n").collect();
-                std::fs::write(dir.join(format!("ledger-{nodes}.jsonl")), lines)?;
+                write(dir, &format!("ledger-{nodes}.jsonl"), &lines)?;
+                write(dir, &format!("marks-{nodes}.jsonl"), &marked(&run.ledger)?)?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -246,7 +251,21 @@ fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
 
 fn save(dir: Option<&Path>, bill: &Bill) -> anyhow::Result<()> {
     let Some(dir) = dir else { return Ok(()) };
-    std::fs::write(dir.join("cost.json"), serde_json::to_string_pretty(bill)? + "\n")?;
-    std::fs::write(dir.join("cost.md"), bill.markdown())?;
-    Ok(())
+    write(dir, "cost.json", &(serde_json::to_string_pretty(bill)? + "\n"))?;
+    write(dir, "cost.md", &bill.markdown())
+}
+
+/// What each call was worth, a line for each in the order of the ledger.
+fn marked(records: &[Record]) -> anyhow::Result<String> {
+    let mut lines = String::new();
+    for mark in bill::marks(records) {
+        lines.push_str(&serde_json::to_string(&mark)?);
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = dir.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }

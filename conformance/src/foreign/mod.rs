@@ -8,6 +8,7 @@ mod baseline;
 mod builtin;
 mod calibration;
 pub mod command;
+mod container;
 pub mod cost;
 mod host;
 pub mod launch;

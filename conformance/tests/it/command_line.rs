@@ -47,6 +47,8 @@ fn a_captured_ledger_is_judged() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["nodes"], serde_json::json!([4]));
     assert!(std::fs::read_to_string(out.join("cost.md")).unwrap().contains("## Needed"));
+    let marks = std::fs::read_to_string(out.join("marks.jsonl")).unwrap();
+    assert!(marks.starts_with(r#"{"seq":"#) && marks.contains(r#""need":"needed""#), "{marks}");
 }
 
 #[test]
@@ -209,8 +211,23 @@ spec:
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
-            "  run: {container: {image: x}}",
-            "spec.run.container: not supported yet: container\nremedy: run it as a process",
+            "  run: {cluster: {kubeconfig: x}}",
+            "spec.run.cluster: not supported yet: cluster\nremedy: run it as a process, or in a container",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: --privileged}}",
+            "spec.run.container.image: \"--privileged\": names no image",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: x, args: [$(nope)]}}",
+            "spec.run.container.args[0]: \"$(nope)\": nothing is called so",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: x, binds: {etc: $(dir)}}}",
+            "spec.run.container.binds: \"etc\": is no absolute path",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
