@@ -106,6 +106,7 @@ pub struct Peer {
 
 /// Who made a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Caller {
     /// The driver's label of the connection, else what the face knows of the user.
     pub client: String,
@@ -118,6 +119,7 @@ pub struct Caller {
 
 /// What the ledger keeps of a request: never a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RequestNote {
     /// Body length in bytes.
     pub bytes: u64,

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
+use crate::ledger::Digest;
+
 /// A response body: whole for most calls, a stream for watches.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
@@ -16,6 +18,8 @@ pub struct Outcome {
     pub fault: Option<String>,
     /// How many objects the answer carries.
     pub objects: u64,
+    /// What it says, where the bytes of a whole body are not that.
+    pub digest: Option<Digest>,
 }
 
 /// A face's answer.
@@ -49,6 +53,13 @@ impl Reply {
     #[must_use]
     pub fn with_objects(mut self, objects: usize) -> Self {
         self.outcome.objects = objects as u64;
+        self
+    }
+
+    /// The same answer, recorded as saying this, whatever its bytes.
+    #[must_use]
+    pub fn saying(mut self, digest: Digest) -> Self {
+        self.outcome.digest = Some(digest);
         self
     }
 }

@@ -62,7 +62,14 @@ pub(super) enum What {
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
-    /// Count calls by phase, compare with budgets.yaml.
+    /// Count calls by phase, compare with budgets.yaml; or say of any provider or ledger which calls were needed.
+    ///
+    /// Without --provider and --ledger our own provider is counted in virtual time.
+    ///
+    /// With --provider each call is marked: `needed`; `re-read`, whose answer is what the client was last served;
+    /// `re-login`, while a session was alive or after a logout of its own; `n+1`, one call per object where one for all
+    /// would do. Each is named with what brought it about and with its price at 1,000 and 5,000 nodes, and the list is to
+    /// be worked off from the top.
     Cost {
         /// Print budgets.yaml as measured.
         #[arg(long)]
@@ -70,6 +77,8 @@ pub(super) enum What {
         /// Also a row per phase and operation.
         #[arg(long, conflicts_with = "write")]
         operations: bool,
+        #[command(flatten)]
+        bill: foreign::cost::Arguments,
     },
     /// Hold the simulated Kubernetes API against a real kube-apiserver, request by request.
     Kubernetes {

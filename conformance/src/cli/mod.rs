@@ -16,7 +16,7 @@ use clap::Parser;
 
 use crate::foreign::launch;
 use crate::suite::Filter;
-use crate::{e2e, kubernetes};
+use crate::{e2e, foreign, kubernetes};
 use args::{Arguments, What};
 
 /// Does what the arguments of this program say.
@@ -31,7 +31,8 @@ pub fn main() -> ExitCode {
         What::Explain { id } => show::explain(&mut out, &id),
         What::Sweep { sample, mode, seed } => many::sweep_all(&mut out, sample, mode, seed),
         What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
-        What::Cost { write, operations } => run::count(&mut out, write, operations),
+        What::Cost { bill, .. } if foreign::cost::is_asked(&bill) => run::bill(&mut out, &bill),
+        What::Cost { write, operations, .. } => run::count(&mut out, write, operations),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
         What::E2e { command } => {
             surroundings().and_then(|it| e2e::command::run(&mut out, &command, &it))

@@ -91,16 +91,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
 
 /// A provider that is a process. What this machine knows goes in here and nowhere below.
 fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow::Result<ExitCode> {
-    #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
-    let now = jiff::Timestamp::now();
-    let program = std::env::current_exe()?;
-    let surroundings = foreign::command::Surroundings {
-        now,
-        variables: std::env::vars().collect(),
-        beside: program.parent().map(Path::to_owned),
-        launcher: program,
-        temporary: std::env::temp_dir(),
-    };
+    let surroundings = surroundings()?;
     let request = foreign::command::Request {
         filter,
         seed: arguments.seed,
@@ -108,6 +99,35 @@ fn run_foreign(out: &mut impl Write, filter: Filter, arguments: &Run) -> anyhow:
         arguments: &arguments.foreign,
     };
     let ran = foreign::command::run(out, &request, &surroundings);
+    or_usage(out, ran)
+}
+
+/// The calls of any provider, or of a ledger, judged.
+pub(super) fn bill(
+    out: &mut impl Write,
+    arguments: &foreign::cost::Arguments,
+) -> anyhow::Result<ExitCode> {
+    let out = &mut Watched::new(out);
+    let ran = foreign::cost::run(out, arguments, &surroundings()?);
+    or_usage(out, ran)
+}
+
+/// What this machine knows.
+fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
+    #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
+    let now = jiff::Timestamp::now();
+    let program = std::env::current_exe()?;
+    Ok(foreign::command::Surroundings {
+        now,
+        variables: std::env::vars().collect(),
+        beside: program.parent().map(Path::to_owned),
+        launcher: program,
+        temporary: std::env::temp_dir(),
+    })
+}
+
+/// How it ended, or what was wrong with what was asked for.
+fn or_usage(out: &mut impl Write, ran: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     match ran {
         Err(error) if error.is::<foreign::command::Usage>() => usage(out, &error.to_string()),
         other => other,

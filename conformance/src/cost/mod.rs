@@ -3,6 +3,7 @@
 //!
 //! Long polls are counted apart: they come with the time that passes and not with the work that is done.
 
+pub mod bill;
 mod phases;
 mod print;
 mod supervisor;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use serde::Serialize;
-use sim::ledger::Kind;
+use sim::ledger::{Kind, Record};
 use sim::world::objects::Key;
 use sim::world::{Command, Named, Time, Topology};
 
@@ -62,6 +62,16 @@ mod seconds {
     }
 }
 
+/// What is to be said of a provider that made no call.
+pub(super) fn silent(name: &str, records: &[Record], log: &[String]) -> String {
+    let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
+    format!(
+        "{name} made no call at all ({}); the end of its log:\n{}",
+        notes.collect::<Vec<_>>().join("; "),
+        log.join("\n")
+    )
+}
+
 impl Calibration {
     /// Plays and measures.
     ///
@@ -81,13 +91,7 @@ impl Calibration {
         lab.play_to_the_end().await;
         let records = lab.ledger().records();
         if records.iter().all(|record| record.kind != Kind::Call) {
-            let notes = records.iter().filter(|it| it.kind == Kind::Note).map(|it| it.op.as_str());
-            bail!(
-                "{} made no call at all ({}); the end of its log:\n{}",
-                setup.manifest.name,
-                notes.collect::<Vec<_>>().join("; "),
-                logs.tail(12).join("\n")
-            );
+            bail!(silent(&setup.manifest.name, &records, &logs.tail(12)));
         }
         let from = lab.ledger().next_seq();
         let changed = lab.world().now();

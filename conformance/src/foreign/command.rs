@@ -14,7 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::container;
 use super::launch::Launcher;
+use super::manifest::Driver;
 use super::{Manifest, Settings, Setup, Subject, builtin, template};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
@@ -79,7 +81,7 @@ pub struct Request<'a> {
 /// Why a run did not begin: usage.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Usage(String);
+pub struct Usage(pub(super) String);
 
 /// Judges the provider of a manifest.
 ///
@@ -106,12 +108,7 @@ pub fn run(
         retries: *retries,
         now: surroundings.now,
     };
-    let scratch = setup.scratch.clone();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let done = runtime.block_on(judged(out, request, setup, settings));
-    // What a provider was given: passwords of worlds that are gone.
-    let _ = std::fs::remove_dir_all(&scratch);
-    done
+    guarded(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
 }
 
 /// What all runs of one provider share, from the name of its manifest.
@@ -146,6 +143,7 @@ pub fn setup(
     let mut variables = BTreeMap::new();
     for (key, value) in &surroundings.variables {
         if ["PATH", "HOME", "TMPDIR"].contains(&key.as_str())
+            || container::VARIABLES.contains(&key.as_str())
             || wanted.contains(&format!("env.{key}"))
         {
             variables.insert(key.clone(), value.clone());
@@ -156,7 +154,10 @@ pub fn setup(
         let what = format!("{name}: $(env.{missing}): {missing} is not set in the environment");
         return Err(Usage(format!("{what}; set it")).into());
     }
-    if manifest.process().is_mounted() && !rustix::process::geteuid().is_root() {
+    if let Driver::Process(process) = manifest.driver()
+        && process.is_mounted()
+        && !rustix::process::geteuid().is_root()
+    {
         let what = format!("{name}: spec.run.process: binds and hosts need a mount namespace");
         return Err(Usage(format!("{what}, and that needs root; run this as root")).into());
     }
@@ -165,31 +166,38 @@ pub fn setup(
     Ok(Setup { manifest, binary, launcher, variables, tasks: TaskTracker::new(), scratch })
 }
 
-async fn judged(
-    out: &mut impl Write,
-    request: &Request<'_>,
+/// Works with a provider until that is done or somebody interrupts; nothing that was started outlives this.
+pub(super) fn guarded<T>(
     setup: Setup,
-    settings: Settings,
-) -> anyhow::Result<ExitCode> {
-    let begin = tokio::time::Instant::now();
-    let setup = Arc::new(setup);
-    let stop = CancellationToken::new();
-    let (interrupted, tasks) = (stop.clone(), setup.tasks.clone());
-    let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-    tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
-        let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        interrupted.cancel();
-    }));
-    let worked = work(out, request, &setup, settings, &stop, begin).await;
-    // Whatever happened: nothing that was started outlives this.
-    stop.cancel();
-    tasks.close();
-    tasks.wait().await;
-    worked
+    work: impl AsyncFnOnce(&Arc<Setup>, &CancellationToken) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let scratch = setup.scratch.clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        let setup = Arc::new(setup);
+        let stop = CancellationToken::new();
+        let (interrupted, tasks) = (stop.clone(), setup.tasks.clone());
+        let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+        tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
+            let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            interrupted.cancel();
+        }));
+        let worked = match setup.ready().await {
+            Ok(()) => work(&setup, &stop).await,
+            Err(error) => Err(Usage(format!("{}: {error:#}", setup.manifest.name)).into()),
+        };
+        stop.cancel();
+        tasks.close();
+        tasks.wait().await;
+        worked
+    });
+    // What a provider was given: passwords of worlds that are gone.
+    let _ = std::fs::remove_dir_all(&scratch);
+    done
 }
 
 async fn work(
@@ -198,8 +206,8 @@ async fn work(
     setup: &Arc<Setup>,
     settings: Settings,
     stop: &CancellationToken,
-    begin: tokio::time::Instant,
 ) -> anyhow::Result<ExitCode> {
+    let begin = tokio::time::Instant::now();
     let mut subject = Subject::new(Arc::clone(setup), settings);
     let manifest = &setup.manifest;
     let (name, k) = (&manifest.name, settings.compress);
@@ -228,18 +236,21 @@ async fn work(
         }
     }
     if let Some(dir) = request.out {
+        let driver = manifest.driver();
         let provider = serde_json::json!({
             "name": name,
             "implementation": manifest.spec.implementation,
             "mode": manifest.spec.mode,
             "manifest": manifest.origin,
-            "command": manifest.process().command,
+            "driver": driver.name(),
+            "program": driver.program(),
+            "command": driver.arguments().1,
             "features": manifest.spec.features,
             "calibration": calibration,
         });
         let about = About {
             seed: settings.seed,
-            stage: "process, real clock".to_owned(),
+            stage: format!("{}, real clock", driver.name()),
             time: format!("compressed x{k}; x1 where something fails"),
             provider: Some(provider),
         };

@@ -12,8 +12,9 @@ use sim::{Class, Endpoint, Endpoints, Sim, credentials, owner_ref};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
+use super::container::{self, Engine, Running, Start};
 use super::launch::{self, Launcher};
-use super::manifest::{Knob, Manifest};
+use super::manifest::{Driver, Knob, Manifest};
 use super::namespace;
 use super::process::{Logs, Process};
 use super::template::{self, Values};
@@ -39,6 +40,29 @@ pub struct Setup {
     pub tasks: TaskTracker,
     /// Where directories of runs are made.
     pub scratch: PathBuf,
+}
+
+impl Setup {
+    /// Makes sure of what has to be there besides the program itself: an engine that has the image.
+    ///
+    /// # Errors
+    /// What is missing, with a remedy.
+    pub(super) async fn ready(&self) -> anyhow::Result<()> {
+        match self.manifest.driver() {
+            Driver::Process(_) => Ok(()),
+            Driver::Container(container) => self.engine().ready(&container.image).await,
+        }
+    }
+
+    fn engine(&self) -> Engine {
+        let wanted = |name: &&String| {
+            name.as_str() == "PATH"
+                || name.as_str() == "HOME"
+                || container::VARIABLES.contains(&name.as_str())
+        };
+        let variables = self.variables.iter().filter(|(name, _)| wanted(name));
+        Engine::new(variables.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
 }
 
 /// Where the processes of one run live. The directory goes with it.
@@ -102,16 +126,17 @@ impl Host {
         index: usize,
     ) -> anyhow::Result<(Process, Started)> {
         let values = self.values(sim, scenario, index)?;
-        let command = self.command(scenario, &values)?;
+        let (command, container) = self.command(scenario, &values, index)?;
         let from = sim.ledger().next_seq();
         sim.world().set_pace(0);
         let Setup { launcher, tasks, .. } = self.setup.as_ref();
-        let spawned = Process::spawn(launcher, index, command, sim.world(), &self.logs, tasks);
+        let spawned =
+            Process::spawn(launcher, index, (command, container), sim.world(), &self.logs, tasks);
         let process = match spawned.await {
             Ok(process) => process,
             Err(error) => {
                 sim.world().set_pace(self.pace);
-                let program = &self.setup.manifest.process().command[0];
+                let program = self.setup.manifest.driver().program();
                 return Err(error.context(format!("cannot start {program}")));
             }
         };
@@ -130,17 +155,22 @@ impl Host {
         };
         sim.world().set_pace(self.pace);
         if matches!(said, Started::Ended)
-            && let Some(why) = self.logs.tail(1).iter().find_map(|it| launch::refusal(it))
+            && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
         {
             bail!(why);
         }
         Ok((process, said))
     }
 
-    fn command(&self, scenario: &Scenario, values: &Values) -> anyhow::Result<Command> {
-        let spec = self.setup.manifest.process();
+    fn command(
+        &self,
+        scenario: &Scenario,
+        values: &Values,
+        index: usize,
+    ) -> anyhow::Result<(Command, Option<Running>)> {
+        let driver = self.setup.manifest.driver();
         let mut arguments = Vec::new();
-        for argument in &spec.command {
+        for argument in driver.arguments().1 {
             if argument == "$(knobs)" {
                 arguments.extend(self.knobs(scenario, values)?);
             } else {
@@ -148,13 +178,28 @@ impl Host {
             }
         }
         let mut binds = Vec::new();
-        for (inside, outside) in &spec.binds {
+        for (inside, outside) in driver.binds() {
             binds.push((inside.clone(), PathBuf::from(expand(outside, values)?)));
         }
-        let program = arguments.remove(0);
+        let mut env = Vec::new();
+        for (name, value) in driver.env() {
+            env.push((name.clone(), expand(value, values)?));
+        }
         let launcher = &self.setup.launcher;
-        let mut command = if spec.is_mounted() {
-            let (directory, hosts) = (&self.directory, &spec.hosts);
+        let process = match driver {
+            Driver::Process(process) => process,
+            Driver::Container(container) => {
+                let run = self.directory.file_name().map(|it| it.display().to_string());
+                let name = format!("{}-{index}", run.unwrap_or_default());
+                let directory = &self.directory;
+                let start = Start { container, directory, name, arguments, env, binds };
+                let (command, running) = self.setup.engine().run(launcher, &start);
+                return Ok((command, Some(running)));
+            }
+        };
+        let program = arguments.remove(0);
+        let mut command = if process.is_mounted() {
+            let (directory, hosts) = (&self.directory, &process.hosts);
             namespace::command(launcher, directory, &binds, hosts, &program, &arguments)?
         } else {
             let mut command = launcher.command(&program);
@@ -167,10 +212,8 @@ impl Host {
                 command.env(name, value);
             }
         }
-        for (name, value) in &spec.env {
-            command.env(name, expand(value, values)?);
-        }
-        Ok(command)
+        command.envs(env);
+        Ok((command, None))
     }
 
     /// Arguments for every knob that is turned.

@@ -73,6 +73,10 @@ impl Launcher {
 
 /// Why the provider was not started, if a line of its log says that.
 pub(super) fn refusal(line: &str) -> Option<String> {
+    // What `docker run` says of a container that it cannot have.
+    if let Some(why) = line.strip_prefix("docker: ") {
+        return Some(format!("docker: {why}"));
+    }
     let why = line.strip_prefix("error: ")?;
     why.starts_with(CANNOT).then(|| why.to_owned())
 }

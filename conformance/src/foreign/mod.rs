@@ -4,12 +4,16 @@
 //! played like in virtual time, by the same [`Lab`](crate::lab::Lab), with the same judges. The world lives faster than
 //! the clock on the wall, and the provider's periods are shorter by the same factor, so that bounds in periods hold.
 
+mod baseline;
 mod builtin;
 mod calibration;
 pub mod command;
+mod container;
+pub mod cost;
 mod host;
 pub mod launch;
 mod manifest;
+mod named;
 mod namespace;
 mod plan;
 mod process;
@@ -17,10 +21,12 @@ mod pulse;
 mod run;
 mod template;
 
+pub use baseline::{Accepted, Baseline, BaselineError, Seen, Word};
 pub use calibration::Calibration;
 pub use host::Setup;
 pub(crate) use host::{Host, Started};
 pub use manifest::{Implementation, Manifest, ManifestError};
+pub use named::{Tests, launched};
 pub use plan::Pace;
 pub(crate) use process::Process;
 pub use run::{Settings, Subject};

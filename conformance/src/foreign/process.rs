@@ -11,6 +11,7 @@ use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::container::Running;
 use super::launch::Launcher;
 use crate::lab::Exit;
 
@@ -32,10 +33,10 @@ pub(crate) struct Process {
 
 /// What the processes of a run write, each line with the world time at which it came.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Logs(Arc<Mutex<Kept>>);
+pub(crate) struct Logs(Arc<Mutex<Written>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Written {
     text: String,
     dropped: usize,
 }
@@ -73,7 +74,7 @@ impl Process {
     pub(super) async fn spawn(
         launcher: &Launcher,
         index: usize,
-        mut command: Command,
+        (mut command, container): (Command, Option<Running>),
         world: &WorldHandle,
         logs: &Logs,
         tasks: &TaskTracker,
@@ -97,7 +98,7 @@ impl Process {
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
         let (exit, logs) = (Arc::clone(&process.exit), logs.clone());
         tasks.spawn(async move {
-            let how = keep(child, &stop, &kill).await;
+            let how = Kept { child, container }.keep(&stop, &kill).await;
             for reader in readers.into_iter().flatten() {
                 // A child of the program may hold the pipe open; its words are not waited for.
                 let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
@@ -162,34 +163,49 @@ async fn copy(from: impl AsyncRead + Unpin, world: WorldHandle, logs: Logs) {
     }
 }
 
-/// Waits until it ends, by itself or by order.
-async fn keep(mut child: Child, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
-    tokio::select! {
-        biased;
-        () = kill.cancelled() => return end(child).await,
-        status = child.wait() => return by_itself(status),
-        () = stop.cancelled() => {}
-    }
-    let pid = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    if let Some(pid) = pid {
-        // It may have ended this moment; waiting tells.
-        let _ = kill_process(pid, Signal::TERM);
-    }
-    tokio::select! {
-        biased;
-        () = kill.cancelled() => end(child).await,
-        status = child.wait() => by_order(status),
-        () = tokio::time::sleep(GRACE) => {
-            end(child).await;
-            Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs()))
-        }
-    }
+/// A process that is waited for, and the container that it stands for.
+struct Kept {
+    child: Child,
+    container: Option<Running>,
 }
 
-async fn end(mut child: Child) -> Exit {
-    // Fails for one that has ended already.
-    let _ = child.kill().await;
-    Exit::Killed
+impl Kept {
+    /// Waits until it ends, by itself or by order.
+    async fn keep(mut self, stop: &CancellationToken, kill: &CancellationToken) -> Exit {
+        let how = tokio::select! {
+            biased;
+            () = kill.cancelled() => None,
+            status = self.child.wait() => Some(by_itself(status)),
+            () = stop.cancelled() => {
+                self.terminate().await;
+                tokio::select! {
+                    biased;
+                    () = kill.cancelled() => None,
+                    status = self.child.wait() => Some(by_order(status)),
+                    () = tokio::time::sleep(GRACE) => {
+                        Some(Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs())))
+                    }
+                }
+            }
+        };
+        // It may have ended already; what it stands for may not.
+        if let Some(container) = &self.container {
+            container.remove().await;
+        }
+        let _ = self.child.kill().await;
+        how.unwrap_or(Exit::Killed)
+    }
+
+    async fn terminate(&self) {
+        if let Some(container) = &self.container {
+            return container.terminate().await;
+        }
+        let pid = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        if let Some(pid) = pid {
+            // It may have ended this moment; waiting tells.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
 }
 
 fn by_itself(status: std::io::Result<std::process::ExitStatus>) -> Exit {
@@ -204,6 +220,8 @@ fn by_order(status: std::io::Result<std::process::ExitStatus>) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
         Ok(status) if status.success() || status.signal() == Some(15) => Exit::Stopped,
+        // The same of a container.
+        Ok(status) if status.code() == Some(128 + 15) => Exit::Stopped,
         other => by_itself(other),
     }
 }

@@ -11,13 +11,15 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::calibration::Calibration;
+use super::calibration::{Calibration, silent};
 use super::host::{Host, Setup};
 use super::plan::{Limits, Plan};
 use super::pulse::Pulse;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
-use crate::lab::{Lab, Stage};
+use crate::cost::bill;
+use crate::lab::{Lab, Run, Stage};
+use crate::scenario::Scenario;
 use crate::suite::Conclusion;
 use crate::verdict::Verdict;
 
@@ -46,6 +48,17 @@ pub struct Subject {
     begin: Instant,
     pulse: Pulse,
     extra: Duration,
+}
+
+/// A fleet's life as it was played.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// Nodes.
+    pub(super) nodes: u32,
+    /// What it left behind.
+    pub(super) run: Run,
+    /// How late this machine was meanwhile, if that counts.
+    pub(super) late: Option<Duration>,
 }
 
 /// One case and what is known about its check.
@@ -233,22 +246,53 @@ impl Subject {
         let case: &Case = &job.check.cases[job.case];
         let mut scenario = case.scenario.clone();
         scenario.horizon += self.extra;
-        let epoch = self.epoch(job.pace, scenario.horizon);
-        let mut lab = Lab::beginning_at(&scenario, &self.stage(), epoch);
         let name = format!("{}-{}", job.check.id, job.case);
-        let host = Host::new(Arc::clone(&self.setup), lab.sim(), &name, job.pace).await;
+        let (run, refused) = self.live(&name, &scenario, job.pace).await;
+        let judged = || match refused {
+            Some(error) => Verdict::HarnessError(format!("{error:#}")),
+            None => case.judge(&run),
+        };
+        let verdict = tokio::task::block_in_place(judged);
+        Outcome { case: case.name.clone(), verdict, run }
+    }
+
+    /// Plays a scenario, so many seconds of it in one; and why it was not played, if it was not.
+    async fn live(
+        &self,
+        name: &str,
+        scenario: &Scenario,
+        pace: u32,
+    ) -> (Run, Option<anyhow::Error>) {
+        let epoch = self.epoch(pace, scenario.horizon);
+        let mut lab = Lab::beginning_at(scenario, &self.stage(), epoch);
+        let host = Host::new(Arc::clone(&self.setup), lab.sim(), name, pace).await;
         let refused = match host {
             Ok(host) => {
                 lab.hosted(host);
                 lab.play_to_the_end().await;
                 None
             }
-            Err(error) => Some(Verdict::HarnessError(format!("{error:#}"))),
+            Err(error) => Some(error),
         };
-        let run = lab.finish().await;
-        let judged = || refused.unwrap_or_else(|| case.judge(&run));
-        let verdict = tokio::task::block_in_place(judged);
-        Outcome { case: case.name.clone(), verdict, run }
+        (lab.finish().await, refused)
+    }
+
+    /// Plays the life that shows what calls are worth, with a fleet of `n`.
+    ///
+    /// # Errors
+    /// A provider that cannot be started or makes no call, with the end of its log.
+    pub(super) async fn live_with(&self, n: u32) -> anyhow::Result<Life> {
+        let scenario = bill::life(n, self.setup.manifest.spec.mode);
+        let pace = self.settings.compress;
+        let begin = Instant::now();
+        let (run, refused) = self.live(&format!("cost-{n}"), &scenario, pace).await;
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        if run.calls().next().is_none() {
+            bail!(silent(&self.setup.manifest.name, &run.ledger, &tail(&run.logs)));
+        }
+        Ok(Life { nodes: n, run, late: self.pulse.worst_since(begin, pace) })
     }
 
     fn stage(&self) -> Stage {
@@ -264,4 +308,10 @@ impl Subject {
         let now = self.settings.now + self.begin.elapsed();
         if pace == 1 { now } else { now - lasts - Duration::from_secs(60) }
     }
+}
+
+/// The last lines of a log, without their times.
+fn tail(log: &str) -> Vec<String> {
+    let lines: Vec<&str> = crate::capture::lines(log).map(|(_, line)| line).collect();
+    lines[lines.len().saturating_sub(12)..].iter().map(|it| (*it).to_owned()).collect()
 }

@@ -24,6 +24,34 @@ fn it_explains_itself() {
 }
 
 #[test]
+fn it_explains_what_calls_are_worth() {
+    let output = conformance(&["cost", "--help"]);
+    assert!(output.status.success());
+    insta::assert_snapshot!("help_cost", text(&output.stdout));
+}
+
+/// A ledger that a run left is judged without anything being started.
+#[test]
+fn a_captured_ledger_is_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, out) = (dir.path().join("run"), dir.path().join("cost"));
+    let output = conformance(&["run", "NODE-004", "--out", run.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
+    let ledger = run.join("ledger.jsonl");
+    let asked = ["cost", "--ledger", ledger.to_str().unwrap(), "--nodes", "4"];
+    let output = conformance(&[&asked[..], &["--out", out.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("needed    start-up               vCenter     Login"), "{shown}");
+    let json = std::fs::read_to_string(out.join("cost.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["nodes"], serde_json::json!([4]));
+    assert!(std::fs::read_to_string(out.join("cost.md")).unwrap().contains("## Needed"));
+    let marks = std::fs::read_to_string(out.join("marks.jsonl")).unwrap();
+    assert!(marks.starts_with(r#"{"seq":"#) && marks.contains(r#""need":"needed""#), "{marks}");
+}
+
+#[test]
 fn it_explains_a_check() {
     let output = conformance(&["explain", "NODE-DEL-010"]);
     assert!(output.status.success());
@@ -63,6 +91,15 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["kubernetes", "known", "--show", "--only", "no-such"], "--only no-such: no sequence"),
         (vec!["kubernetes", "known", "--only", "create"], "--show"),
         (vec!["kubernetes", "fuzz", "--runs", "0"], "'0' for '--runs <RUNS>'"),
+        (vec!["cost", "--provider", "ours-vcentre"], "give a file, or one of ours-vcenter"),
+        (vec!["cost", "--provider", "stock-ccm"], "add --binary PATH"),
+        (vec!["cost", "--provider", "x", "--nodes", "10"], "--nodes 10: one size gives no slope"),
+        (vec!["cost", "--provider", "x", "--nodes", "10,9999"], "--nodes 9999: write sizes from"),
+        (vec!["cost", "--provider", "x", "--compress", "0"], "--compress 0: write 1 or more"),
+        (vec!["cost", "--nodes", "10"], "name a provider with --provider or a ledger"),
+        (vec!["cost", "--ledger", "no-such.jsonl"], "--ledger no-such.jsonl: cannot be read"),
+        (vec!["cost", "--ledger", "Cargo.toml"], "--ledger Cargo.toml: line 1: "),
+        (vec!["cost", "--ledger", "x", "--provider", "y"], "cannot be used with"),
     ] {
         let output = conformance(&arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -174,8 +211,23 @@ spec:
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
-            "  run: {container: {image: x}}",
-            "spec.run.container: not supported yet: container\nremedy: run it as a process",
+            "  run: {cluster: {kubeconfig: x}}",
+            "spec.run.cluster: not supported yet: cluster\nremedy: run it as a process, or in a container",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: --privileged}}",
+            "spec.run.container.image: \"--privileged\": names no image",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: x, args: [$(nope)]}}",
+            "spec.run.container.args[0]: \"$(nope)\": nothing is called so",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: x, binds: {etc: $(dir)}}}",
+            "spec.run.container.binds: \"etc\": is no absolute path",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops where it is")]
 
 mod alike;
+mod bill;
 mod budgets;
 mod certificates;
 mod command_line;

@@ -10,6 +10,7 @@ use super::cluster::ClusterHandle;
 use super::table::{Include, Layout, partial};
 use super::{Request, answer};
 use crate::Reply;
+use crate::ledger::Digest;
 
 /// How one request wants its objects.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl Rendering {
             Form::Whole => answer::json(code, object),
             _ => answer::json(code, &self.value(object, true, now)),
         };
-        Ok(reply.with_objects(1))
+        Ok(reply.with_objects(1).saying(versions([object])))
     }
 
     /// An answer with a list.
@@ -92,7 +93,8 @@ impl Rendering {
             }
             _ => answer::list(def, page, metadata),
         };
-        Ok(reply.with_objects(page.items.len()))
+        let said = versions(page.items.iter().map(AsRef::as_ref));
+        Ok(reply.with_objects(page.items.len()).saying(said))
     }
 
     /// One object of a watch, or of an answer; only the first table of a watch has columns.
@@ -130,6 +132,15 @@ impl Rendering {
         );
         Status::new(406, "NotAcceptable", message)
     }
+}
+
+/// What objects say, in whatever form: which they are, and which state of them.
+fn versions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Digest {
+    let said = objects.into_iter().flat_map(|object| {
+        let metadata = &object["metadata"];
+        ["uid", "resourceVersion"].map(|key| metadata[key].as_str().unwrap_or_default())
+    });
+    Digest::of_parts(said)
 }
 
 /// The Go package in which the real server has the kinds of a group.

@@ -6,6 +6,7 @@
 //! [`Ledger::counts`] answers how often what was called, [`Ledger::records`] what exactly, a
 //! [`Record`]'s text is a line of a transcript, and [`Ledger::to_jsonl`] is all of it for other tools.
 
+mod answer;
 mod query;
 mod record;
 
@@ -13,10 +14,11 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+pub use answer::Digest;
 pub use query::Counts;
 pub use record::{Ended, Kind, Record};
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use sim_world::Time;
 
 use crate::Call;

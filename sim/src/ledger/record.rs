@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, de};
 use sim_world::Time;
 
+use super::Digest;
 use crate::faults::Evaluation;
 use crate::{Call, Caller, Class, Face, RequestNote, Target};
 
 /// What a record is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A request.
@@ -23,7 +24,7 @@ pub enum Kind {
 }
 
 /// How a call ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// When, in nanoseconds of world time.
     pub at: Time,
@@ -37,13 +38,28 @@ pub struct Ended {
     pub objects: u64,
     /// Bytes of the answer's body.
     pub bytes: u64,
+    /// What the answer to a read said; absent where there was no whole one, and for streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
     /// Why there was no whole answer: `reset`, `blackhole`, `truncated`, `abandoned` by the caller.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub broken: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "why_broken")]
+    pub broken: Option<Reason>,
+}
+
+/// A word of a fixed list. By this name serde does not take it for a text that is borrowed from its input.
+type Reason = &'static str;
+
+/// Every reason why there was no whole answer.
+const BROKEN: [&str; 4] = ["reset", "blackhole", "truncated", "abandoned"];
+
+fn why_broken<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Reason>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(text)? else { return Ok(None) };
+    let known = BROKEN.into_iter().find(|it| *it == text);
+    known.map(Some).ok_or_else(|| de::Error::unknown_variant(&text, &BROKEN))
 }
 
 /// A record.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Position in the ledger, from 1.
     pub seq: u64,
@@ -52,36 +68,36 @@ pub struct Record {
     /// What it is about.
     pub kind: Kind,
     /// What the driver said was going on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Arc<str>>,
     /// The front end.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face: Option<Face>,
     /// The server.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
     /// The operation, or the note.
     pub op: String,
     /// What kind of work.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// The object.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub target: Target,
     /// Who asked.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub client: Caller,
     /// Digest of the session.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The request.
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub req: RequestNote,
     /// Rules that matched.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Evaluation>,
     /// How it ended; absent while it is being served.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
 
@@ -134,6 +150,14 @@ impl Record {
             rules: Vec::new(),
             ended: None,
         }
+    }
+
+    /// A record from a line of a ledger file. What a newer build adds to lines is ignored.
+    ///
+    /// # Errors
+    /// What is wrong with the line.
+    pub fn from_line(line: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(line)
     }
 
     /// One JSON object in canonical field order, without a line break.

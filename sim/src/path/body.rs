@@ -1,18 +1,22 @@
 //! A response body that is counted, can be cut short, and closes its record when it ends.
+//!
+//! A body that is there as a whole closes its record at once; that of a read with the digest of what it says.
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::CallPath;
-use crate::Body;
-use crate::ledger::Ended;
+use crate::ledger::{Digest, Ended};
+use crate::{Body, Class};
 
 pub(super) struct Watched {
     inner: Body,
+    /// What was looked at ahead of whoever reads.
+    whole: Option<Bytes>,
     open: Option<(CallPath, u64, Ended)>,
     bytes: u64,
     /// Bytes after which the connection breaks.
@@ -25,18 +29,44 @@ impl Watched {
     pub(super) fn new(
         inner: Body,
         path: CallPath,
-        seq: u64,
+        (seq, class): (u64, Class),
         ended: Ended,
         cut: Option<u64>,
     ) -> Self {
         let mut watched =
-            Self { inner, open: Some((path, seq, ended)), bytes: 0, cut, sent: false };
+            Self { inner, whole: None, open: Some((path, seq, ended)), bytes: 0, cut, sent: false };
         // A body that is there as a whole is as good as sent.
         if let (Some(size), None) = (watched.inner.size_hint().exact(), cut) {
             watched.bytes = size;
+            if class == Class::Read {
+                watched.look_ahead(size);
+            }
             watched.close(None);
         }
         watched
+    }
+
+    /// Notes what a whole body says, unless its face has.
+    fn look_ahead(&mut self, size: u64) {
+        let Some((_, _, ended)) = &mut self.open else { return };
+        if ended.digest.is_some() {
+            return;
+        }
+        if size == 0 {
+            ended.digest = Some(Digest::of_body(&[]));
+            return;
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        let first = Pin::new(&mut self.inner).poll_frame(&mut cx);
+        if let Poll::Ready(Some(Ok(frame))) = first
+            && let Ok(data) = frame.into_data()
+        {
+            // One that comes in pieces is sent all the same.
+            if data.len() as u64 == size {
+                ended.digest = Some(Digest::of_body(&data));
+            }
+            self.whole = Some(data);
+        }
     }
 
     fn close(&mut self, broken: Option<&'static str>) {
@@ -64,6 +94,9 @@ impl HttpBody for Watched {
             self.close(Some("truncated"));
             let error = io::Error::new(io::ErrorKind::ConnectionReset, "cut short by a rule");
             return Poll::Ready(Some(Err(error)));
+        }
+        if let Some(data) = self.whole.take() {
+            return Poll::Ready(Some(Ok(Frame::data(data))));
         }
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Pending => Poll::Pending,
@@ -95,7 +128,13 @@ impl HttpBody for Watched {
 
     fn size_hint(&self) -> SizeHint {
         // The length is announced as if the body were whole, so that the cut shows.
-        self.inner.size_hint()
+        match &self.whole {
+            None => self.inner.size_hint(),
+            Some(data) => {
+                let left = self.inner.size_hint().exact().unwrap_or_default();
+                SizeHint::with_exact(data.len() as u64 + left)
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt as _;
 use sim_world::Command;
 
-use crate::call::{Call, Incoming, Peer};
+use crate::call::{Call, Class, Incoming, Peer};
 use crate::faults::{Ending, Faults, Verdict};
 use crate::ledger::{Ended, Ledger};
 use crate::{Body, Reply, WorldHandle};
@@ -80,7 +80,7 @@ impl CallPath {
         self.world.advance();
         let verdict = self.faults.judge(&call, self.world.now());
         let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
-        let record = Open::new(self.clone(), seq);
+        let record = Open::new(self.clone(), seq, call.class);
         let outcome = self.carry_out(&call, parsed, &incoming, verdict, record).await;
         // The service may have stopped while the call was served.
         match outcome {
@@ -95,7 +95,7 @@ impl CallPath {
         let (call, _) = self.front.classify(&incoming);
         self.world.advance();
         let seq = self.ledger.open(self.world.now(), &call, Vec::new());
-        Open::new(self.clone(), seq).answered(self.front.unread(&unread), None)
+        Open::new(self.clone(), seq, call.class).answered(self.front.unread(&unread), None)
     }
 
     async fn carry_out(
@@ -163,11 +163,12 @@ impl CallPath {
 struct Open {
     path: Option<CallPath>,
     seq: u64,
+    class: Class,
 }
 
 impl Open {
-    fn new(path: CallPath, seq: u64) -> Self {
-        Self { path: Some(path), seq }
+    fn new(path: CallPath, seq: u64, class: Class) -> Self {
+        Self { path: Some(path), seq, class }
     }
 
     /// The answer goes out; the record is closed when its body has.
@@ -177,14 +178,14 @@ impl Open {
             status: Some(response.status().as_u16()),
             fault: outcome.fault,
             objects: outcome.objects,
+            digest: outcome.digest.filter(|_| self.class == Class::Read),
             ..Ended::default()
         };
-        let seq = self.seq;
+        let (seq, class) = (self.seq, self.class);
         match self.path.take() {
             None => response,
-            Some(path) => {
-                response.map(|body| Watched::new(body, path, seq, ended, cut).boxed_unsync())
-            }
+            Some(path) => response
+                .map(|body| Watched::new(body, path, (seq, class), ended, cut).boxed_unsync()),
         }
     }
 

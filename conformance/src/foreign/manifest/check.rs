@@ -7,7 +7,7 @@ use serde_json::Value;
 use sim::document::{self, Wrong};
 use sim::faults::Rule;
 
-use super::{Features, Knob, Manifest, Process, Run};
+use super::{Driver, Features, Knob, Manifest, Run};
 use crate::catalogue;
 use crate::foreign::template;
 
@@ -51,16 +51,16 @@ impl Manifest {
         .into_iter()
         .filter_map(|(name, is_given)| is_given.then_some(name))
         .collect();
-        let (key, process) = match (given.as_slice(), process) {
-            (["process"], Some(process)) => ("spec.run.process.command", process),
-            ([other], _) => {
+        match given.as_slice() {
+            ["process" | "container"] => {}
+            [other] => {
                 let problem = format!("not supported yet: {other}");
                 let key = format!("spec.run.{other}");
                 return Err(Wrong {
                     key,
                     value: String::new(),
                     problem,
-                    remedy: "run it as a process".into(),
+                    remedy: "run it as a process, or in a container".into(),
                 });
             }
             _ => {
@@ -74,20 +74,27 @@ impl Manifest {
                     "write process: {command: […]}",
                 ));
             }
-        };
-        if process.command.is_empty() {
-            let value = Value::from(process.command.clone());
-            return Err(Wrong::at(
-                key,
-                &value,
-                "names no program",
-                "write the program and its arguments",
-            ));
         }
-        if let Some(path) = process.binds.keys().find(|path| !path.is_absolute()) {
+        let driver = self.driver();
+        let key = |part: &str| format!("spec.run.{}.{part}", driver.name());
+        match driver {
+            Driver::Process(it) if it.command.is_empty() => {
+                let value = Value::from(it.command.clone());
+                let remedy = "write the program and its arguments";
+                return Err(Wrong::at(&key("command"), &value, "names no program", remedy));
+            }
+            // What begins with a dash would be an option of docker.
+            Driver::Container(it) if it.image.is_empty() || it.image.starts_with('-') => {
+                let value = Value::from(it.image.as_str());
+                let remedy = "write it as docker run takes it: name:tag or name@sha256:…";
+                return Err(Wrong::at(&key("image"), &value, "names no image", remedy));
+            }
+            Driver::Process(_) | Driver::Container(_) => {}
+        }
+        if let Some(path) = driver.binds().keys().find(|path| !path.is_absolute()) {
             let value = Value::from(path.display().to_string());
             let remedy = "write the path as the program sees it, from / on";
-            return Err(Wrong::at("spec.run.process.binds", &value, "is no absolute path", remedy));
+            return Err(Wrong::at(&key("binds"), &value, "is no absolute path", remedy));
         }
         self.spec
             .knobs
@@ -227,9 +234,11 @@ impl Manifest {
                 check(format!("spec.knobs.{}{place}", knob.name()), text, &["value"])?;
             }
         }
-        let Process { command, env, binds, hosts: _ } = self.process();
-        for (n, argument) in command.iter().enumerate() {
-            let key = format!("spec.run.process.command[{n}]");
+        let driver = self.driver();
+        let (part, arguments) = driver.arguments();
+        let below = format!("spec.run.{}", driver.name());
+        for (n, argument) in arguments.iter().enumerate() {
+            let key = format!("{below}.{part}[{n}]");
             if argument != "$(knobs)" && template::names(argument).iter().any(|it| it == "knobs") {
                 let remedy = "write \"$(knobs)\" as an argument of its own";
                 return Err(Wrong::at(
@@ -241,11 +250,11 @@ impl Manifest {
             }
             check(key, argument, &["knobs"])?;
         }
-        for (name, text) in env {
-            check(format!("spec.run.process.env.{name}"), text, &[])?;
+        for (name, text) in driver.env() {
+            check(format!("{below}.env.{name}"), text, &[])?;
         }
-        for (path, text) in binds {
-            check(format!("spec.run.process.binds.{}", path.display()), text, &[])?;
+        for (path, text) in driver.binds() {
+            check(format!("{below}.binds.{}", path.display()), text, &[])?;
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ pub struct Implementation {
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 struct Run {
     process: Option<Process>,
-    container: Option<Value>,
+    container: Option<Container>,
     cluster: Option<Value>,
     grpc: Option<Value>,
     in_process: Option<Value>,
@@ -111,6 +111,84 @@ impl Process {
     /// Whether it needs a mount namespace of its own.
     pub fn is_mounted(&self) -> bool {
         !self.binds.is_empty() || !self.hosts.is_empty()
+    }
+}
+
+/// A container of the Docker engine, with the network of this machine. The folder of its run is there at its own path, so that
+/// every placeholder holds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Container {
+    /// The image; it has to be in the engine.
+    pub image: String,
+    /// What the entry point gets; `$(knobs)` stands for all knobs that are turned.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Another entry point than that of the image.
+    #[serde(default)]
+    pub entrypoint: Option<String>,
+    /// Another user than that of the image, as `docker run --user` has it.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Variables of its environment.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
+    #[serde(default)]
+    pub binds: BTreeMap<PathBuf, String>,
+    /// Names that the program has to resolve.
+    #[serde(default)]
+    pub hosts: BTreeMap<String, IpAddr>,
+}
+
+/// What starts a provider.
+#[derive(Clone, Copy, Debug)]
+pub enum Driver<'a> {
+    /// A program on this machine.
+    Process(&'a Process),
+    /// A container.
+    Container(&'a Container),
+}
+
+impl<'a> Driver<'a> {
+    /// Its key below `spec.run`, which is also what a report calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Process(_) => "process",
+            Self::Container(_) => "container",
+        }
+    }
+
+    /// What an error calls it: the program or the image.
+    pub fn program(self) -> &'a str {
+        match self {
+            Self::Process(it) => &it.command[0],
+            Self::Container(it) => &it.image,
+        }
+    }
+
+    /// The key of its arguments below itself, and they; a process has its program as the first.
+    pub fn arguments(self) -> (&'static str, &'a [String]) {
+        match self {
+            Self::Process(it) => ("command", &it.command),
+            Self::Container(it) => ("args", &it.args),
+        }
+    }
+
+    /// Variables of its environment.
+    pub fn env(self) -> &'a BTreeMap<String, String> {
+        match self {
+            Self::Process(it) => &it.env,
+            Self::Container(it) => &it.env,
+        }
+    }
+
+    /// Its fixed paths.
+    pub fn binds(self) -> &'a BTreeMap<PathBuf, String> {
+        match self {
+            Self::Process(it) => &it.binds,
+            Self::Container(it) => &it.binds,
+        }
     }
 }
 
@@ -361,9 +439,13 @@ impl Manifest {
     /// How it is started.
     ///
     /// # Panics
-    /// Never: a manifest that has no process is not read.
-    pub fn process(&self) -> &Process {
-        self.spec.run.process.as_ref().expect("manifests without a process are refused")
+    /// Never: a manifest that has neither is not read.
+    pub fn driver(&self) -> Driver<'_> {
+        match &self.spec.run {
+            Run { process: Some(process), .. } => Driver::Process(process),
+            Run { container: Some(container), .. } => Driver::Container(container),
+            _ => unreachable!("manifests with neither process nor container are refused"),
+        }
     }
 
     /// The text of a file of the manifest.
@@ -387,9 +469,10 @@ impl Manifest {
 
     /// Every placeholder that it uses.
     pub(super) fn placeholders(&self) -> BTreeSet<String> {
-        let Process { command, env, binds, hosts: _ } = self.process();
+        let driver = self.driver();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());
-        let texts = command.iter().chain(env.values()).chain(binds.values());
+        let (_, arguments) = driver.arguments();
+        let texts = arguments.iter().chain(driver.env().values()).chain(driver.binds().values());
         let knobs = self.spec.knobs.values().flat_map(|it| &it.0);
         let texts = texts.chain(knobs).cloned().chain(files);
         texts.flat_map(|text| template::names(&text)).collect()

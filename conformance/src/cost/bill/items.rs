@@ -1,0 +1,311 @@
+//! Judged calls, added up and priced.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sim::ledger::{Kind, Record};
+use sim::{Class, Face};
+
+use super::need::{Mark, Need, marks};
+use super::trigger::Trigger;
+use crate::cost::Fit;
+
+/// The fleets that prices are given for.
+pub(super) const FLEETS: [u32; 2] = [1000, 5000];
+
+/// What a provider's calls are worth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bill {
+    /// Whose calls these are.
+    pub name: String,
+    /// How prices were had.
+    pub price: Price,
+    /// The fleet sizes that were played.
+    pub nodes: Vec<u32>,
+    /// Seconds of the address sync period.
+    pub status_period: u32,
+    /// Calls, and how many of them were of which worth, all sizes together.
+    pub calls: BTreeMap<&'static str, u64>,
+    /// What can be saved and what stays, the dearest first.
+    pub items: Vec<Item>,
+}
+
+/// How prices are had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Price {
+    /// From two fleet sizes at least: a + b·N by operation.
+    Fitted,
+    /// From one fleet: what came for every other node or more often is taken to grow with it.
+    Proportional,
+    /// Nobody said how large the fleet was.
+    Unknown,
+}
+
+/// Calls of one operation that one thing brought about, of one worth.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    /// What they were worth.
+    pub need: Need,
+    /// What brought them about.
+    pub trigger: Trigger,
+    /// Whom they asked.
+    pub server: &'static str,
+    /// The operation.
+    pub operation: String,
+    /// Calls by fleet size.
+    pub calls: BTreeMap<u32, u64>,
+    /// How many of them were about one object of many, all sizes together.
+    pub per_object: u64,
+    /// The fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fit: Option<Fit>,
+    /// Calls for large fleets, each time that it is brought about: for one join of all, one period, K nodes NotReady.
+    pub each_time: BTreeMap<u32, u64>,
+    /// Calls per hour for large fleets, of what comes again by itself.
+    pub per_hour: BTreeMap<u32, u64>,
+    /// What to do about it; empty for what is needed.
+    pub remedy: &'static str,
+    /// The first of these calls, of the largest fleet.
+    pub first: u64,
+}
+
+/// A ledger and how many nodes there were.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// Nodes; `None` if nobody knows.
+    pub nodes: Option<u32>,
+    /// The records.
+    pub records: &'a [Record],
+}
+
+/// How often what a trigger stands for comes in an hour, and how often it came in its phase.
+pub(super) struct Pace {
+    pub(super) status_period: u32,
+    /// Of a ledger without phases: how many seconds it is about.
+    pub(super) seconds: Option<f64>,
+}
+
+impl Pace {
+    /// Times per hour that what was counted comes again; `None` for what comes when it comes.
+    fn per_hour(&self, trigger: Trigger) -> Option<f64> {
+        let again = matches!(
+            trigger,
+            Trigger::StatusPeriod | Trigger::Change | Trigger::NotReady | Trigger::Unknown
+        );
+        match (self.seconds, trigger) {
+            (Some(seconds), _) if again && seconds > 0.0 => Some(3600.0 / seconds),
+            (None, Trigger::StatusPeriod) => Some(3600.0 / f64::from(self.status_period)),
+            (None, Trigger::NotReady) => Some(3600.0 / f64::from(super::life::WINDOW)),
+            _ => None,
+        }
+    }
+}
+
+impl Bill {
+    /// Of a provider that was played with fleets of several sizes, each with the driver's phases.
+    pub fn of_phases(name: &str, status_period: u32, parts: &[Part<'_>]) -> Self {
+        Self::of(name, parts, &Pace { status_period, seconds: None })
+    }
+
+    /// Of a ledger that somebody captured, with as many nodes as they say.
+    pub fn of_ledger(name: &str, nodes: Option<u32>, records: &[Record]) -> Self {
+        let seconds = lasted(records);
+        Self::of(
+            name,
+            &[Part { nodes, records }],
+            &Pace { status_period: 300, seconds: Some(seconds) },
+        )
+    }
+
+    fn of(name: &str, parts: &[Part<'_>], pace: &Pace) -> Self {
+        let mut items: BTreeMap<(Need, Trigger, &'static str, String), Item> = BTreeMap::new();
+        let mut calls: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for part in parts {
+            let n = part.nodes.unwrap_or(0);
+            let judged = marks(part.records);
+            let records = part.records.iter().filter(|it| it.kind == Kind::Call);
+            for (record, mark) in records.zip(&judged) {
+                if !is_counted(record, pace) {
+                    continue;
+                }
+                *calls.entry(mark.need.as_str()).or_default() += 1;
+                // What waits for news comes with the time, and not with the work.
+                if record.class == Some(Class::Longpoll) {
+                    continue;
+                }
+                let server = server(record.face);
+                let key = (mark.need, mark.trigger, server, record.op.clone());
+                let item = items.entry(key).or_insert_with(|| Item::new(record, mark));
+                if item.calls.keys().next_back() != Some(&n) {
+                    item.first = record.seq;
+                }
+                *item.calls.entry(n).or_default() += 1;
+                item.per_object += u64::from(mark.per_object);
+            }
+        }
+        let nodes: Vec<u32> = parts.iter().filter_map(|it| it.nodes).collect();
+        let price = match nodes.as_slice() {
+            [] => Price::Unknown,
+            [_] => Price::Proportional,
+            _ => Price::Fitted,
+        };
+        let mut items: Vec<Item> = items.into_values().collect();
+        for item in &mut items {
+            item.price(price, &nodes, pace);
+        }
+        items.sort_by(|a, b| {
+            b.weight().total_cmp(&a.weight()).then_with(|| a.operation.cmp(&b.operation))
+        });
+        Self {
+            name: name.to_owned(),
+            price,
+            nodes,
+            status_period: pace.status_period,
+            calls,
+            items,
+        }
+    }
+
+    /// What can be saved.
+    pub fn to_do(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|it| it.need != Need::Needed)
+    }
+
+    /// What stays.
+    pub fn needed(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|it| it.need == Need::Needed)
+    }
+}
+
+/// Between phases a harness counts nothing.
+fn is_counted(record: &Record, pace: &Pace) -> bool {
+    pace.seconds.is_some() || record.phase.as_deref().is_some_and(|it| !it.is_empty())
+}
+
+/// Seconds from the first call to the last, one ledger after the other.
+fn lasted(records: &[Record]) -> f64 {
+    let mut seconds = 0.0;
+    let calls: Vec<&Record> = records.iter().filter(|it| it.kind == Kind::Call).collect();
+    for pair in calls.windows(2) {
+        if pair[1].seq > pair[0].seq {
+            seconds += pair[1].t.since(pair[0].t).as_secs_f64();
+        }
+    }
+    seconds
+}
+
+fn server(face: Option<Face>) -> &'static str {
+    match face {
+        Some(Face::Soap | Face::Vapi) => "vCenter",
+        Some(Face::Supervisor) => "Supervisor",
+        Some(Face::Cluster) => "cluster",
+        None => "",
+    }
+}
+
+impl Item {
+    fn new(record: &Record, mark: &Mark) -> Self {
+        Self {
+            need: mark.need,
+            trigger: mark.trigger,
+            server: server(record.face),
+            operation: record.op.clone(),
+            calls: BTreeMap::new(),
+            per_object: 0,
+            fit: None,
+            each_time: BTreeMap::new(),
+            per_hour: BTreeMap::new(),
+            remedy: remedy(mark.need, record),
+            first: record.seq,
+        }
+    }
+
+    fn price(&mut self, how: Price, nodes: &[u32], pace: &Pace) {
+        for n in nodes {
+            self.calls.entry(*n).or_default();
+        }
+        let fit = match how {
+            Price::Fitted => fitted(&self.calls),
+            Price::Proportional => proportional(&self.calls),
+            Price::Unknown => return,
+        };
+        self.fit = Some(fit);
+        for n in FLEETS {
+            let calls = (fit.a + fit.b * f64::from(n)).max(0.0);
+            self.each_time.insert(n, whole(calls));
+            if let Some(times) = pace.per_hour(self.trigger) {
+                self.per_hour.insert(n, whole(calls * times));
+            }
+        }
+    }
+
+    /// What comes first: calls of the largest fleet, per hour where it comes again by itself.
+    fn weight(&self) -> f64 {
+        let largest = |of: &BTreeMap<u32, u64>| of.values().next_back().copied();
+        let calls = largest(&self.per_hour).or_else(|| largest(&self.each_time));
+        #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+        let weight = calls.unwrap_or_else(|| self.calls.values().sum()) as f64;
+        weight
+    }
+}
+
+/// The line, or a level where sizes differ by no more than a tick of the monitor does on a real clock.
+fn fitted(calls: &BTreeMap<u32, u64>) -> Fit {
+    let (Some(least), Some(most)) = (calls.values().min(), calls.values().max()) else {
+        return Fit { a: 0.0, b: 0.0, r2: 1.0 };
+    };
+    let fit = crate::cost::fit(calls);
+    if most - least > least * 3 / 20 + 1 {
+        return fit;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+    let a = calls.values().sum::<u64>() as f64 / calls.len() as f64;
+    Fit { a, b: 0.0, r2: 1.0 }
+}
+
+/// What came for every other node or more often is taken to grow with the fleet, everything else not.
+fn proportional(calls: &BTreeMap<u32, u64>) -> Fit {
+    let (n, calls) = calls.iter().next_back().map_or((1, 0), |(n, calls)| (*n, *calls));
+    #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+    let calls_f = calls as f64;
+    match n > 0 && 2 * calls >= u64::from(n) {
+        true => Fit { a: 0.0, b: calls_f / f64::from(n), r2: 1.0 },
+        false => Fit { a: calls_f, b: 0.0, r2: 1.0 },
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count, not negative"
+)]
+fn whole(calls: f64) -> u64 {
+    calls.max(0.0).round() as u64
+}
+
+/// What to do about calls like this one.
+fn remedy(need: Need, call: &Record) -> &'static str {
+    let is_tag = call.op.starts_with("tagging.");
+    match (need, call.face) {
+        (Need::Needed, _) => "",
+        (Need::Relogin, _) => "keep the session; log in again when a call says NotAuthenticated",
+        (Need::Reread, Some(Face::Soap))
+            if call.target.moref.as_deref() == Some("SessionManager") =>
+        {
+            "do not ask whether the session lives; the next call tells"
+        }
+        (Need::Reread, Some(Face::Soap)) => {
+            "keep the answer and wait for changes: one filter, WaitForUpdatesEx"
+        }
+        (Need::Reread, Some(Face::Vapi)) => "keep the answer for a while; tags change seldom",
+        (Need::Reread, _) => "keep the answer and watch, or answer from the informer",
+        (Need::PerObject, _) if is_tag => "list-attached-tags-on-objects, once for all objects",
+        (Need::PerObject, Some(Face::Soap | Face::Vapi)) => {
+            "one RetrievePropertiesEx over a view of all machines"
+        }
+        (Need::PerObject, _) => "one list, or one watch, of all objects",
+    }
+}

@@ -1,0 +1,190 @@
+//! What brought a call about, as far as the ledger tells.
+//!
+//! The driver's phases say it. Without them it is told from what a client does: what it does before it looks at any one
+//! machine is its start; from a failure until the next success it reconnects; look-ups that a write of a Node follows belong
+//! to that node's join or deletion; and what comes again and again is a period, short ones those of the monitor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+use sim::Class;
+use sim::ledger::{Kind, Record};
+use sim::world::Time;
+
+use super::need::{Client, GAP, failed, is_cut, is_login, is_start, object};
+
+/// What brought a call about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trigger {
+    /// The provider began.
+    StartUp,
+    /// The provider began again, with a fleet that it had initialized before.
+    Restart,
+    /// A node is initialized.
+    Join,
+    /// The period in which addresses are looked at, with nothing changed.
+    StatusPeriod,
+    /// The same, with machines that have changed.
+    Change,
+    /// A node that is NotReady is looked after.
+    NotReady,
+    /// A machine has gone, and its node goes.
+    Deletion,
+    /// Sessions or watches were lost, or a call failed.
+    Reconnect,
+    /// The provider was told to stop.
+    Stop,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl Trigger {
+    /// As a table has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StartUp => "start-up",
+            Self::Restart => "restart",
+            Self::Join => "join of nodes",
+            Self::StatusPeriod => "status period",
+            Self::Change => "status period, changes",
+            Self::NotReady => "nodes NotReady",
+            Self::Deletion => "deletion of a node",
+            Self::Reconnect => "reconnect",
+            Self::Stop => "stop",
+            Self::Unknown => "not told",
+        }
+    }
+
+    /// What a phase of the driver is about.
+    fn of_phase(phase: &str) -> Option<Self> {
+        Some(match phase {
+            "join" => Self::Join,
+            "steady" => Self::StatusPeriod,
+            "change" => Self::Change,
+            "not-ready" => Self::NotReady,
+            "delete" => Self::Deletion,
+            "session-lost" | "watch-lost" | "reconnect" => Self::Reconnect,
+            "restart" => Self::Restart,
+            "stop" => Self::Stop,
+            _ => return None,
+        })
+    }
+}
+
+/// A write follows the look-ups it is about within this.
+const SOON: Duration = Duration::from_secs(10);
+/// What comes again sooner than this goes by the monitor period.
+const MONITOR: Duration = Duration::from_secs(30);
+
+/// What brought each call about, by sequence number.
+pub(super) fn of(records: &[Record]) -> BTreeMap<u64, Trigger> {
+    let bursts = bursts(records);
+    let mut found = BTreeMap::new();
+    let (mut starting, mut lost) = (true, false);
+    for record in records {
+        if is_start(record) {
+            (starting, lost) = (true, false);
+        }
+        lost |= is_cut(record);
+        if record.kind != Kind::Call {
+            continue;
+        }
+        let phase = record.phase.as_deref().and_then(Trigger::of_phase);
+        starting &= !is_about_one_machine(record) && !is_node_write(record);
+        let trigger = match phase {
+            Some(phase @ (Trigger::Stop | Trigger::Restart)) => phase,
+            _ if starting => Trigger::StartUp,
+            Some(phase) if !lost => phase,
+            _ if lost || (failed(record) && record.class != Some(Class::Write)) => {
+                Trigger::Reconnect
+            }
+            _ => bursts.get(&record.seq).copied().unwrap_or(Trigger::Unknown),
+        };
+        found.insert(record.seq, trigger);
+        let news = record.class != Some(Class::Longpoll);
+        if failed(record) && record.class != Some(Class::Write) {
+            lost = true;
+        } else if news && !is_login(record) && record.class != Some(Class::Write) {
+            lost = false;
+        }
+    }
+    found
+}
+
+/// Whether a client looks at one machine, or at one node's object in a Supervisor.
+fn is_about_one_machine(call: &Record) -> bool {
+    let kind = call.target.kind.as_deref();
+    let is_machine = kind == Some("VirtualMachine") || call.target.uuid.is_some();
+    is_machine && object(call).is_some()
+}
+
+/// Whether a node is written.
+fn is_node_write(call: &Record) -> bool {
+    call.class == Some(Class::Write) && call.is_cluster_call() && call.op.contains(" nodes")
+}
+
+/// What calls that come together are about, told from what follows them and from how often they come.
+fn bursts(records: &[Record]) -> BTreeMap<u64, Trigger> {
+    struct Burst {
+        from: Time,
+        to: Time,
+        calls: Vec<u64>,
+        ops: BTreeSet<String>,
+    }
+    let mut by_client: BTreeMap<Client<'_>, Vec<Burst>> = BTreeMap::new();
+    let reads = |it: &&Record| it.kind == Kind::Call && it.class == Some(Class::Read);
+    for call in records.iter().filter(reads) {
+        let bursts = by_client.entry(Client::of(call)).or_default();
+        match bursts.last_mut() {
+            Some(last) if call.t.since(last.to) <= GAP => {
+                last.to = call.t;
+                last.calls.push(call.seq);
+                last.ops.insert(call.op.clone());
+            }
+            _ => bursts.push(Burst {
+                from: call.t,
+                to: call.t,
+                calls: vec![call.seq],
+                ops: BTreeSet::from([call.op.clone()]),
+            }),
+        }
+    }
+    let written: Vec<(Time, Trigger)> = records.iter().filter_map(written).collect();
+    let mut found = BTreeMap::new();
+    for bursts in by_client.values() {
+        for (n, burst) in bursts.iter().enumerate() {
+            let within = |at: Time| at >= burst.from && at <= burst.to + SOON;
+            let about = written.iter().filter(|(at, _)| within(*at)).map(|(_, what)| *what).min();
+            let alike = |it: &&Burst| it.ops.intersection(&burst.ops).next().is_some();
+            let before = bursts[..n].iter().rev().find(alike).map(|it| burst.from.since(it.from));
+            let after = bursts[n + 1..].iter().find(alike).map(|it| it.from.since(burst.from));
+            let every = before.into_iter().chain(after).min();
+            let trigger = about.or_else(|| {
+                every.map(|every| match every <= MONITOR {
+                    true => Trigger::NotReady,
+                    false => Trigger::StatusPeriod,
+                })
+            });
+            let trigger = trigger.unwrap_or(Trigger::Unknown);
+            found.extend(burst.calls.iter().map(|seq| (*seq, trigger)));
+        }
+    }
+    found
+}
+
+/// When a node was initialized or deleted.
+fn written(call: &Record) -> Option<(Time, Trigger)> {
+    if !is_node_write(call) {
+        return None;
+    }
+    let detail = &call.req.detail;
+    if call.op.starts_with("delete") {
+        Some((call.t, Trigger::Deletion))
+    } else if detail.contains("providerID") || detail.contains("uninitialized") {
+        Some((call.t, Trigger::Join))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,415 @@
+//! What a vendor has accepted of its provider: verdicts and budgets, in a file of its repository.
+//!
+//! What was recorded holds, and what is better than that has to be recorded: a check that passed and fails is red, one that
+//! failed and passes too, and so are calls that became more or fewer. Pure: what was seen comes in, a sentence goes out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sim::document::{self, Wrong};
+
+use crate::catalogue;
+use crate::suite::Conclusion;
+use crate::verdict::Verdict;
+
+const API_VERSION: &str = "sim.vsphere/v1alpha1";
+const KIND: &str = "Baseline";
+/// How a budget may be missed on a real clock, where a monitor ticks once more or less: in percent, and calls.
+const TOLERANCE: u8 = 15;
+const A_CALL_OR_TWO: u64 = 2;
+
+/// A baseline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Baseline {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// By how many percent calls may differ from what was recorded.
+    pub tolerance: u8,
+    /// By the ID of a check.
+    pub checks: BTreeMap<String, Accepted>,
+}
+
+/// What is accepted of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accepted {
+    /// How it ends.
+    pub verdict: Word,
+    /// Calls to vCenter or Supervisor in all its cases, where it passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Why that is accepted; kept when the file is written anew.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// How a check ended, as far as a baseline is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// It held.
+    Pass,
+    /// It failed.
+    Fail,
+    /// It failed, and held when it was tried again.
+    Flaky,
+    /// Nothing was put to the test.
+    Inconclusive,
+    /// It was not run: not claimed, excused, or too long.
+    Skipped,
+}
+
+impl Word {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Flaky => "flaky",
+            Self::Inconclusive => "inconclusive",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What was seen of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// How it ended.
+    pub verdict: Word,
+    /// Why, if it did not pass.
+    pub why: String,
+    /// Calls to vCenter or Supervisor.
+    pub calls: u64,
+}
+
+impl Seen {
+    /// Of a conclusion; the sentence of the harness where it says nothing about the provider.
+    ///
+    /// # Errors
+    /// Why nothing was seen.
+    pub fn of(conclusion: &Conclusion) -> Result<Self, String> {
+        let verdict = match &conclusion.verdict {
+            Verdict::Pass => Word::Pass,
+            Verdict::Fail(_) => Word::Fail,
+            Verdict::Flaky(_) => Word::Flaky,
+            Verdict::Inconclusive(_) => Word::Inconclusive,
+            Verdict::NotSupported(_) | Verdict::Skipped(_) => Word::Skipped,
+            Verdict::HarnessError(why) => return Err(why.clone()),
+        };
+        let summary = conclusion.summary();
+        let calls = (summary.vcenter_calls + summary.supervisor_calls) as u64;
+        let why = conclusion.verdict.reason().unwrap_or_default().to_owned();
+        Ok(Self { verdict, why, calls })
+    }
+
+    /// What a baseline accepts once this is recorded.
+    pub fn accepted(&self, reason: &str) -> Accepted {
+        let calls = (self.verdict == Word::Pass).then_some(self.calls);
+        let is_pass = self.verdict == Word::Pass;
+        let reason = if is_pass { String::new() } else { reason.to_owned() };
+        Accepted { verdict: self.verdict, calls, reason }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    api_version: Value,
+    kind: Value,
+    #[serde(default)]
+    tolerance: Option<u8>,
+    checks: BTreeMap<String, Accepted>,
+}
+
+/// Why a baseline cannot be used: the file, the key with its value, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {what}\nremedy: {remedy}")]
+pub struct BaselineError {
+    path: String,
+    what: String,
+    remedy: String,
+}
+
+impl Baseline {
+    /// An empty one, to be written there.
+    pub fn empty(path: &Path) -> Self {
+        Self { path: path.to_owned(), tolerance: TOLERANCE, checks: BTreeMap::new() }
+    }
+
+    /// The baseline in this file.
+    ///
+    /// # Errors
+    /// What cannot be read, and what is wrong in it.
+    pub fn load(path: &Path) -> Result<Self, BaselineError> {
+        let text = std::fs::read_to_string(path).map_err(|error| BaselineError {
+            path: path.display().to_string(),
+            what: format!("cannot be read: {error}"),
+            remedy: "record one: UPDATE_BASELINE=1 cargo test".to_owned(),
+        })?;
+        Self::read(path, &text)
+    }
+
+    /// A baseline from its text.
+    ///
+    /// # Errors
+    /// What is wrong in it.
+    pub fn read(path: &Path, text: &str) -> Result<Self, BaselineError> {
+        Self::checked(path, text).map_err(|wrong| BaselineError {
+            path: path.display().to_string(),
+            what: wrong.what(),
+            remedy: wrong.or_remedy("record it anew: UPDATE_BASELINE=1 cargo test").remedy,
+        })
+    }
+
+    fn checked(path: &Path, text: &str) -> Result<Self, Wrong> {
+        let File { api_version, kind, tolerance, checks } =
+            document::typed(document::yaml(text.as_bytes())?)?;
+        for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, KIND)]
+        {
+            if value != want {
+                return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
+            }
+        }
+        for id in checks.keys() {
+            if catalogue::entry(id).is_none() {
+                let problem = catalogue::unknown_id(id);
+                let value = Value::from(id.as_str());
+                return Err(Wrong::at("checks", &value, &problem, "correct the ID, or remove it"));
+            }
+        }
+        let tolerance = tolerance.unwrap_or(TOLERANCE);
+        if tolerance > 100 {
+            let value = Value::from(tolerance);
+            let remedy = "write the percentage by which calls may differ";
+            return Err(Wrong::at("tolerance", &value, "is more than 100", remedy));
+        }
+        Ok(Self { path: path.to_owned(), tolerance, checks })
+    }
+
+    /// Whether what was seen of a check is what is recorded.
+    ///
+    /// # Errors
+    /// A sentence that says what is worse or better, and what to do.
+    pub fn judge(&self, id: &str, seen: &Seen) -> Result<(), String> {
+        let Some(accepted) = self.checks.get(id) else {
+            let word = seen.verdict.as_str();
+            return Err(
+                self.record(&format!("{id} is not in the baseline, and its verdict is {word}"))
+            );
+        };
+        let (was, is) = (accepted.verdict, seen.verdict);
+        match (was, is) {
+            (Word::Pass, Word::Pass) => self.within_budget(id, accepted.calls, seen.calls),
+            // It held, as it did now and then before.
+            (Word::Flaky, Word::Pass) => Ok(()),
+            (was, is) if was == is => Ok(()),
+            (Word::Pass, _) => {
+                Err(format!("regression: {id} passed and is {} now: {}", is.as_str(), seen.why))
+            }
+            (_, Word::Pass) => {
+                Err(self.record(&format!("improvement: {id} was {} and passes now", was.as_str())))
+            }
+            (was, is) => {
+                let change =
+                    format!("{id} was {} and is {} now: {}", was.as_str(), is.as_str(), seen.why);
+                Err(self.record(&change))
+            }
+        }
+    }
+
+    fn within_budget(&self, id: &str, budget: Option<u64>, calls: u64) -> Result<(), String> {
+        let Some(budget) = budget else {
+            return Err(self.record(&format!("{id} has no budget, and made {calls} calls")));
+        };
+        let room = (budget * u64::from(self.tolerance) / 100).max(A_CALL_OR_TWO);
+        if calls > budget + room {
+            let why = format!("{calls} calls, {budget} are recorded and {room} more are let pass");
+            return Err(format!("regression: {id} costs more: {why}"));
+        }
+        if calls + room < budget {
+            let why = format!("{calls} calls, {budget} are recorded");
+            return Err(self.record(&format!("improvement: {id} costs less: {why}")));
+        }
+        Ok(())
+    }
+
+    fn record(&self, what: &str) -> String {
+        format!("{what}; record it in {}: UPDATE_BASELINE=1 cargo test", self.path.display())
+    }
+
+    /// With what was seen of some checks; what is known of others, and reasons, stay.
+    pub fn update(&mut self, seen: &BTreeMap<String, Seen>) {
+        for (id, seen) in seen {
+            let before = self.checks.get(id);
+            let is_same = before.is_some_and(|it| it.verdict == seen.verdict);
+            let is_within = is_same && self.judge(id, seen).is_ok();
+            // A budget that holds is not written anew for every call that a clock is early.
+            if is_within {
+                continue;
+            }
+            let reason = before.filter(|_| is_same).map(|it| it.reason.clone()).unwrap_or_default();
+            self.checks.insert(id.clone(), seen.accepted(&reason));
+        }
+    }
+
+    /// The file as it has to be.
+    pub fn text(&self) -> String {
+        let mut out = format!(
+            "# What is accepted of the provider: recorded with UPDATE_BASELINE=1 cargo test, changed by review.\n\
+             apiVersion: {API_VERSION}\nkind: {KIND}\ntolerance: {}\nchecks:{}\n",
+            self.tolerance,
+            if self.checks.is_empty() { " {}" } else { "" },
+        );
+        for (id, Accepted { verdict, calls, reason }) in &self.checks {
+            let _ = write!(out, "  {id}: {{verdict: {}", verdict.as_str());
+            if let Some(calls) = calls {
+                let _ = write!(out, ", calls: {calls}");
+            }
+            if !reason.is_empty() {
+                let _ = write!(out, ", reason: {}", Value::from(reason.as_str()));
+            }
+            out.push_str("}\n");
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "apiVersion: sim.vsphere/v1alpha1\nkind: Baseline\nchecks:\n  \
+        NODE-004: {verdict: pass, calls: 40}\n  LIFE-005: {verdict: fail, reason: \"see issue: 7\"}\n  \
+        NODE-015: {verdict: flaky}\n  NODE-ID-003: {verdict: skipped}\n";
+
+    fn baseline() -> Baseline {
+        Baseline::read(Path::new("baseline.yaml"), TEXT).unwrap()
+    }
+
+    fn seen(verdict: Word, calls: u64) -> Seen {
+        Seen { verdict, why: "because".to_owned(), calls }
+    }
+
+    #[test]
+    fn what_is_worse_is_red_and_so_is_what_is_better_and_not_recorded() {
+        use Word::{Fail, Flaky, Inconclusive, Pass, Skipped};
+        for (name, id, seen, want) in [
+            ("as it was", "NODE-004", seen(Pass, 40), None),
+            ("a tick more", "NODE-004", seen(Pass, 46), None),
+            ("a tick less", "NODE-004", seen(Pass, 34), None),
+            (
+                "more calls",
+                "NODE-004",
+                seen(Pass, 47),
+                Some("regression: NODE-004 costs more: 47 calls, 40 are recorded"),
+            ),
+            (
+                "fewer calls",
+                "NODE-004",
+                seen(Pass, 33),
+                Some("improvement: NODE-004 costs less: 33 calls, 40 are recorded; record it"),
+            ),
+            (
+                "it fails",
+                "NODE-004",
+                seen(Fail, 40),
+                Some("regression: NODE-004 passed and is fail now: because"),
+            ),
+            (
+                "it is not put to the test",
+                "NODE-004",
+                seen(Inconclusive, 0),
+                Some("regression: NODE-004"),
+            ),
+            ("it is not run", "NODE-004", seen(Skipped, 0), Some("regression: NODE-004")),
+            ("it fails now and then", "NODE-004", seen(Flaky, 40), Some("regression: NODE-004")),
+            ("it fails as before", "LIFE-005", seen(Fail, 9), None),
+            (
+                "it is mended",
+                "LIFE-005",
+                seen(Pass, 9),
+                Some(
+                    "improvement: LIFE-005 was fail and passes now; record it in baseline.yaml: UPDATE_BASELINE=1",
+                ),
+            ),
+            (
+                "another failure",
+                "LIFE-005",
+                seen(Inconclusive, 9),
+                Some("LIFE-005 was fail and is inconclusive now"),
+            ),
+            ("flaky and lucky", "NODE-015", seen(Pass, 9), None),
+            (
+                "flaky and worse",
+                "NODE-015",
+                seen(Fail, 9),
+                Some("NODE-015 was flaky and is fail now"),
+            ),
+            ("still skipped", "NODE-ID-003", seen(Skipped, 0), None),
+            (
+                "nobody recorded it",
+                "NODE-ID-002",
+                seen(Pass, 9),
+                Some("NODE-ID-002 is not in the baseline, and its verdict is pass; record it"),
+            ),
+        ] {
+            let judged = baseline().judge(id, &seen);
+            match want {
+                None => assert_eq!(judged, Ok(()), "{name}"),
+                Some(want) => {
+                    let error = judged.unwrap_err();
+                    assert!(error.starts_with(want), "{name}: {error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_is_green_and_reasons_stay() {
+        let mut baseline = baseline();
+        let now = BTreeMap::from([
+            ("NODE-004".to_owned(), seen(Word::Pass, 12)),
+            ("LIFE-005".to_owned(), seen(Word::Fail, 3)),
+            ("NODE-015".to_owned(), seen(Word::Fail, 3)),
+            ("NODE-ID-002".to_owned(), seen(Word::Pass, 5)),
+        ]);
+        baseline.update(&now);
+        let again = Baseline::read(Path::new("baseline.yaml"), &baseline.text()).unwrap();
+        assert_eq!(again, baseline);
+        assert!(now.iter().all(|(id, seen)| again.judge(id, seen).is_ok()));
+        assert_eq!(again.checks["LIFE-005"].reason, "see issue: 7");
+        assert_eq!(again.checks["NODE-004"].calls, Some(12));
+        assert_eq!(again.checks["NODE-ID-003"].verdict, Word::Skipped);
+        // A clock that is a tick early changes no file.
+        baseline.update(&[("NODE-004".to_owned(), seen(Word::Pass, 13))].into());
+        assert_eq!(baseline, again);
+    }
+
+    #[test]
+    fn a_baseline_that_is_wrong_is_refused_by_key_and_value() {
+        for (from, to, wanted) in [
+            (
+                "kind: Baseline",
+                "kind: Base",
+                "kind: \"Base\": is not known here\nremedy: write Baseline",
+            ),
+            ("NODE-004", "NODE-044", "checks: \"NODE-044\": no check is called"),
+            ("verdict: pass", "verdict: passed", "verdict"),
+            ("calls: 40", "call: 40", "call"),
+            ("checks:", "tolerance: 101\nchecks:", "tolerance: 101: is more than 100"),
+        ] {
+            let text = TEXT.replacen(from, to, 1);
+            let error = Baseline::read(Path::new("mine/baseline.yaml"), &text).unwrap_err();
+            let error = error.to_string();
+            assert!(
+                error.contains(wanted) && error.starts_with("mine/baseline.yaml: "),
+                "{to}: {error}"
+            );
+        }
+        let error = Baseline::load(Path::new("no/such.yaml")).unwrap_err().to_string();
+        assert!(error.contains("UPDATE_BASELINE=1 cargo test"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! A provider in a container of the Docker engine, with the network of this machine and the files of its run at their own paths.
+//!
+//! What runs here is `docker run`, which ends as the container does and passes on what it writes. A signal goes to the container.
+//! It is removed on every way out; one whose driver was killed is found by its label and removed by the next that starts.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use anyhow::{Context as _, bail};
+use tokio::process::Command;
+
+use super::launch::Launcher;
+use super::manifest::Container;
+
+/// Everything that this project starts in an engine carries this label; its value names who started it.
+const LABEL: &str = "io.vsphere-lab";
+/// How values of drivers begin; the process ID follows.
+const OWNER: &str = "conformance-";
+/// What `docker` needs of the environment.
+pub(super) const VARIABLES: [&str; 5] =
+    ["DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"];
+
+/// The engine, as `docker` finds it.
+#[derive(Clone, Debug)]
+pub(super) struct Engine {
+    variables: BTreeMap<String, String>,
+}
+
+/// A container that was started, or is about to be: its name.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    engine: Engine,
+    name: String,
+}
+
+/// What of a container is only known when it starts; everything is expanded.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    pub(super) container: &'a Container,
+    /// The directory of the run, seen by the container at the same path.
+    pub(super) directory: &'a Path,
+    /// Which replica of which run; a name for an engine.
+    pub(super) name: String,
+    pub(super) arguments: Vec<String>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) binds: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Engine {
+    /// The engine that these variables of the environment lead to.
+    pub(super) fn new(variables: BTreeMap<String, String>) -> Self {
+        Self { variables }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new("docker");
+        command.env_clear().envs(&self.variables).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    async fn call(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let mut command = self.command();
+        command.args(arguments);
+        command.output().await.context("cannot start docker; install it, and have it in PATH")
+    }
+
+    /// Makes sure that an engine answers and has this image, and removes what drivers that are gone left in it.
+    ///
+    /// # Errors
+    /// A sentence with a remedy.
+    pub(super) async fn ready(&self, image: &str) -> anyhow::Result<()> {
+        let info = self.call(&["info", "--format", "{{.ServerVersion}}"]).await?;
+        if !info.status.success() {
+            let why = String::from_utf8_lossy(&info.stderr);
+            bail!("no Docker engine answers ({}); start one", why.trim());
+        }
+        self.sweep().await?;
+        if !self.call(&["image", "inspect", image]).await?.status.success() {
+            bail!(
+                "spec.run.container.image: {image:?}: the engine has no such image; docker pull it, or build it"
+            );
+        }
+        Ok(())
+    }
+
+    /// Removes the containers of drivers that do not run any more.
+    async fn sweep(&self) -> anyhow::Result<()> {
+        let format = format!("{{{{.ID}}}} {{{{.Label {LABEL:?}}}}}");
+        let filter = format!("label={LABEL}");
+        let found = self.call(&["ps", "-a", "--filter", &filter, "--format", &format]).await?;
+        let text = String::from_utf8_lossy(&found.stdout).into_owned();
+        let mut orphans = vec!["rm", "-f", "-v"];
+        orphans.extend(text.lines().filter_map(|line| {
+            let (id, owner) = line.split_once(' ')?;
+            let process = owner.strip_prefix(OWNER)?;
+            (!Path::new("/proc").join(process).exists()).then_some(id)
+        }));
+        if orphans.len() > 3 {
+            self.call(&orphans).await?;
+        }
+        Ok(())
+    }
+
+    /// `docker run`, and the name by which the container is reached.
+    pub(super) fn run(&self, launcher: &Launcher, start: &Start<'_>) -> (Command, Running) {
+        let Start { container, directory, name, arguments, env, binds } = start;
+        let owner = format!("{OWNER}{}", std::process::id());
+        let name = format!("{owner}-{name}").to_lowercase();
+        let mut command = launcher.command("docker");
+        command.args(["run", "--rm", "--pull", "never", "--network", "host", "--name", &name]);
+        command.args(["--label", &format!("{LABEL}={owner}")]);
+        // The signal is sent to the container itself: one to this program may come before there is one.
+        command.arg("--sig-proxy=false");
+        let same = directory.display();
+        command.args(["--volume", &format!("{same}:{same}"), "--workdir", &same.to_string()]);
+        for (inside, outside) in binds {
+            let bind = format!("{}:{}", outside.display(), inside.display());
+            command.args(["--volume", &bind]);
+        }
+        for (host, address) in &container.hosts {
+            command.args(["--add-host", &format!("{host}:{address}")]);
+        }
+        for (key, value) in env {
+            command.args(["--env", &format!("{key}={value}")]);
+        }
+        if let Some(user) = &container.user {
+            command.args(["--user", user]);
+        }
+        if let Some(entrypoint) = &container.entrypoint {
+            command.args(["--entrypoint", entrypoint]);
+        }
+        command.arg(&container.image).args(arguments);
+        command.env_clear().envs(&self.variables);
+        (command, Running { engine: self.clone(), name })
+    }
+}
+
+impl Running {
+    /// Tells it to stop.
+    pub(super) async fn terminate(&self) {
+        // It may have ended this moment; waiting tells.
+        let _ = self.engine.call(&["kill", "--signal", "TERM", &self.name]).await;
+    }
+
+    /// Ends and removes it, whatever it is doing.
+    pub(super) async fn remove(&self) {
+        // One that is gone is no failure, and what cannot be removed is found by its label.
+        let _ = self.engine.call(&["rm", "-f", "-v", &self.name]).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_container_has_its_files_where_a_process_has_them_and_a_label_that_names_its_driver() {
+        let container = Container {
+            image: "registry.example/mine:1".to_owned(),
+            args: Vec::new(),
+            entrypoint: Some("/mine".to_owned()),
+            user: Some("0:0".to_owned()),
+            env: BTreeMap::new(),
+            binds: BTreeMap::new(),
+            hosts: [("vcenter.example".to_owned(), [127, 0, 0, 1].into())].into(),
+        };
+        let start = Start {
+            container: &container,
+            directory: Path::new("/tmp/run"),
+            name: "NODE-004-0-0".to_owned(),
+            arguments: vec!["--kubeconfig=/tmp/run/kubeconfig".to_owned()],
+            env: vec![("A".to_owned(), "b".to_owned())],
+            binds: vec![("/etc/mine".into(), "/tmp/run/x".into())],
+        };
+        let variables = BTreeMap::from([("DOCKER_HOST".to_owned(), "unix:///x".to_owned())]);
+        let launcher = Launcher::new("conformance".into()).unwrap();
+        let (command, running) = Engine::new(variables).run(&launcher, &start);
+        let arguments: Vec<&str> = command
+            .as_std()
+            .get_args()
+            .filter_map(OsStr::to_str)
+            .skip_while(|it| *it != "docker")
+            .collect();
+        let owner = format!("conformance-{}", std::process::id());
+        assert_eq!(running.name, format!("{owner}-node-004-0-0"));
+        let label = format!("io.vsphere-lab={owner}");
+        assert_eq!(
+            arguments,
+            [
+                "docker",
+                "run",
+                "--rm",
+                "--pull",
+                "never",
+                "--network",
+                "host",
+                "--name",
+                &running.name,
+                "--label",
+                &label,
+                "--sig-proxy=false",
+                "--volume",
+                "/tmp/run:/tmp/run",
+                "--workdir",
+                "/tmp/run",
+                "--volume",
+                "/tmp/run/x:/etc/mine",
+                "--add-host",
+                "vcenter.example:127.0.0.1",
+                "--env",
+                "A=b",
+                "--user",
+                "0:0",
+                "--entrypoint",
+                "/mine",
+                "registry.example/mine:1",
+                "--kubeconfig=/tmp/run/kubeconfig",
+            ]
+        );
+        let host = command.as_std().get_envs().find(|(name, _)| *name == "DOCKER_HOST");
+        assert_eq!(host.and_then(|(_, value)| value), Some(OsStr::new("unix:///x")));
+    }
+}

@@ -1,0 +1,271 @@
+//! `conformance cost --provider`: a provider of any vendor is played with fleets of several sizes, and its calls are judged.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use sim::Class;
+use sim::ledger::Record;
+use tokio_util::sync::CancellationToken;
+
+use super::command::{Surroundings, Usage, guarded, setup};
+use super::run::Life;
+use super::{Settings, Setup, Subject};
+use crate::cost::bill::{self, Bill, Part};
+use crate::judge::facts;
+use crate::scenario::ProviderSetup;
+
+/// The largest fleet that is played beside a process on the same machine.
+const MOST_NODES: u32 = 500;
+/// A life needs so many: some are NotReady, one goes, some change.
+const LEAST_NODES: u32 = 2;
+
+/// Whose calls are judged.
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    /// Play this provider as a process and say which of its calls were needed: a `kind: Provider` manifest, or
+    /// ours-vcenter, ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
+    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["write", "operations"])]
+    pub provider: Option<String>,
+    /// The program, where the manifest says $(binary).
+    #[arg(long, value_name = "PATH", requires = "provider")]
+    pub binary: Option<PathBuf>,
+    /// Judge the calls of this ledger: a ledger.jsonl of `sim serve`, `sim ledger` or `conformance run --out`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["provider", "write", "operations"])]
+    pub ledger: Option<PathBuf>,
+    /// Fleet sizes to play, two at least (10,30 unless said otherwise); with --ledger how many nodes there were.
+    #[arg(long, value_name = "N[,N…]", value_delimiter = ',')]
+    pub nodes: Vec<u32>,
+    /// Seconds of the world in a second; periods are shortened by it.
+    #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
+    pub compress: u32,
+    /// Where every draw and identifier comes from.
+    #[arg(long, default_value_t = 0, requires = "provider")]
+    pub seed: u64,
+    /// Write cost.json, cost.md and the mark of each call here, and of a provider its ledgers, one per fleet size.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Judges the calls of a provider, or of a ledger.
+///
+/// # Errors
+/// [`Usage`], and what the harness itself failed at.
+pub fn run(
+    out: &mut impl Write,
+    arguments: &Arguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<ExitCode> {
+    match (&arguments.provider, &arguments.ledger) {
+        (Some(provider), _) => played(out, provider, arguments, surroundings),
+        (None, Some(ledger)) => captured(out, ledger, arguments),
+        (None, None) => {
+            let what = if arguments.out.is_some() { "--out" } else { "--nodes" };
+            let remedy = "name a provider with --provider or a ledger with --ledger";
+            Err(Usage(format!("{what}: nobody's calls are judged; {remedy}")).into())
+        }
+    }
+}
+
+/// Whether a provider or a ledger is asked about, and not our own counts.
+pub fn is_asked(arguments: &Arguments) -> bool {
+    let Arguments { provider, ledger, nodes, out, .. } = arguments;
+    provider.is_some() || ledger.is_some() || !nodes.is_empty() || out.is_some()
+}
+
+fn prepare(dir: Option<&PathBuf>) -> anyhow::Result<()> {
+    let Some(dir) = dir else { return Ok(()) };
+    crate::report::prepare(dir).map_err(|error| Usage(format!("{error:#}")).into())
+}
+
+/// A ledger that somebody captured.
+fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let usage = |what: String| anyhow::Error::from(Usage(what));
+    let nodes = match arguments.nodes.as_slice() {
+        [] => None,
+        [0] => return Err(usage("--nodes 0: write how many nodes there were".to_owned())),
+        [n] => Some(*n),
+        _ => return Err(usage("--nodes: a ledger is of one fleet; write one number".to_owned())),
+    };
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        usage(format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl"))
+    })?;
+    let mut records = Vec::new();
+    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match Record::from_line(line) {
+            Ok(record) => records.push(record),
+            // The head of a case in what `conformance run --out` leaves.
+            Err(_) if line.starts_with("{\"check\":") => {}
+            Err(error) => {
+                let remedy = "a ledger has one record per line, as `sim ledger` prints them";
+                return Err(usage(format!("--ledger {name}: line {}: {error}; {remedy}", n + 1)));
+            }
+        }
+    }
+    prepare(arguments.out.as_ref())?;
+    let bill = Bill::of_ledger(&name.to_string(), nodes, &records);
+    if bill.calls.is_empty() {
+        return Err(usage(format!(
+            "--ledger {name}: there is no call in it; capture one that has"
+        )));
+    }
+    write!(out, "{}", bill.text())?;
+    if records.iter().all(|it| it.ended.as_ref().is_none_or(|it| it.digest.is_none())) {
+        writeln!(
+            out,
+            "no record says what its answer said (ended.digest), so that no re-read can be seen: capture it with this version"
+        )?;
+    }
+    save(arguments.out.as_deref(), &bill)?;
+    if let Some(dir) = &arguments.out {
+        write(dir, "marks.jsonl", &marked(&records)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A provider that is played.
+fn played(
+    out: &mut impl Write,
+    provider: &str,
+    arguments: &Arguments,
+    surroundings: &Surroundings,
+) -> anyhow::Result<ExitCode> {
+    let usage = |what: String| anyhow::Error::from(Usage(what));
+    let sizes = sizes(&arguments.nodes).map_err(usage)?;
+    if arguments.compress == 0 {
+        return Err(usage("--compress 0: write 1 or more".to_owned()));
+    }
+    prepare(arguments.out.as_ref())?;
+    let setup = setup(provider, arguments.binary.as_deref(), surroundings)?;
+    let settings = Settings {
+        seed: arguments.seed,
+        jobs: sizes.len(),
+        compress: arguments.compress,
+        longest: Duration::MAX,
+        retries: 0,
+        now: surroundings.now,
+    };
+    guarded(setup, async |setup, stop| {
+        let lives = lives(setup, settings, &sizes, stop).await?;
+        let parts: Vec<Part<'_>> = lives
+            .iter()
+            .map(|it| Part { nodes: Some(it.nodes), records: &it.run.ledger })
+            .collect();
+        let period = ProviderSetup::default().status_period.as_secs();
+        let period = u32::try_from(period).unwrap_or(u32::MAX);
+        let bill = Bill::of_phases(&setup.manifest.name, period, &parts);
+        write!(out, "{}", bill.text())?;
+        for doubt in lives.iter().flat_map(doubts) {
+            writeln!(out, "{doubt}")?;
+        }
+        save(arguments.out.as_deref(), &bill)?;
+        if let Some(dir) = &arguments.out {
+            for Life { nodes, run, .. } in &lives {
+                let lines: String = run.ledger.iter().map(|it| it.to_line() + "\n").collect();
+                write(dir, &format!("ledger-{nodes}.jsonl"), &lines)?;
+                write(dir, &format!("marks-{nodes}.jsonl"), &marked(&run.ledger)?)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Every fleet at once: they wait more than they work.
+async fn lives(
+    setup: &Arc<Setup>,
+    settings: Settings,
+    sizes: &[u32],
+    stop: &CancellationToken,
+) -> anyhow::Result<Vec<Life>> {
+    let subject = Subject::new(Arc::clone(setup), settings);
+    let all = futures::future::try_join_all(sizes.iter().map(|n| subject.live_with(*n)));
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => anyhow::bail!("interrupted"),
+        lives = all => lives,
+    }
+}
+
+/// What a reader of the figures has to know.
+fn doubts(life: &Life) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let n = life.nodes;
+    if let Some(late) = life.late {
+        let late = late.as_millis();
+        doubts.push(format!(
+            "N={n}: this machine was {late} ms late meanwhile; the counts may be off, try again"
+        ));
+    }
+    let nodes = sim::world::objects::GroupResource::core("nodes");
+    let left = life.run.end.cluster.all(&nodes).filter(|it| facts(it).uninitialized).count();
+    if left > 0 {
+        doubts.push(format!(
+            "N={n}: {left} nodes were never initialized; a join costs more than it says here"
+        ));
+    }
+    let joined: BTreeSet<&str> = life
+        .run
+        .calls_in("join")
+        .filter(|it| it.is_cluster_call() && it.class == Some(Class::Write))
+        .filter(|it| it.target.kind.as_deref() == Some("Node"))
+        .filter_map(|it| it.target.name.as_deref())
+        .collect();
+    if joined.len() < n as usize {
+        let joined = joined.len();
+        doubts.push(format!("N={n}: {joined} nodes were written while the join was counted; it costs more than it says here"));
+    }
+    let notes = life.run.ledger.iter().filter(|it| it.kind == sim::ledger::Kind::Note);
+    for note in
+        notes.filter(|it| it.op.starts_with("refused: ") || it.op.contains("ended by itself"))
+    {
+        doubts.push(format!("N={n}: at {}: {}", note.t, note.op));
+    }
+    doubts
+}
+
+/// Sizes to play: two at least, so that there is a line.
+fn sizes(wanted: &[u32]) -> Result<Vec<u32>, String> {
+    if wanted.is_empty() {
+        return Ok(bill::SIZES.to_vec());
+    }
+    let mut sizes = wanted.to_vec();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if let Some(n) = sizes.iter().find(|n| !(LEAST_NODES..=MOST_NODES).contains(*n)) {
+        return Err(format!("--nodes {n}: write sizes from {LEAST_NODES} to {MOST_NODES}"));
+    }
+    match sizes.as_slice() {
+        [n] => Err(format!(
+            "--nodes {n}: one size gives no slope; write two at least, like {n},{}",
+            n + 20
+        )),
+        _ => Ok(sizes),
+    }
+}
+
+fn save(dir: Option<&Path>, bill: &Bill) -> anyhow::Result<()> {
+    let Some(dir) = dir else { return Ok(()) };
+    write(dir, "cost.json", &(serde_json::to_string_pretty(bill)? + "\n"))?;
+    write(dir, "cost.md", &bill.markdown())
+}
+
+/// What each call was worth, a line for each in the order of the ledger.
+fn marked(records: &[Record]) -> anyhow::Result<String> {
+    let mut lines = String::new();
+    for mark in bill::marks(records) {
+        lines.push_str(&serde_json::to_string(&mark)?);
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = dir.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,224 @@
+//! The catalogue as named tests of a vendor's repository: one per check, under plain `cargo test`.
+//!
+//! A test target without a harness is all that it takes:
+//!
+//! ```no_run
+//! fn main() -> std::process::ExitCode {
+//!     conformance::foreign::Tests::new("provider.yaml").baseline("baseline.yaml").main()
+//! }
+//! ```
+//!
+//! The program of the tests is also what starts the provider, in its place (see [`super::launch`]).
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use super::baseline::{Baseline, Seen};
+use super::command::{self, Surroundings};
+use super::launch::{self, SUBCOMMAND};
+use super::{Settings, Subject};
+use crate::checks::{self, Check};
+use crate::lab::Stage;
+use crate::suite::{Conclusion, Filter};
+
+/// Cases that take longer in real time are no matter of `cargo test`.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Tests of a provider, one per check.
+#[derive(Clone, Debug)]
+pub struct Tests {
+    provider: String,
+    binary: Option<PathBuf>,
+    baseline: Option<PathBuf>,
+    filter: Filter,
+    longest: Duration,
+}
+
+impl Tests {
+    /// Tests of the provider of this manifest, or of a built-in one. The program where the manifest says `$(binary)` is what
+    /// `PROVIDER_BINARY` names, and `UPDATE_BASELINE` says that what is seen is recorded.
+    pub fn new(provider: impl Into<String>) -> Self {
+        Self {
+            provider: provider.into(),
+            binary: None,
+            baseline: None,
+            filter: Filter { ids: Vec::new(), surfaces: Vec::new() },
+            longest: LONGEST,
+        }
+    }
+
+    /// With this program where the manifest says `$(binary)`.
+    #[must_use]
+    pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
+        self.binary = Some(binary.into());
+        self
+    }
+
+    /// Only these checks, by ID or beginning of one.
+    #[must_use]
+    pub fn checks<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.filter.ids = ids.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Judged by what is recorded in this file, and not by what passes.
+    #[must_use]
+    pub fn baseline(mut self, path: impl Into<PathBuf>) -> Self {
+        self.baseline = Some(path.into());
+        self
+    }
+
+    /// Cases that take longer than this in real time are not run.
+    #[must_use]
+    pub fn longest(mut self, longest: Duration) -> Self {
+        self.longest = longest;
+        self
+    }
+
+    /// Runs them as the arguments of this program say, those of `cargo test`.
+    ///
+    /// Exit codes: 0 green; 2 the manifest, the baseline or what they need is wrong; 3 the harness failed; 101 red.
+    pub fn main(self) -> ExitCode {
+        if let Some(code) = launched() {
+            return code;
+        }
+        match self.run() {
+            Ok(code) => code,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "error: {error:#}");
+                ExitCode::from(if error.is::<command::Usage>() { 2 } else { 3 })
+            }
+        }
+    }
+
+    fn run(self) -> anyhow::Result<ExitCode> {
+        let mut arguments = Arguments::from_args();
+        let variable = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
+        let binary = self.binary.or_else(|| variable("PROVIDER_BINARY").map(PathBuf::from));
+        let update = variable("UPDATE_BASELINE").is_some();
+        let usage = |what: String| anyhow::Error::from(command::Usage(what));
+        self.filter.validate().map_err(usage)?;
+        let baseline = match &self.baseline {
+            None => None,
+            Some(path) if update && !path.exists() => Some(Baseline::empty(path)),
+            Some(path) => Some(Baseline::load(path).map_err(|error| usage(error.to_string()))?),
+        };
+        let surroundings = surroundings()?;
+        let setup = command::setup(&self.provider, binary.as_deref(), &surroundings)?;
+        let jobs = arguments.test_threads.unwrap_or(4);
+        arguments.test_threads = Some(jobs);
+        let settings = Settings {
+            seed: 0,
+            jobs,
+            compress: 10,
+            longest: self.longest,
+            retries: 1,
+            now: surroundings.now,
+        };
+        let setup = Arc::new(setup);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let _inside = runtime.enter();
+        let subject = Arc::new(Subject::new(Arc::clone(&setup), settings));
+        let seen = Arc::<Mutex<BTreeMap<String, Seen>>>::default();
+        let mode = setup.manifest.spec.mode;
+        let wanted = checks::all(mode).into_iter().filter(|check| self.filter.wants(check.id));
+        let trials = wanted.map(|check| {
+            // What is recorded as skipped is looked at too: it may be run now.
+            let is_ignored = baseline.is_none() && !subject.plays(&check);
+            let trial = One {
+                subject: Arc::clone(&subject),
+                baseline: baseline.clone(),
+                seen: Arc::clone(&seen),
+                update,
+                runtime: runtime.handle().clone(),
+            };
+            Trial::test(check.id, move || trial.judge(check)).with_ignored_flag(is_ignored)
+        });
+        let trials: Vec<Trial> = trials.collect();
+        let conclusion = libtest_mimic::run(&arguments, trials);
+        drop(subject);
+        setup.tasks.close();
+        runtime.block_on(setup.tasks.wait());
+        // What cannot be removed is no failure of a provider.
+        let _ = std::fs::remove_dir_all(&setup.scratch);
+        if update && let Some(mut baseline) = baseline {
+            baseline.update(&seen.lock().expect("no trial panics with it"));
+            std::fs::write(&baseline.path, baseline.text())?;
+            writeln!(std::io::stdout(), "recorded in {}", baseline.path.display())?;
+        }
+        Ok(conclusion.exit_code())
+    }
+}
+
+/// The test of one check.
+struct One {
+    subject: Arc<Subject>,
+    baseline: Option<Baseline>,
+    seen: Arc<Mutex<BTreeMap<String, Seen>>>,
+    update: bool,
+    runtime: Handle,
+}
+
+impl One {
+    fn judge(&self, check: Check) -> Result<(), Failed> {
+        let id = check.id;
+        let never = CancellationToken::new();
+        let judged = self.subject.judge(vec![check], &never, |_| Ok(()));
+        let conclusions = self.runtime.block_on(judged).map_err(|it| format!("{it:#}"))?;
+        let Some(conclusion) = conclusions.first() else { return Ok(()) };
+        let Some(baseline) = &self.baseline else { return passed(conclusion) };
+        let seen = Seen::of(conclusion)
+            .map_err(|why| format!("{id}: the harness says nothing about the provider: {why}"))?;
+        if self.update {
+            self.seen.lock().expect("no trial panics with it").insert(id.to_owned(), seen);
+            return Ok(());
+        }
+        baseline.judge(id, &seen).map_err(|what| {
+            let evidence = conclusion.evidence(&Stage::default()).unwrap_or_default();
+            Failed::from(format!("{what}\n{evidence}"))
+        })
+    }
+}
+
+fn passed(conclusion: &Conclusion) -> Result<(), Failed> {
+    let is_run = conclusion.verdict.is_run();
+    match conclusion.evidence(&Stage::default()).filter(|_| is_run) {
+        None => Ok(()),
+        Some(evidence) => Err(Failed::from(evidence)),
+    }
+}
+
+/// Becomes a provider if this program was started for that, and returns then only if it cannot. [`Tests::main`] begins with it;
+/// a program of tests that does something else first calls it before that.
+pub fn launched() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let is_launch = arguments.next().is_some_and(|it| it == SUBCOMMAND);
+    let parent = arguments.next()?.to_str()?.parse().ok().filter(|_| is_launch)?;
+    let command: Vec<OsString> = arguments.skip_while(|it| it == "--").collect();
+    let failed = launch::become_program(parent, &command).err()?;
+    let _ = writeln!(std::io::stderr(), "error: {failed:#}");
+    Some(ExitCode::from(3))
+}
+
+fn surroundings() -> anyhow::Result<Surroundings> {
+    #[expect(clippy::disallowed_methods, reason = "the wall time at which the tests begin")]
+    let now = jiff::Timestamp::now();
+    let program = std::env::current_exe()?;
+    Ok(Surroundings {
+        now,
+        variables: std::env::vars().collect(),
+        // Tests lie one folder below the programs.
+        beside: program.ancestors().nth(2).map(Path::to_owned),
+        launcher: program,
+        temporary: std::env::temp_dir(),
+    })
+}

@@ -1,0 +1,86 @@
+//! What calls are worth: what is known of providers, in virtual time where counts are exact.
+
+use std::collections::BTreeMap;
+
+use conformance::backend::Backend;
+use conformance::cost::Subject;
+use conformance::cost::bill::{Bill, Need, Part, Trigger, life};
+use conformance::lab::{Stage, run};
+
+/// The calls of ours in this way, of fleets of 8 and 16.
+fn bill(subject: Subject) -> Bill {
+    let stage = subject.stage(&Stage::default());
+    let runs = [8, 16].map(|n| (n, run(&life(n, subject.backend()), &stage)));
+    let parts = runs.each_ref().map(|(n, run)| Part { nodes: Some(*n), records: &run.ledger });
+    Bill::of_phases(subject.title(), 300, &parts)
+}
+
+/// Calls to what stands behind the provider, by worth and fleet size.
+fn calls(bill: &Bill, trigger: Trigger, backend: Backend) -> BTreeMap<(Need, u32), u64> {
+    let mut calls = BTreeMap::new();
+    let about =
+        |it: &&conformance::cost::bill::Item| it.trigger == trigger && it.server == backend.name();
+    for item in bill.items.iter().filter(about) {
+        for (n, count) in item.calls.iter().filter(|(_, count)| **count > 0) {
+            *calls.entry((item.need, *n)).or_default() += count;
+        }
+    }
+    calls
+}
+
+fn all(calls: &BTreeMap<(Need, u32), u64>, n: u32) -> u64 {
+    calls.iter().filter(|((_, of), _)| *of == n).map(|(_, count)| count).sum()
+}
+
+use Need::{Needed, PerObject, Relogin, Reread};
+
+/// Three lists and reads per node that joins, one list per node and period, two per tick and node NotReady: nearly all of
+/// them told nothing.
+#[test]
+fn upstreams_calls_to_a_supervisor_are_read_again_and_again() {
+    let bill = bill(Subject::SupervisorV1);
+    let of = |trigger| calls(&bill, trigger, Backend::Supervisor);
+    let (join, start) = (of(Trigger::Join), of(Trigger::StartUp));
+    for n in [8, 16] {
+        assert_eq!(all(&join, n) + all(&start, n), u64::from(3 * n), "{join:?} {start:?}");
+        assert_eq!(of(Trigger::StatusPeriod)[&(Reread, n)], u64::from(n));
+        assert_eq!(of(Trigger::NotReady)[&(Reread, n)], 12 * 2 * 5);
+    }
+    let steady = bill.to_do().find(|it| it.trigger == Trigger::StatusPeriod).unwrap();
+    assert_eq!(steady.operation, "list virtualmachines");
+    assert_eq!((steady.each_time[&5000], steady.per_hour[&5000]), (5000, 60_000));
+    assert!(join.contains_key(&(PerObject, 16)), "a get per node: {join:?}");
+}
+
+/// Ten calls of SOAP and ten of REST per node and period, with a session of vAPI for each.
+#[test]
+fn upstreams_calls_to_vcenter_log_in_per_node_and_are_told_nothing() {
+    let bill = bill(Subject::VcenterV1);
+    let steady = calls(&bill, Trigger::StatusPeriod, Backend::VCenter);
+    for n in [8, 16] {
+        assert_eq!(all(&steady, n), u64::from(20 * n), "{steady:?}");
+        // A login and a logout of vAPI per node; all of the rest told nothing.
+        assert_eq!(steady[&(Relogin, n)], u64::from(2 * n), "{steady:?}");
+        assert_eq!(steady[&(Reread, n)], u64::from(18 * n), "{steady:?}");
+    }
+    let change = calls(&bill, Trigger::Change, Backend::VCenter);
+    assert!(all(&change, 16) > change[&(Reread, 16)] + change[&(Relogin, 16)], "{change:?}");
+}
+
+/// Ours has nothing on the list of what comes again by itself, and after a loss it needs what it reads.
+#[test]
+fn ours_reads_what_it_needs() {
+    for subject in [Subject::Vcenter, Subject::SupervisorWatch] {
+        let bill = bill(subject);
+        for trigger in [Trigger::Join, Trigger::StatusPeriod, Trigger::NotReady, Trigger::Reconnect]
+        {
+            let calls = calls(&bill, trigger, subject.backend());
+            assert!(
+                calls.keys().all(|(need, _)| *need == Needed),
+                "{}: {trigger:?} {calls:?}",
+                subject.title()
+            );
+        }
+        assert!(bill.needed().next().is_some());
+    }
+}

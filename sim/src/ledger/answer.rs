@@ -1,0 +1,172 @@
+//! What an answer said, as 64 bits: the same for the same, so that a reader of the ledger sees who is told nothing new.
+//!
+//! Of objects of a Kubernetes API it is their UIDs and versions, whatever the encoding; of everything else the bytes. What
+//! changes by the asking alone is left out: the revision of a list, and what a session says of its own use. No secret can be had
+//! back from it, and it is no proof against somebody who looks for two answers with the same digest.
+
+use std::fmt;
+use std::hash::Hasher;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// The digest of an answer: 16 hexadecimal digits in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(u64);
+
+/// What a session says of its own use, as vCenter's two protocols have it.
+const PASSING: [(&[u8], &[u8]); 3] = [
+    (b"<lastActiveTime>", b"</lastActiveTime>"),
+    (b"<callCount>", b"</callCount>"),
+    (b"\"last_accessed_time\":\"", b"\""),
+];
+
+/// Answers about a session are no longer than this; longer ones are not searched for it.
+const ABOUT_A_SESSION: usize = 4096;
+
+impl Digest {
+    /// Of a whole body.
+    pub fn of_body(body: &[u8]) -> Self {
+        let mut hasher = Folded::default();
+        for said in lasting(body) {
+            hasher.write(said);
+        }
+        Self(hasher.finish())
+    }
+
+    /// Of what several texts say, in their order.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hasher = Folded::default();
+        for part in parts {
+            hasher.write(part.as_bytes());
+        }
+        Self(hasher.finish())
+    }
+}
+
+/// A body without what passes, in pieces.
+fn lasting(mut body: &[u8]) -> Vec<&[u8]> {
+    let mut pieces = Vec::new();
+    if body.len() <= ABOUT_A_SESSION {
+        // They come in any order, each at most once.
+        let mut spans: Vec<(usize, usize)> = PASSING
+            .iter()
+            .filter_map(|(open, close)| {
+                let from = find(body, open)? + open.len();
+                Some((from, from + find(&body[from..], close)?))
+            })
+            .collect();
+        spans.sort_unstable();
+        let mut done = 0;
+        for (from, to) in spans {
+            pieces.push(&body[..from - done]);
+            body = &body[to - done..];
+            done = to;
+        }
+    }
+    pieces.push(body);
+    pieces
+}
+
+fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|it| it == what)
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || de::Error::invalid_value(de::Unexpected::Str(&text), &"16 hex digits");
+        u64::from_str_radix(&text, 16).map(Self).map_err(|_| wrong())
+    }
+}
+
+/// Eight bytes at a time, each multiplied into 128 bits that are folded. The hashers of the standard library may change
+/// from release to release, and those of cryptography take longer than the answer.
+#[derive(Default)]
+struct Folded(u64);
+
+impl Folded {
+    fn add(&mut self, word: u64) {
+        // The first digits of pi, so that no bit of a short text stays where it was.
+        let mixed = u128::from(self.0 ^ word ^ 0x243f_6a88_85a3_08d3) * 0x1319_8a2e_0370_7345;
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let (low, high) = (mixed as u64, (mixed >> 64) as u64);
+        self.0 = low ^ high;
+    }
+}
+
+impl Hasher for Folded {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.add(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        }
+        let mut last = [0; 8];
+        let rest = words.remainder();
+        last[..rest.len()].copy_from_slice(rest);
+        self.add(u64::from_le_bytes(last));
+        // Where one text ends and the next begins counts.
+        self.add(bytes.len() as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_answers_have_equal_digests_and_others_have_others() {
+        let same = [b"<a>1</a>".as_slice(), b"<a>1</a>"].map(Digest::of_body);
+        assert_eq!(same[0], same[1]);
+        let texts =
+            ["", "\0", "\0\0", "<a>1</a>", "<a>2</a>", "12345678", "123456780", "1234567801234567"];
+        let digests: std::collections::BTreeSet<Digest> =
+            texts.iter().map(|it| Digest::of_body(it.as_bytes())).collect();
+        assert_eq!(digests.len(), texts.len());
+        assert_ne!(Digest::of_parts(["ab", "c"]), Digest::of_parts(["a", "bc"]));
+        // What was written once is read by every later build.
+        assert_eq!(Digest::of_body(b"<a>1</a>").to_string(), "9b24480a0d0ef85b");
+    }
+
+    #[test]
+    fn what_a_session_says_of_its_own_use_is_no_news() {
+        for (one, other) in [
+            (
+                "<key>k</key><lastActiveTime>1</lastActiveTime><callCount>9</callCount>",
+                "<key>k</key><lastActiveTime>22</lastActiveTime><callCount>10</callCount>",
+            ),
+            (
+                r#"{"user":"u","last_accessed_time":"1"}"#,
+                r#"{"user":"u","last_accessed_time":"2"}"#,
+            ),
+        ] {
+            let digest = |text: &str| Digest::of_body(text.as_bytes());
+            assert_eq!(digest(one), digest(other));
+            assert_ne!(digest(one), digest(&one.replace('u', "v").replace("k<", "l<")));
+        }
+    }
+
+    #[test]
+    fn it_is_read_as_it_is_written() {
+        let digest = Digest::of_body(b"x");
+        let text = serde_json::to_string(&digest).unwrap();
+        assert_eq!(text.len(), 18);
+        assert_eq!(serde_json::from_str::<Digest>(&text).unwrap(), digest);
+        assert!(serde_json::from_str::<Digest>("\"no digest\"").is_err());
+    }
+}
