@@ -87,8 +87,10 @@ impl Disturbance {
         }
         let verdict = lab.has_joined(&joining).await;
         lab.dismiss(&joining).await?;
-        if matches!(self, Self::Leader) {
-            lab.provider(false).await?;
+        match self {
+            Self::Leader => lab.provider(false).await?,
+            Self::Credentials => lab.first_credentials().await?,
+            _ => {}
         }
         let after = identities(lab).await?;
         Ok(verdict?.and(|| {
@@ -154,22 +156,31 @@ impl Lab {
     /// What the provider has been given is worth nothing any more, and its Secret says what is.
     async fn new_credentials(&self) -> anyhow::Result<()> {
         match self.made.backend {
-            Backend::VCenter => {
-                let password = Uuid::new_v4().to_string();
-                let rotate = Command::RotatePassword {
-                    vcenter: None,
-                    user: PROVIDER_USER.to_owned(),
-                    password: Password::new(password.as_str()),
-                };
-                let expire = Command::ExpireSessions { vcenter: None, family: None };
-                self.simulator.events(&[rotate, expire]).await?;
-                deploy::new_password(&self.cluster, &self.simulator, &password).await
-            }
+            Backend::VCenter => self.password(&Uuid::new_v4().to_string()).await,
             Backend::Supervisor => {
                 self.simulator.new_token().await?;
                 deploy::new_token(&self.cluster, &self.simulator).await
             }
         }
+    }
+
+    /// The password that the simulator began with is good again; a token that was replaced stays so.
+    async fn first_credentials(&self) -> anyhow::Result<()> {
+        match self.made.backend {
+            Backend::VCenter => self.password(&self.simulator.access()?.password).await,
+            Backend::Supervisor => Ok(()),
+        }
+    }
+
+    async fn password(&self, password: &str) -> anyhow::Result<()> {
+        let rotate = Command::RotatePassword {
+            vcenter: None,
+            user: PROVIDER_USER.to_owned(),
+            password: Password::new(password),
+        };
+        let expire = Command::ExpireSessions { vcenter: None, family: None };
+        self.simulator.events(&[rotate, expire]).await?;
+        deploy::new_password(&self.cluster, &self.simulator, password).await
     }
 
     /// Waits until the API server answers again.

@@ -66,18 +66,12 @@ impl Fleet {
         all.try_collect::<()>().await
     }
 
-    /// Those that a provider has not initialized yet.
-    pub(super) async fn waiting(&self, cluster: &Cluster) -> anyhow::Result<Vec<String>> {
-        let list = cluster.get(&format!("/api/v1/nodes?labelSelector={FLEET}")).await?;
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        let is_done = |node: &NodeFacts| !node.uninitialized && node.provider_id.is_some();
-        let done: std::collections::BTreeSet<_> = items
-            .iter()
-            .filter(|node| is_done(&facts(node)))
-            .filter_map(|node| node["metadata"]["name"].as_str())
-            .collect();
-        let names = self.nodes.iter().map(|(name, _)| name.as_str());
-        Ok(names.filter(|name| !done.contains(name)).map(str::to_owned).collect())
+    /// Nodes that a provider has not initialized yet, the real ones included.
+    pub(super) async fn waiting(cluster: &Cluster) -> anyhow::Result<Vec<String>> {
+        let is_waiting = |node: &NodeFacts| node.uninitialized || node.provider_id.is_none();
+        let nodes = cluster.nodes().await?;
+        let waiting = nodes.iter().filter(|node| is_waiting(&facts(node)));
+        Ok(waiting.filter_map(|it| Some(it["metadata"]["name"].as_str()?.to_owned())).collect())
     }
 }
 

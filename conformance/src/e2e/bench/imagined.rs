@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim_world::{Command, ControlPlane, Nodes};
+use sim_world::{Command, Completion, ControlPlane, Step};
 
-use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, WORKERS};
+use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
 use super::tally::Tally;
 use crate::backend::Backend;
 use crate::cost::Subject;
+use crate::e2e::simulator::addresses_of;
 use crate::lab::{Stage, run};
 use crate::scenario::{Act, Scenario};
 
@@ -23,19 +24,12 @@ pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, T
     Phase::ALL.into_iter().map(tally).collect()
 }
 
-/// Before the fleet registers: the provider leads, and has looked at the nodes that are there.
-fn begin(plan: &Plan) -> Duration {
-    plan.period * 2 + plan.period / 4
-}
-
 fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     let mut topology = plan.topology();
-    // The machines of the real nodes come first in virtual time; in a cluster they have names of their own.
+    // The machines of the real nodes come last in virtual time; in a cluster they have names of their own.
     topology.machines += REAL;
-    let topology = topology.nodes(Nodes::Count(REAL));
-    let names: Vec<_> =
-        (REAL + 1..=REAL + plan.nodes).map(|n| topology.machine_name(0, n)).collect();
-    let mut at = begin(plan);
+    topology.timing.steps.insert(Step::ServiceStart, Completion::After(SERVICE_START));
+    let mut at = Duration::ZERO;
     let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with(|it| {
         it.replicas = 2;
         it.status_period = plan.period;
@@ -48,15 +42,10 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     for phase in Phase::ALL {
         scenario = scenario.at(at, Act::Phase(phase.name().to_owned()));
         match phase {
-            Phase::Join => {
-                for name in &names {
-                    scenario = scenario.at(at, Command::StartKubelet(name.as_str().into()));
-                }
-            }
-            Phase::Steady => {}
+            Phase::Join | Phase::Steady => {}
             Phase::Change => {
-                for (n, (_, address)) in plan.changes().enumerate() {
-                    let command = crate::e2e::simulator::addresses_of(&names[n], vec![address]);
+                for (name, address) in plan.changes() {
+                    let command = addresses_of(&name, vec![address]);
                     scenario = scenario.at(at + FIRST, command);
                 }
             }

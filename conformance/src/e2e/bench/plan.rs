@@ -12,7 +12,7 @@ use crate::e2e::simulator::ZONES;
 /// A phase: what happens in it, and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The fleet registers at once.
+    /// The provider starts, and all nodes wait for it.
     Join,
     /// Nothing happens.
     Steady,
@@ -41,7 +41,7 @@ impl Phase {
 
     pub(super) const fn what(self) -> &'static str {
         match self {
-            Self::Join => "N nodes register at once; half a period",
+            Self::Join => "the provider starts, N nodes wait for it; until all are initialized",
             Self::Steady => "three status periods, nothing touched",
             Self::Change => "1 % of the machines change address at once; one period",
             Self::Restart => "vCenter ends and is back after 10 s; two periods",
@@ -52,6 +52,8 @@ impl Phase {
 
 /// How long what ended stays away.
 pub(super) const AWAY: Duration = Duration::from_secs(10);
+/// How long vCenter answers 503 after its start.
+pub(super) const SERVICE_START: Duration = Duration::from_secs(5);
 /// How long after its begin something happens in a phase.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
 /// Machines that are real in a cluster made by kind.

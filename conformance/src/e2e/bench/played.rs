@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
+use sim_world::{Command, Completion, Step};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fleet::{self, Fleet};
 use super::imagined::restart;
-use super::plan::{Phase, Plan};
+use super::plan::{FIRST, Phase, Plan, SERVICE_START};
 use super::tally::{Audited, Line, Tally};
 use crate::backend::Backend;
 use crate::e2e::cluster::{Cluster, Machine};
@@ -52,11 +53,12 @@ struct Mark {
 }
 
 impl Play<'_> {
-    /// Plays every phase. The provider, its fleet and the simulator's machines are gone afterwards.
+    /// Plays every phase. The provider and its fleet are gone afterwards, whatever came of it.
     pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
         fleet::avoid(self.cluster).await?;
         self.simulator.found(self.machines).await?;
-        self.provider.deploy(self.cluster, self.project, self.simulator, self.backend).await?;
+        let (step, completion) = (Step::ServiceStart, Completion::After(SERVICE_START));
+        self.simulator.event(&Command::SetTiming { step, completion }).await?;
         let fleet = Fleet::new(&self.plan, self.cluster)?;
         let played = self.phases(&fleet, out).await;
         deploy::remove(self.cluster).await?;
@@ -67,45 +69,23 @@ impl Play<'_> {
     async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<Played> {
         let mut played = Played::default();
         for phase in Phase::ALL {
-            let mut mark = self.quiet().await?;
+            // Nobody has begun before the first.
+            let mut mark = match phase {
+                Phase::Join => self.prepare(fleet).await?,
+                _ => self.quiet().await?,
+            };
             let begin = Instant::now();
-            let cpu = self.processor_seconds().await?;
             match phase {
-                Phase::Join => played.join_seconds = self.join(fleet).await?,
-                Phase::Steady => {}
-                Phase::Change => {
-                    let to = |(name, address): (String, _)| addresses_of(&name, vec![address]);
-                    let commands: Vec<_> = self.plan.changes().map(to).collect();
-                    self.simulator.events(&commands).await?;
-                }
-                Phase::Restart => {
-                    for (after, command) in restart(self.backend) {
-                        sleep_until(begin + after).await;
-                        self.simulator.event(&command).await?;
-                    }
-                }
-                Phase::Failover => self.kill_leader().await?,
-            }
-            let length = self.plan.length(phase);
-            if begin.elapsed() > length {
-                bail!(
-                    "{}: its begin alone took {:?}; name a longer --period",
-                    phase.name(),
-                    begin.elapsed()
-                );
-            }
-            sleep_until(begin + length).await;
-            if phase == Phase::Steady {
-                let used = self.processor_seconds().await? - cpu;
-                played.steady_cpu_percent = 100.0 * used / begin.elapsed().as_secs_f64();
-                played.peak_memory_mib = self.peak_memory().await?;
+                Phase::Join => played.join_seconds = self.join().await?,
+                Phase::Steady => self.steady(&mut played).await?,
+                _ => self.disturbed(phase, begin).await?,
             }
             let tally = self.tally(&mut mark).await?;
             let (name, calls, writes) = (phase.name(), tally.total(), tally.writes());
+            let took = begin.elapsed().as_secs_f64();
             writeln!(
                 out,
-                "    {name:<9} {calls:>6} calls, {writes:>5} writes to the cluster, {:.0} s",
-                begin.elapsed().as_secs_f64()
+                "    {name:<9} {calls:>6} calls, {writes:>5} writes to the cluster, {took:.0} s"
             )?;
             out.flush()?;
             played.tallies.insert(name.to_owned(), tally);
@@ -113,23 +93,65 @@ impl Play<'_> {
         Ok(played)
     }
 
-    /// Registers the fleet; until all are initialized, in seconds.
-    async fn join(&self, fleet: &Fleet) -> anyhow::Result<f64> {
-        let begin = Instant::now();
+    /// The fleet registers, and the real nodes wait for a provider like all others.
+    async fn prepare(&self, fleet: &Fleet) -> anyhow::Result<Mark> {
         fleet.register(self.cluster).await?;
-        let within = self.plan.length(Phase::Join);
+        let taint = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
+        for machine in self.machines {
+            let again = ["taint", "node", &machine.name, taint, "--overwrite"];
+            self.cluster.kubectl().args(again).output().await?;
+        }
+        self.now().await
+    }
+
+    /// Starts the provider; how long it took until every node was initialized, in seconds, from the first one that ran.
+    async fn join(&self) -> anyhow::Result<f64> {
+        let begin = Instant::now();
+        self.provider.deploy(self.cluster, self.project, self.simulator, self.backend).await?;
         let mut waiting = Vec::new();
-        let done = until(within, async || {
-            waiting = fleet.waiting(self.cluster).await?;
+        let done = until(self.plan.period, async || {
+            waiting = Fleet::waiting(self.cluster).await?;
             Ok(waiting.is_empty().then_some(()))
         });
-        if done.await?.is_none() {
+        let is_done = done.await?.is_some();
+        let took = begin.elapsed();
+        if !is_done || took > self.plan.period {
             let (n, first) = (waiting.len(), waiting.first().cloned().unwrap_or_default());
             bail!(
-                "{n} nodes wait for the provider after {within:?}, {first} among them; name a longer --period"
+                "join: {n} nodes wait for the provider after {took:?} {first}; name a longer --period"
             );
         }
-        Ok(begin.elapsed().as_secs_f64())
+        Ok(took.as_secs_f64())
+    }
+
+    async fn steady(&self, played: &mut Played) -> anyhow::Result<()> {
+        let (begin, before) = (Instant::now(), self.processor_seconds().await?);
+        sleep_until(begin + self.plan.length(Phase::Steady)).await;
+        let used = self.processor_seconds().await? - before;
+        played.steady_cpu_percent = 100.0 * used / begin.elapsed().as_secs_f64();
+        played.peak_memory_mib = self.peak_memory().await?;
+        Ok(())
+    }
+
+    async fn disturbed(&self, phase: Phase, begin: Instant) -> anyhow::Result<()> {
+        sleep_until(begin + FIRST).await;
+        match phase {
+            Phase::Change => {
+                let to = |(name, address): (String, _)| addresses_of(&name, vec![address]);
+                let commands: Vec<_> = self.plan.changes().map(to).collect();
+                self.simulator.events(&commands).await?;
+            }
+            Phase::Restart => {
+                for (after, command) in restart(self.backend) {
+                    sleep_until(begin + after).await;
+                    self.simulator.event(&command).await?;
+                }
+            }
+            Phase::Failover => self.kill_leader().await?,
+            Phase::Join | Phase::Steady => {}
+        }
+        sleep_until(begin + self.plan.length(phase)).await;
+        Ok(())
     }
 
     /// Waits until a pass over the nodes is a quarter of a period ago, or till it is sure that none makes a call.
