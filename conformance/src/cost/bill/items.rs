@@ -121,7 +121,7 @@ impl Bill {
     }
 
     fn of(name: &str, parts: &[Part<'_>], pace: &Pace) -> Self {
-        let mut items: BTreeMap<(Need, Trigger, &'static str, String), Item> = BTreeMap::new();
+        let mut items: BTreeMap<Key, Item> = BTreeMap::new();
         let mut calls: BTreeMap<&'static str, u64> = BTreeMap::new();
         for part in parts {
             let n = part.nodes.unwrap_or(0);
@@ -137,7 +137,8 @@ impl Bill {
                     continue;
                 }
                 let server = server(record.face);
-                let key = (mark.need, mark.trigger, server, record.op.clone());
+                let remedy = remedy(mark.need, record);
+                let key = (mark.need, mark.trigger, server, record.op.clone(), remedy);
                 let item = items.entry(key).or_insert_with(|| Item::new(record, mark));
                 if item.calls.keys().next_back() != Some(&n) {
                     item.first = record.seq;
@@ -179,6 +180,9 @@ impl Bill {
         self.items.iter().filter(|it| it.need == Need::Needed)
     }
 }
+
+/// What is added up: worth, trigger, server, operation, and what to do.
+type Key = (Need, Trigger, &'static str, String, &'static str);
 
 /// Between phases a harness counts nothing.
 fn is_counted(record: &Record, pace: &Pace) -> bool {

@@ -209,7 +209,7 @@ fn look_ups_of_many_objects_at_once_are_n_plus_one_all_but_the_first() {
         ("two are none", vec![find(0.0, "a", 1), find(1.0, "b", 2)], vec![Needed, Needed]),
         (
             "one after the other in their own time",
-            vec![find(0.0, "a", 1), find(10.0, "b", 2), find(20.0, "c", 3)],
+            vec![find(0.0, "a", 1), find(20.0, "b", 2), find(40.0, "c", 3)],
             vec![Needed; 3],
         ),
         (
