@@ -233,6 +233,8 @@ impl Item {
         }
         let fit = match how {
             Price::Fitted => fitted(&self.calls),
+            // Nodes that are NotReady are not more in a larger fleet.
+            Price::Proportional if self.trigger == Trigger::NotReady => level(&self.calls),
             Price::Proportional => proportional(&self.calls),
             Price::Unknown => return,
         };
@@ -265,8 +267,13 @@ fn fitted(calls: &BTreeMap<u32, u64>) -> Fit {
     if most - least > least * 3 / 20 + 1 {
         return fit;
     }
-    #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
-    let a = calls.values().sum::<u64>() as f64 / calls.len() as f64;
+    level(calls)
+}
+
+/// As many calls whatever the fleet: the mean.
+#[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+fn level(calls: &BTreeMap<u32, u64>) -> Fit {
+    let a = calls.values().sum::<u64>() as f64 / calls.len().max(1) as f64;
     Fit { a, b: 0.0, r2: 1.0 }
 }
 

@@ -291,7 +291,8 @@ pub(super) fn is_login(call: &Record) -> bool {
 
 /// Look-ups that are one of many, all but the first: in one burst, about one object each.
 fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
-    let mut bursts: BTreeMap<(Client<'_>, &str), Vec<&Record>> = BTreeMap::new();
+    // A session, a folder and a machine are not three of a kind.
+    let mut bursts: BTreeMap<(Client<'_>, &str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     let mut found = BTreeSet::new();
     let mut close = |burst: &[&Record]| {
         let objects: BTreeSet<&str> = burst.iter().filter_map(|it| object(it)).collect();
@@ -304,7 +305,8 @@ fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
         if call.class != Some(Class::Read) || ONE_BY_ONE.contains(&op) || object(call).is_none() {
             continue;
         }
-        let burst = bursts.entry((Client::of(call), op)).or_default();
+        let kind = call.target.kind.as_deref();
+        let burst = bursts.entry((Client::of(call), op, kind)).or_default();
         if burst.last().is_some_and(|last| call.t.since(last.t) > TOGETHER) {
             close(&std::mem::take(burst));
         }

@@ -218,6 +218,15 @@ fn look_ups_of_many_objects_at_once_are_n_plus_one_all_but_the_first() {
             vec![Needed; 3],
         ),
         (
+            "three of different kinds",
+            ["VirtualMachine", "Folder", "SessionManager"]
+                .map(|kind| {
+                    (0.0, with(read("RetrievePropertiesEx", kind, 1), "/target/kind", kind))
+                })
+                .to_vec(),
+            vec![Needed; 3],
+        ),
+        (
             "of tags nothing gives several",
             ["x", "y", "z"].map(|tag| (0.0, read("tagging.tag.get", tag, 1))).to_vec(),
             vec![Needed; 3],
