@@ -121,7 +121,7 @@ impl Bill {
     }
 
     fn of(name: &str, parts: &[Part<'_>], pace: &Pace) -> Self {
-        let mut items: BTreeMap<(Need, Trigger, &'static str, String), Item> = BTreeMap::new();
+        let mut items: BTreeMap<Key, Item> = BTreeMap::new();
         let mut calls: BTreeMap<&'static str, u64> = BTreeMap::new();
         for part in parts {
             let n = part.nodes.unwrap_or(0);
@@ -137,7 +137,8 @@ impl Bill {
                     continue;
                 }
                 let server = server(record.face);
-                let key = (mark.need, mark.trigger, server, record.op.clone());
+                let remedy = remedy(mark.need, record);
+                let key = (mark.need, mark.trigger, server, record.op.clone(), remedy);
                 let item = items.entry(key).or_insert_with(|| Item::new(record, mark));
                 if item.calls.keys().next_back() != Some(&n) {
                     item.first = record.seq;
@@ -179,6 +180,9 @@ impl Bill {
         self.items.iter().filter(|it| it.need == Need::Needed)
     }
 }
+
+/// What is added up: worth, trigger, server, operation, and what to do.
+type Key = (Need, Trigger, &'static str, String, &'static str);
 
 /// Between phases a harness counts nothing.
 fn is_counted(record: &Record, pace: &Pace) -> bool {
@@ -229,6 +233,8 @@ impl Item {
         }
         let fit = match how {
             Price::Fitted => fitted(&self.calls),
+            // Nodes that are NotReady are not more in a larger fleet.
+            Price::Proportional if self.trigger == Trigger::NotReady => level(&self.calls),
             Price::Proportional => proportional(&self.calls),
             Price::Unknown => return,
         };
@@ -261,8 +267,13 @@ fn fitted(calls: &BTreeMap<u32, u64>) -> Fit {
     if most - least > least * 3 / 20 + 1 {
         return fit;
     }
-    #[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
-    let a = calls.values().sum::<u64>() as f64 / calls.len() as f64;
+    level(calls)
+}
+
+/// As many calls whatever the fleet: the mean.
+#[expect(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
+fn level(calls: &BTreeMap<u32, u64>) -> Fit {
+    let a = calls.values().sum::<u64>() as f64 / calls.len().max(1) as f64;
     Fit { a, b: 0.0, r2: 1.0 }
 }
 

@@ -64,8 +64,9 @@ pub struct Mark {
 
 /// A session that is not used for so long has ended, as vCenter has it unless it is told otherwise.
 const IDLE: Duration = Duration::from_secs(1800);
-/// Look-ups of one kind belong together until one comes so much later: less than a monitor period.
-pub(super) const GAP: Duration = Duration::from_secs(4);
+/// Look-ups of one kind belong together until one comes so much later: a client that may ask five times a second of the clock
+/// asks every two seconds of a world that lives ten times as fast.
+const TOGETHER: Duration = Duration::from_secs(15);
 /// So many objects are looked up one by one before anybody says that one call would do: a node has two UUIDs.
 const MANY: usize = 3;
 /// Whoever asks whether a server lives does not ask what it told.
@@ -290,7 +291,8 @@ pub(super) fn is_login(call: &Record) -> bool {
 
 /// Look-ups that are one of many, all but the first: in one burst, about one object each.
 fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
-    let mut bursts: BTreeMap<(Client<'_>, &str), Vec<&Record>> = BTreeMap::new();
+    // A session, a folder and a machine are not three of a kind.
+    let mut bursts: BTreeMap<(Client<'_>, &str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     let mut found = BTreeSet::new();
     let mut close = |burst: &[&Record]| {
         let objects: BTreeSet<&str> = burst.iter().filter_map(|it| object(it)).collect();
@@ -303,8 +305,9 @@ fn per_object(calls: &[&Record]) -> BTreeSet<u64> {
         if call.class != Some(Class::Read) || ONE_BY_ONE.contains(&op) || object(call).is_none() {
             continue;
         }
-        let burst = bursts.entry((Client::of(call), op)).or_default();
-        if burst.last().is_some_and(|last| call.t.since(last.t) > GAP) {
+        let kind = call.target.kind.as_deref();
+        let burst = bursts.entry((Client::of(call), op, kind)).or_default();
+        if burst.last().is_some_and(|last| call.t.since(last.t) > TOGETHER) {
             close(&std::mem::take(burst));
         }
         burst.push(call);

@@ -209,12 +209,21 @@ fn look_ups_of_many_objects_at_once_are_n_plus_one_all_but_the_first() {
         ("two are none", vec![find(0.0, "a", 1), find(1.0, "b", 2)], vec![Needed, Needed]),
         (
             "one after the other in their own time",
-            vec![find(0.0, "a", 1), find(10.0, "b", 2), find(20.0, "c", 3)],
+            vec![find(0.0, "a", 1), find(20.0, "b", 2), find(40.0, "c", 3)],
             vec![Needed; 3],
         ),
         (
             "the same one is no other",
             vec![find(0.0, "a", 1), find(1.0, "a", 2), find(2.0, "b", 3)],
+            vec![Needed; 3],
+        ),
+        (
+            "three of different kinds",
+            ["VirtualMachine", "Folder", "SessionManager"]
+                .map(|kind| {
+                    (0.0, with(read("RetrievePropertiesEx", kind, 1), "/target/kind", kind))
+                })
+                .to_vec(),
             vec![Needed; 3],
         ),
         (

@@ -12,7 +12,7 @@ use sim::Class;
 use sim::ledger::{Kind, Record};
 use sim::world::Time;
 
-use super::need::{Client, GAP, failed, is_cut, is_login, is_start, object};
+use super::need::{Client, failed, is_cut, is_login, is_start, object};
 
 /// What brought a call about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -73,6 +73,8 @@ impl Trigger {
     }
 }
 
+/// Calls belong together until one comes so much later: less than a monitor period.
+const GAP: Duration = Duration::from_secs(4);
 /// A write follows the look-ups it is about within this.
 const SOON: Duration = Duration::from_secs(10);
 /// What comes again sooner than this goes by the monitor period.
