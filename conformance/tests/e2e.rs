@@ -7,7 +7,8 @@ fn all(mode: &str) {
     let mut conformance = Command::new(env!("CARGO_BIN_EXE_conformance"));
     conformance.args(["e2e", "all", "--start-engine", "--mode", mode]);
     conformance.args(["--name", &format!("cargo-test-{mode}")]);
-    let done = conformance.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+    let done = conformance.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    let done = done.expect("cargo has built it");
     assert!(done.success(), "{done}: the lines above name the scenario and what was seen");
 }
 

@@ -85,9 +85,7 @@ pub(super) enum What {
         #[command(subcommand)]
         command: kubernetes::command::What,
     },
-    /// The stage in containers: a cluster made by kind, a simulated vCenter, a provider deployed from its manifests.
-    /// Not shown before it has been run.
-    #[command(hide = true)]
+    /// The stage in containers: a cluster made by kind, a simulator, a provider deployed from its manifests.
     E2e {
         #[command(subcommand)]
         command: e2e::command::What,

@@ -57,13 +57,13 @@ impl Deployment {
         let text = manifests(project, backend)?;
         // What the configuration above says stays as it is: only the workload and its rights are new.
         let text = without_configuration(&text.replace(PUBLISHED, &self.image));
-        cluster.apply(&text).await?;
-        if self.second {
-            cluster.apply(&second(&text)?).await?;
-        }
+        // In one piece: a pod that began without its flags would do its work.
+        let (workload, rest) = apart(&text)?;
+        let mut parts = vec![rest];
         for replica in self.replicas() {
-            self.adjust(cluster, replica, simulator, backend).await?;
+            parts.push(self.adjusted(cluster, &replica.of(&workload), simulator, backend).await?);
         }
+        cluster.apply(&parts.join("\n---\n")).await?;
         self.runs(cluster, Duration::from_secs(120)).await
     }
 
@@ -71,14 +71,14 @@ impl Deployment {
         if self.second { &[FIRST, SECOND] } else { &[FIRST] }
     }
 
-    /// Flags, and where the name of a Supervisor leads.
-    async fn adjust(
+    /// The workload with flags, and with where the name of a Supervisor leads.
+    async fn adjusted(
         &self,
         cluster: &Cluster,
-        replica: &Replica,
+        workload: &str,
         simulator: &Simulator,
         backend: Backend,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<String> {
         let mut patch: Vec<Value> = Vec::new();
         for flag in &self.flags {
             patch.push(json!({
@@ -90,13 +90,9 @@ impl Deployment {
             let alias = json!([{"ip": simulator.address, "hostnames": ["supervisor.default.svc"]}]);
             patch.push(json!({"op": "add", "path": format!("{pods}/hostAliases"), "value": alias}));
         }
-        if patch.is_empty() {
-            return Ok(());
-        }
         let patch = serde_json::to_string(&patch)?;
-        let kubectl =
-            cluster.kubectl().args(["-n", NAMESPACE, "patch", "daemonset", replica.workload]);
-        kubectl.args(["--type=json", "-p", &patch]).output().await.map(drop)
+        let kubectl = cluster.kubectl().args(["patch", "--local", "-f", "-", "--type=json"]);
+        kubectl.args(["-p", &patch, "-o", "yaml"]).with_input(workload).await
     }
 
     /// Waits until every replica runs and is ready.
@@ -153,12 +149,22 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<Leader> {
 /// What providers log when they begin to lead: ours, and those on the Go framework.
 const LEADS: [&str; 2] = [": leading ", "successfully acquired lease"];
 
-/// The DaemonSet of the other replica.
-fn second(manifests: &str) -> anyhow::Result<String> {
-    let is_workload = |it: &&str| it.contains("\nkind: DaemonSet\n");
-    let document = manifests.split("\n---\n").find(is_workload).context("there is no DaemonSet")?;
-    let port = |replica: Replica| replica.port.to_string();
-    Ok(document.replace(FIRST.workload, SECOND.workload).replace(&port(FIRST), &port(SECOND)))
+impl Replica {
+    /// The workload of the manifests as this one's.
+    fn of(self, workload: &str) -> String {
+        let port = |replica: Self| replica.port.to_string();
+        workload.replace(FIRST.workload, self.workload).replace(&port(FIRST), &port(self))
+    }
+}
+
+/// The workload, and everything else.
+fn apart(manifests: &str) -> anyhow::Result<(String, String)> {
+    let (workloads, rest): (Vec<&str>, Vec<&str>) =
+        manifests.split("\n---\n").partition(|it| it.contains("\nkind: DaemonSet\n"));
+    let [workload] = workloads[..] else {
+        bail!("{} DaemonSets in the manifests", workloads.len())
+    };
+    Ok((workload.to_owned(), rest.join("\n---\n")))
 }
 
 /// The manifests as they are published.

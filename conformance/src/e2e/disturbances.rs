@@ -99,6 +99,11 @@ impl Disturbance {
     }
 }
 
+/// A number that was never there before.
+fn fresh() -> u64 {
+    u64::try_from(kubelet::time().as_microsecond()).unwrap_or_default()
+}
+
 /// Names and UIDs of the Nodes: one that was deleted and came back is another one.
 async fn identities(lab: &Lab) -> anyhow::Result<BTreeMap<String, String>> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -113,8 +118,8 @@ impl Lab {
     async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
         let machine = |n: u8| Machine {
             name: format!("joining-{n}"),
-            // A name of its own for each life: what a provider remembers of another machine is no help.
-            uuid: Uuid::new_v4(),
+            // One that no machine had before: what a provider remembers of another is no help.
+            uuid: Uuid::from_u64_pair(fresh(), n.into()),
             address: format!("10.66.0.{n}"),
         };
         let machines: Vec<Machine> = (1..=JOINING).map(machine).collect();
@@ -156,7 +161,7 @@ impl Lab {
     /// What the provider has been given is worth nothing any more, and its Secret says what is.
     async fn new_credentials(&self) -> anyhow::Result<()> {
         match self.made.backend {
-            Backend::VCenter => self.password(&Uuid::new_v4().to_string()).await,
+            Backend::VCenter => self.password(&format!("another-{}", fresh())).await,
             Backend::Supervisor => {
                 self.simulator.new_token().await?;
                 deploy::new_token(&self.cluster, &self.simulator).await

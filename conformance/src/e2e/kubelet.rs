@@ -33,9 +33,15 @@ pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With microseconds, as the API has it. Wall clock: this talks to a real cluster.
+/// Of the clock on the wall.
+#[expect(clippy::disallowed_methods, reason = "a real cluster goes by the clock on the wall")]
+pub(super) fn time() -> jiff::Timestamp {
+    jiff::Timestamp::now()
+}
+
+/// With microseconds, as a lease has it.
 pub(super) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    time().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
 fn lease(name: &str) -> Value {
@@ -46,7 +52,7 @@ fn lease(name: &str) -> Value {
 
 /// A Node as a kubelet with an external cloud provider registers it.
 fn node(name: &str, uuid: uuid::Uuid) -> Value {
-    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let time = time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let taint =
         |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
     let labels = json!({FLEET: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster::{self, Cluster, Machine, Programs};
 use super::deploy::Deployment;
-use super::engine;
 use super::shell::call;
 use super::simulator::Simulator;
+use super::{engine, kubelet};
 use crate::backend::Backend;
 
 /// How one is made.
@@ -133,7 +133,15 @@ impl Wanted {
 
     /// The one that is there.
     pub(super) async fn open(&self) -> anyhow::Result<Lab> {
-        let directory = self.directory();
+        let (cluster, made) = self.open_cluster().await?;
+        let (directory, kubectl) = (self.directory(), cluster.kubectl_path());
+        let simulator = Simulator::open(&self.name, &directory, made.backend, kubectl).await?;
+        let machines = cluster.machines().await?;
+        Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
+    }
+
+    /// Its cluster alone. Nodes that were played, and that something interrupted has left, are gone.
+    pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, Made)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
             bail!("there is no laboratory `{}`; make one with `conformance e2e up`", self.name);
@@ -142,11 +150,9 @@ impl Wanted {
             serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;
-        let cluster = Cluster::open(&self.name, programs, &directory).await?;
-        let simulator =
-            Simulator::open(&self.name, &directory, made.backend, cluster.kubectl_path()).await?;
-        let machines = cluster.machines().await?;
-        Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
+        let cluster = Cluster::open(&self.name, programs, &self.directory()).await?;
+        kubelet::remove_all(&cluster).await?;
+        Ok((cluster, made))
     }
 
     /// Removes whatever is left of it.

@@ -85,11 +85,16 @@ impl Simulator {
         Ok(it)
     }
 
-    /// Ends it; its world is forgotten.
-    pub(super) async fn end(self) -> anyhow::Result<()> {
-        call("docker").args(["rm", "-f", "-v", &self.container]).output().await?;
-        std::fs::remove_dir_all(&self.directory)
-            .with_context(|| self.directory.display().to_string())
+    /// Ends the one of this laboratory, if there is one; its world is forgotten.
+    pub(super) async fn end(name: &str, directory: &Path) -> anyhow::Result<()> {
+        call("docker").args(["rm", "-f", "-v", &format!("{name}-sim")]).output().await?;
+        let files = directory.join("sim");
+        match std::fs::remove_dir_all(&files) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| files.display().to_string())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits until it answers.

@@ -14,7 +14,7 @@ use super::report::{self, Column};
 use crate::cost::Subject;
 use crate::e2e::cluster::Cluster;
 use crate::e2e::deploy::{self, Deployment};
-use crate::e2e::lab::{Lab, Made, Wanted};
+use crate::e2e::lab::{Made, Wanted};
 use crate::e2e::simulator::Simulator;
 
 /// What is counted.
@@ -48,18 +48,13 @@ pub(in crate::e2e) async fn run(
     bench: &BenchOptions,
     wanted: &Wanted,
 ) -> anyhow::Result<ExitCode> {
-    let (cluster, made, lab) = if wanted.is_there() {
-        let Lab { cluster, simulator, made, .. } = wanted.open().await?;
-        (cluster, made, Some(simulator))
-    } else {
-        let (cluster, made) = wanted.cluster_up(out).await?;
-        (cluster, made, None)
+    let was_there = wanted.is_there();
+    let (cluster, made) = match was_there {
+        true => wanted.open_cluster().await?,
+        false => wanted.cluster_up(out).await?,
     };
-    let was_there = lab.is_some();
-    if let Some(simulator) = lab {
-        deploy::remove(&cluster).await?;
-        simulator.end().await?;
-    }
+    deploy::remove(&cluster).await?;
+    Simulator::end(&wanted.name, &wanted.directory()).await?;
     let columns = count(out, bench, wanted, &cluster, &made).await;
     if was_there {
         // As it was found, whatever came of it.
@@ -124,7 +119,7 @@ async fn count(
                 plan,
             };
             let played = play.play(out).await;
-            simulator.end().await?;
+            Simulator::end(&wanted.name, &wanted.directory()).await?;
             column.kind.insert(*nodes, played?);
             column.periods.insert(*nodes, period.as_secs());
             // Its own runtime, so not on a thread of this one.

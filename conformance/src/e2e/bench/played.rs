@@ -56,14 +56,24 @@ impl Play<'_> {
     /// Plays every phase. The provider and its fleet are gone afterwards, whatever came of it.
     pub(super) async fn play(&self, out: &mut impl Write) -> anyhow::Result<Played> {
         fleet::avoid(self.cluster).await?;
+        self.set_timing().await?;
         self.simulator.found(self.machines).await?;
-        let (step, completion) = (Step::ServiceStart, Completion::After(SERVICE_START));
-        self.simulator.event(&Command::SetTiming { step, completion }).await?;
         let fleet = Fleet::new(&self.plan, self.cluster)?;
         let played = self.phases(&fleet, out).await;
         deploy::remove(self.cluster).await?;
         kubelet::remove_all(self.cluster).await?;
         played
+    }
+
+    /// The real nodes' machines are up as soon as they are there, like those of the fleet.
+    async fn set_timing(&self) -> anyhow::Result<()> {
+        let boot = [Step::Tools, Step::Interface, Step::Address, Step::HostName];
+        let deploy = [Step::VmAccepted, Step::VmPrerequisites, Step::VmCreated, Step::VmIdentified];
+        let at_once = boot.into_iter().chain(deploy).chain([Step::VmPower, Step::VmStatus]);
+        let mut steps: Vec<_> = at_once.map(|step| (step, Completion::Immediately)).collect();
+        steps.push((Step::ServiceStart, Completion::After(SERVICE_START)));
+        let set = |(step, completion)| Command::SetTiming { step, completion };
+        self.simulator.events(&steps.into_iter().map(set).collect::<Vec<_>>()).await
     }
 
     async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<Played> {
