@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim_world::{Command, Completion, ControlPlane, Step};
+use sim_world::{Command, Completion, ControlPlane, Nodes, Step};
 
 use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
 use super::tally::Tally;
@@ -26,10 +26,14 @@ pub(super) fn tallies(subject: Subject, plan: &Plan) -> BTreeMap<&'static str, T
 
 fn scenario(backend: Backend, plan: &Plan) -> Scenario {
     let mut topology = plan.topology();
-    // The machines of the real nodes come last in virtual time; in a cluster they have names of their own.
+    // The machines of the real nodes come first in virtual time; in a cluster they have names of their own.
     topology.machines += REAL;
+    topology.nodes = Nodes::Count(REAL);
+    let fleet: Vec<String> =
+        (REAL + 1..=topology.machines).map(|n| topology.machine_name(0, n)).collect();
     topology.timing.steps.insert(Step::ServiceStart, Completion::After(SERVICE_START));
-    let mut at = Duration::ZERO;
+    // Another life of the provider has initialized the real nodes.
+    let mut at = plan.period * 2;
     let mut scenario = Scenario::new("bench", topology, Duration::ZERO).with(|it| {
         it.replicas = 2;
         it.status_period = plan.period;
@@ -39,13 +43,18 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
         it.secret = Some("vsphere-cloud-secret".to_owned());
     });
     scenario = scenario.at(Duration::ZERO, Command::SetHeartbeats { every: None });
+    scenario = scenario.at(plan.period, Act::Stop(0)).at(plan.period, Act::Stop(1));
+    for name in &fleet {
+        scenario = scenario.at(plan.period, Command::StartKubelet(name.as_str().into()));
+    }
     for phase in Phase::ALL {
         scenario = scenario.at(at, Act::Phase(phase.name().to_owned()));
         match phase {
-            Phase::Join | Phase::Steady => {}
+            Phase::Join => scenario = scenario.at(at, Act::StartAll),
+            Phase::Steady => {}
             Phase::Change => {
-                for (name, address) in plan.changes() {
-                    let command = addresses_of(&name, vec![address]);
+                for (name, (_, address)) in fleet.iter().zip(plan.changes()) {
+                    let command = addresses_of(name, vec![address]);
                     scenario = scenario.at(at + FIRST, command);
                 }
             }

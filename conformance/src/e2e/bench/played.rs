@@ -79,7 +79,7 @@ impl Play<'_> {
     async fn phases(&self, fleet: &Fleet, out: &mut impl Write) -> anyhow::Result<Played> {
         let mut played = Played::default();
         for phase in Phase::ALL {
-            // Nobody has begun before the first.
+            // Nobody is at work before the first.
             let mut mark = match phase {
                 Phase::Join => self.prepare(fleet).await?,
                 _ => self.quiet().await?,
@@ -103,21 +103,24 @@ impl Play<'_> {
         Ok(played)
     }
 
-    /// The fleet registers, and the real nodes wait for a provider like all others.
+    /// In another life the provider gives the real nodes what it gives; then the fleet registers, and waits.
     async fn prepare(&self, fleet: &Fleet) -> anyhow::Result<Mark> {
-        fleet.register(self.cluster).await?;
-        let taint = "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule";
-        for machine in self.machines {
-            let again = ["taint", "node", &machine.name, taint, "--overwrite"];
-            self.cluster.kubectl().args(again).output().await?;
+        self.deploy().await?;
+        let none = async || Ok(Fleet::waiting(self.cluster).await?.is_empty().then_some(()));
+        if until(Duration::from_secs(60), none).await?.is_none() {
+            bail!("the real nodes are not initialized after a minute");
         }
+        // A pass over the addresses is among the first things that it does.
+        sleep(self.plan.period / 4).await;
+        deploy::remove(self.cluster).await?;
+        fleet.register(self.cluster).await?;
         self.now().await
     }
 
     /// Starts the provider; how long it took until every node was initialized, in seconds, from the first one that ran.
     async fn join(&self) -> anyhow::Result<f64> {
         let begin = Instant::now();
-        self.provider.deploy(self.cluster, self.project, self.simulator, self.backend).await?;
+        self.deploy().await?;
         let mut waiting = Vec::new();
         let done = until(self.plan.period, async || {
             waiting = Fleet::waiting(self.cluster).await?;
@@ -132,6 +135,10 @@ impl Play<'_> {
             );
         }
         Ok(took.as_secs_f64())
+    }
+
+    async fn deploy(&self) -> anyhow::Result<()> {
+        self.provider.deploy(self.cluster, self.project, self.simulator, self.backend).await
     }
 
     async fn steady(&self, played: &mut Played) -> anyhow::Result<()> {
