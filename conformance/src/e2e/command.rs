@@ -1,18 +1,17 @@
 //! `conformance e2e`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::bench::{self, BenchOptions};
-use super::lab::{Lab, Wanted, project};
-use super::scenarios::{ALL, Scenario};
+use super::lab::{Wanted, project};
+use super::play::{play, wanted as scenarios};
+use super::usage::Usage;
 use crate::backend::Backend;
-use crate::verdict::Verdict;
 
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
@@ -23,6 +22,9 @@ pub enum What {
     Run {
         /// Only these IDs, or beginnings of IDs.
         ids: Vec<String>,
+        /// Write e2e.json here: verdicts in the cluster and in virtual time, and what a provider said that failed.
+        #[arg(long = "out", value_name = "DIR")]
+        files: Option<PathBuf>,
         /// Which laboratory.
         #[command(flatten)]
         options: Options,
@@ -38,10 +40,13 @@ pub enum What {
     },
     /// End it: nothing is left.
     Down(Options),
-    /// All of that, and the end also after a failure or Ctrl-C.
+    /// Make one, play the scenarios, end it, also after a failure or Ctrl-C.
     All {
         /// Only these IDs, or beginnings of IDs.
         ids: Vec<String>,
+        /// Write e2e.json here: verdicts in the cluster and in virtual time, and what a provider said that failed.
+        #[arg(long = "out", value_name = "DIR")]
+        files: Option<PathBuf>,
         /// Which laboratory.
         #[command(flatten)]
         options: Options,
@@ -86,6 +91,13 @@ fn name(text: &str) -> Result<String, String> {
     Err("write 1 to 40 lower-case letters, digits and dashes, a letter first".to_owned())
 }
 
+fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {
+    let named = directory.display();
+    let found = std::fs::canonicalize(directory)
+        .map_err(|error| Usage::error(format!("--project {named}: {error}; name a checkout")))?;
+    project(&found)
+}
+
 fn backend(text: &str) -> Result<Backend, String> {
     let found = Backend::ALL.into_iter().find(|it| it.as_str() == text);
     found.ok_or_else(|| "there are vcenter and supervisor".to_owned())
@@ -94,7 +106,7 @@ fn backend(text: &str) -> Result<Backend, String> {
 impl Options {
     fn wanted(&self, surroundings: &Surroundings) -> anyhow::Result<Wanted> {
         let project = match &self.project {
-            Some(project) => std::fs::canonicalize(project)?,
+            Some(directory) => checkout(directory)?,
             None => project(&surroundings.directory)?,
         };
         Ok(Wanted {
@@ -118,46 +130,75 @@ pub fn run(
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        match what {
-            What::Up(options) => {
-                let wanted = options.wanted(surroundings)?;
-                guarded(wanted.up(out)).await??;
-                writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` ends it")?;
-                Ok(ExitCode::SUCCESS)
-            }
-            What::Run { ids, options } => {
-                let lab = options.wanted(surroundings)?.open().await?;
-                guarded(play(out, &lab, ids)).await?
-            }
-            What::Bench { bench, options } => {
-                let wanted = options.wanted(surroundings)?;
-                let was_there = wanted.is_there();
-                let worked = guarded(bench::run(out, bench, &wanted)).await.and_then(|it| it);
-                if !was_there {
-                    let n = wanted.down().await?;
-                    writeln!(out, "down: {n} containers removed")?;
-                }
-                worked
-            }
-            What::Down(options) => {
-                let n = options.wanted(surroundings)?.down().await?;
-                writeln!(out, "down: {n} containers removed")?;
-                Ok(ExitCode::SUCCESS)
-            }
-            What::All { ids, options } => {
-                let wanted = options.wanted(surroundings)?;
-                let worked = guarded(async {
-                    let lab = wanted.up(out).await?;
-                    play(out, &lab, ids).await
-                });
-                let worked = worked.await.and_then(|it| it);
-                let n = wanted.down().await?;
-                writeln!(out, "down: {n} containers removed")?;
-                worked
-            }
+    match runtime.block_on(carry_out(out, what, surroundings)) {
+        Err(error) if error.is::<Usage>() => {
+            out.flush()?;
+            writeln!(std::io::stderr(), "error: {error}")?;
+            Ok(ExitCode::from(2))
         }
-    })
+        done => done,
+    }
+}
+
+async fn carry_out(
+    out: &mut impl Write,
+    what: &What,
+    surroundings: &Surroundings,
+) -> anyhow::Result<ExitCode> {
+    match what {
+        What::Up(options) => {
+            let wanted = options.wanted(surroundings)?;
+            let made = guarded(wanted.up(out)).await.and_then(|it| it);
+            if let Err(error) = made {
+                // Half a laboratory is none.
+                if !error.is::<Usage>() {
+                    wanted.down().await?;
+                }
+                return Err(error);
+            }
+            writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` ends it")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Run { ids, files, options } => {
+            let lab = options.wanted(surroundings)?.open().await?;
+            guarded(play(out, &lab, ids, files.as_deref())).await?
+        }
+        What::Bench { bench, options } => {
+            let wanted = options.wanted(surroundings)?;
+            if wanted.is_kept() {
+                return guarded(bench::run(out, bench, &wanted)).await?;
+            }
+            passing(out, &wanted, async |out, wanted| bench::run(out, bench, wanted).await).await
+        }
+        What::Down(options) => {
+            let n = options.wanted(surroundings)?.down().await?;
+            writeln!(out, "down: {n} containers removed")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        What::All { ids, files, options } => {
+            let wanted = options.wanted(surroundings)?;
+            // Before anything is made for it.
+            scenarios(ids, wanted.backend)?;
+            let all = async |out: &mut _, wanted: &Wanted| {
+                let lab = wanted.up(out).await?;
+                play(out, &lab, ids, files.as_deref()).await
+            };
+            passing(out, &wanted, all).await
+        }
+    }
+}
+
+/// Does something with a laboratory that is ended whatever came of it. What a run left that was killed is ended first.
+async fn passing<W: Write>(
+    out: &mut W,
+    wanted: &Wanted,
+    work: impl AsyncFnOnce(&mut W, &Wanted) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
+    wanted.begin_passing().await?;
+    let worked = guarded(work(out, wanted)).await.and_then(|it| it);
+    let n = wanted.down().await?;
+    writeln!(out, "down: {n} containers removed")?;
+    worked
 }
 
 /// Gives up what it does on SIGINT and SIGTERM.
@@ -169,31 +210,4 @@ async fn guarded<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
         _ = interrupt.recv() => anyhow::bail!("interrupted"),
         _ = terminate.recv() => anyhow::bail!("told to end"),
     }
-}
-
-async fn play(out: &mut impl Write, lab: &Lab, ids: &[String]) -> anyhow::Result<ExitCode> {
-    let is_asked =
-        |it: &&Scenario| ids.is_empty() || ids.iter().any(|id| it.id.starts_with(id.as_str()));
-    let (mut n_passed, mut n_failed) = (0, 0);
-    let is_of = |it: &&Scenario| it.is_of(lab.made.backend);
-    for scenario in ALL.iter().filter(is_asked).filter(is_of) {
-        let begin = tokio::time::Instant::now();
-        let verdict = match scenario.play(lab).await {
-            Ok(verdict) => verdict,
-            Err(error) => Verdict::HarnessError(format!("{error:#}")),
-        };
-        let took: Duration = begin.elapsed();
-        let (id, word, title) = (scenario.id, verdict.word(), scenario.title);
-        writeln!(out, "{id:<14} {word:<14} {:>6.1} s  {title}", took.as_secs_f64())?;
-        if let Some(why) = verdict.reason() {
-            writeln!(out, "    {why}")?;
-        }
-        out.flush()?;
-        match verdict {
-            Verdict::Pass => n_passed += 1,
-            _ => n_failed += 1,
-        }
-    }
-    writeln!(out, "{n_passed} passed, {n_failed} failed")?;
-    Ok(ExitCode::from(u8::from(n_failed > 0)))
 }

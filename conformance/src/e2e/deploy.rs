@@ -114,6 +114,17 @@ pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     kubectl().args(["lease", "cloud-controller-manager"]).output().await.map(drop)
 }
 
+/// The last lines of what every replica logged.
+pub(super) async fn last_words(cluster: &Cluster) -> String {
+    let mut text = String::new();
+    for replica in [FIRST, SECOND] {
+        let workload = format!("daemonset/{}", replica.workload);
+        let logs = ["-n", NAMESPACE, "logs", "--tail=12", &workload];
+        text.push_str(&cluster.kubectl().args(logs).output().await.unwrap_or_default());
+    }
+    text
+}
+
 /// The replica that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Leader {
@@ -246,4 +257,23 @@ fn of_supervisor(credentials: &Credentials) -> Value {
 fn object(kind: &str, name: &str, field: &str, value: Value) -> Value {
     let meta = json!({"name": name, "namespace": NAMESPACE});
     json!({"apiVersion": "v1", "kind": kind, "metadata": meta, field: value})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_manifests_come_apart_into_one_workload_and_its_rights() {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for backend in Backend::ALL {
+            let text = without_configuration(&manifests(project, backend).unwrap());
+            assert!(!text.contains("kind: Secret") && !text.contains("kind: ConfigMap"), "{text}");
+            let (workload, rest) = apart(&text).unwrap();
+            assert!(workload.contains(PUBLISHED) && rest.contains("kind: ClusterRole"), "{rest}");
+            let second = SECOND.of(&workload);
+            assert!(second.contains("--secure-port=10268"), "{second}");
+            assert!(!second.contains("10258"), "both would want one port");
+        }
+    }
 }

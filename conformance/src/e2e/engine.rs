@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::bail;
 
 use super::shell::call;
+use super::usage::Usage;
 
 /// Everything that is started here carries this label, with the laboratory's name.
 pub(super) const LABEL: &str = "io.vsphere-lab";
@@ -17,15 +18,17 @@ const KIND: &str = "io.x-k8s.kind.cluster";
 /// None answers; the remedy is named.
 pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
     if !call("docker").arg("--version").succeeds().await {
-        bail!("there is no docker in PATH; install Docker, or `apt-get install docker.io`");
+        return Err(Usage::error(
+            "there is no docker in PATH; install Docker, or `apt-get install docker.io`",
+        ));
     }
     if call("docker").arg("info").succeeds().await {
         return Ok(());
     }
     if !start {
-        bail!(
-            "no Docker engine answers; start Docker, or add --start-engine to have dockerd started (as root)"
-        );
+        return Err(Usage::error(
+            "no Docker engine answers; start Docker, or add --start-engine to have dockerd started (as root)",
+        ));
     }
     call(project.join("kind/engine.sh")).arg("up").told().await.map(drop)
 }

@@ -10,6 +10,7 @@ use super::cluster::{self, Cluster, Machine, Programs};
 use super::deploy::Deployment;
 use super::shell::call;
 use super::simulator::Simulator;
+use super::usage::Usage;
 use super::{engine, kubelet};
 use crate::backend::Backend;
 
@@ -80,17 +81,38 @@ impl Wanted {
         Ok((simulator, machines))
     }
 
-    /// Whether one of that name is there.
-    pub(super) fn is_there(&self) -> bool {
-        self.made().exists()
+    /// Whether one of that name is there that somebody wants to keep.
+    pub(super) fn is_kept(&self) -> bool {
+        self.made().exists() && !self.passing().exists()
+    }
+
+    /// Begins one that is ended by who begins it. One that a killed run has left is ended.
+    pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
+        let (directory, name) = (self.directory(), &self.name);
+        if directory.exists() && !self.passing().exists() {
+            return Err(Usage::error(format!(
+                "there is a laboratory `{name}`; end it with `conformance e2e down --name {name}`, or choose another --name"
+            )));
+        }
+        engine::ready(&self.project, self.start_engine).await?;
+        self.down().await?;
+        std::fs::create_dir_all(&directory)?;
+        Ok(std::fs::write(self.passing(), "")?)
+    }
+
+    /// Marks a laboratory that nobody keeps.
+    fn passing(&self) -> PathBuf {
+        self.directory().join("passing")
     }
 
     /// Makes the cluster with both images in it, and nothing else.
     pub(super) async fn cluster_up(&self, out: &mut impl Write) -> anyhow::Result<(Cluster, Made)> {
         let Self { name, project, .. } = self;
         engine::ready(project, self.start_engine).await?;
-        if self.directory().exists() {
-            bail!("there is a laboratory `{name}`; end it with `conformance e2e down`");
+        if self.directory().exists() && !self.passing().exists() {
+            return Err(Usage::error(format!(
+                "there is a laboratory `{name}`; end it with `conformance e2e down --name {name}`"
+            )));
         }
         std::fs::create_dir_all(self.directory())?;
         let mut step = Steps::begin(out);
@@ -144,7 +166,10 @@ impl Wanted {
     pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, Made)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
-            bail!("there is no laboratory `{}`; make one with `conformance e2e up`", self.name);
+            let name = &self.name;
+            return Err(Usage::error(format!(
+                "there is no laboratory `{name}`; make one with `conformance e2e up --name {name}`"
+            )));
         };
         let made: Made =
             serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
@@ -188,7 +213,8 @@ impl<'a, W: Write> Steps<'a, W> {
 /// The checkout that this folder is in.
 pub(super) fn project(from: &Path) -> anyhow::Result<PathBuf> {
     let found = from.ancestors().find(|it| it.join("kind/cluster.yaml").is_file());
-    found.map(Path::to_owned).with_context(|| {
-        format!("{}: not inside a checkout of this project; add --project DIR", from.display())
+    found.map(Path::to_owned).ok_or_else(|| {
+        let from = from.display();
+        Usage::error(format!("{from}: not inside a checkout of this project; add --project DIR"))
     })
 }

@@ -7,6 +7,7 @@
 //! | `engine`, `shell` | the Docker engine and other programs |
 //! | `cluster`, `simulator`, `deploy` | what is in a laboratory |
 //! | `scenarios`, `disturbances` | what happens in it, under the IDs of the catalogue |
+//! | `play` | scenarios one after the other, their verdicts beside those of virtual time |
 //! | `kubelet` | Nodes whose kubelets are played |
 //! | `bench` | what a provider costs there, beside virtual time |
 //!
@@ -20,9 +21,11 @@ mod disturbances;
 mod engine;
 mod kubelet;
 mod lab;
+mod play;
 mod scenarios;
 mod shell;
 mod simulator;
+mod usage;
 
 use std::time::Duration;
 

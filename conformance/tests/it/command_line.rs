@@ -100,6 +100,15 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["cost", "--ledger", "no-such.jsonl"], "--ledger no-such.jsonl: cannot be read"),
         (vec!["cost", "--ledger", "Cargo.toml"], "--ledger Cargo.toml: line 1: "),
         (vec!["cost", "--ledger", "x", "--provider", "y"], "cannot be used with"),
+        (vec!["e2e", "run", "--name", "no-such"], "conformance e2e up --name no-such"),
+        (vec!["e2e", "all", "LIVE-9", "--name", "no-such"], "no scenario with vcenter has the ID"),
+        (vec!["e2e", "all", "LIVE-001", "--mode", "supervisor"], "there are NODE-001"),
+        (vec!["e2e", "up", "--mode", "vsphere"], "there are vcenter and supervisor"),
+        (vec!["e2e", "up", "--name", "Lab"], "write 1 to 40 lower-case letters"),
+        (vec!["e2e", "up", "--project", "/proc/nope"], "--project /proc/nope: "),
+        (vec!["e2e", "up", "--project", "/proc"], "not inside a checkout of this project"),
+        (vec!["e2e", "bench", "--columns", "vcentre"], "there are vcenter, vcenter-poll"),
+        (vec!["e2e", "bench", "--nodes", "0"], "0 is not in 1..=5000"),
     ] {
         let output = conformance(&arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

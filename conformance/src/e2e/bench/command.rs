@@ -48,7 +48,7 @@ pub(in crate::e2e) async fn run(
     bench: &BenchOptions,
     wanted: &Wanted,
 ) -> anyhow::Result<ExitCode> {
-    let was_there = wanted.is_there();
+    let was_there = wanted.is_kept();
     let (cluster, made) = match was_there {
         true => wanted.open_cluster().await?,
         false => wanted.cluster_up(out).await?,
