@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
+use super::peer::{self, Program};
 use super::simulator::{Access, Credentials, Simulator};
 use super::until;
 use crate::backend::Backend;
@@ -27,6 +28,8 @@ pub(super) struct Deployment {
     pub(super) flags: Vec<String>,
     /// Whether a second replica stands by, as a DaemonSet of its own: on one machine each needs a port of its own.
     pub(super) second: bool,
+    /// A program of others in its place.
+    pub(super) program: Option<Program>,
 }
 
 /// A replica, by the DaemonSet that it is of, and the port that tells its process from the other's.
@@ -61,7 +64,10 @@ impl Deployment {
         let (workload, rest) = apart(&text)?;
         let mut parts = vec![rest];
         for replica in self.replicas() {
-            parts.push(self.adjusted(cluster, &replica.of(&workload), simulator, backend).await?);
+            parts.push(self.adjusted(cluster, *replica, &workload, simulator, backend).await?);
+        }
+        if self.program.is_some() {
+            parts.push(peer::binding().to_string());
         }
         cluster.apply(&parts.join("\n---\n")).await?;
         self.runs(cluster, Duration::from_secs(120)).await
@@ -75,11 +81,12 @@ impl Deployment {
     async fn adjusted(
         &self,
         cluster: &Cluster,
+        replica: Replica,
         workload: &str,
         simulator: &Simulator,
         backend: Backend,
     ) -> anyhow::Result<String> {
-        let mut patch: Vec<Value> = Vec::new();
+        let mut patch: Vec<Value> = self.program.map_or_else(Vec::new, |it| it.patch(replica.port));
         for flag in &self.flags {
             patch.push(json!({
                 "op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag,
@@ -92,7 +99,7 @@ impl Deployment {
         }
         let patch = serde_json::to_string(&patch)?;
         let kubectl = cluster.kubectl().args(["patch", "--local", "-f", "-", "--type=json"]);
-        kubectl.args(["-p", &patch, "-o", "yaml"]).with_input(workload).await
+        kubectl.args(["-p", &patch, "-o", "yaml"]).with_input(&replica.of(workload)).await
     }
 
     /// Waits until every replica runs and is ready.
@@ -111,7 +118,8 @@ pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     let kubectl = || cluster.kubectl().args(["-n", NAMESPACE, "delete", "--ignore-not-found"]);
     let both = ["daemonset", FIRST.workload, SECOND.workload];
     kubectl().args(both).args(["--cascade=foreground", "--timeout=60s"]).output().await?;
-    kubectl().args(["lease", "cloud-controller-manager"]).output().await.map(drop)
+    kubectl().args(["lease", "cloud-controller-manager"]).output().await?;
+    kubectl().args(["clusterrolebinding", peer::BINDING]).output().await.map(drop)
 }
 
 /// The last lines of what every replica logged.
@@ -230,16 +238,12 @@ fn of_vcenter(access: &Access) -> Value {
          secretNamespace: {NAMESPACE}\nvcenter:\n  lab:\n    server: {host}\n    datacenters: [DC0]\n\
          labels:\n  region: k8s-region\n  zone: k8s-zone\n"
     );
+    let files = json!({"vsphere.conf": config, "ca.pem": authority, "cloud.json": peer::cloud_json(access)});
     let mut secret = serde_json::Map::new();
     secret.insert(format!("{host}.username"), user.as_str().into());
     secret.insert(format!("{host}.password"), password.as_str().into());
     json!([
-        object(
-            "ConfigMap",
-            "vsphere-cloud-config",
-            "data",
-            json!({"vsphere.conf": config, "ca.pem": authority})
-        ),
+        object("ConfigMap", "vsphere-cloud-config", "data", files),
         object("Secret", "vsphere-cloud-secret", "stringData", secret.into()),
     ])
 }

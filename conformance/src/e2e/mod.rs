@@ -5,7 +5,7 @@
 //! | [`command`] | `conformance e2e` |
 //! | `lab` | a laboratory is made, found again, ended |
 //! | `engine`, `shell` | the Docker engine and other programs |
-//! | `cluster`, `simulator`, `deploy` | what is in a laboratory |
+//! | `cluster`, `simulator`, `deploy`, `peer` | what is in a laboratory |
 //! | `scenarios`, `disturbances` | what happens in it, under the IDs of the catalogue |
 //! | `play` | scenarios one after the other, their verdicts beside those of virtual time |
 //! | `kubelet` | Nodes whose kubelets are played |
@@ -21,6 +21,7 @@ mod disturbances;
 mod engine;
 mod kubelet;
 mod lab;
+mod peer;
 mod play;
 mod scenarios;
 mod shell;

@@ -11,10 +11,12 @@ use super::imagined;
 use super::plan::Plan;
 use super::played::Play;
 use super::report::{self, Column};
+use crate::backend::Backend;
 use crate::cost::Subject;
 use crate::e2e::cluster::Cluster;
 use crate::e2e::deploy::{self, Deployment};
 use crate::e2e::lab::{Made, Wanted};
+use crate::e2e::peer::{Peer, peer};
 use crate::e2e::simulator::Simulator;
 
 /// What is counted.
@@ -29,6 +31,9 @@ pub struct BenchOptions {
     /// Status period of the provider, in seconds; without it 20, and 40 for more than 200 nodes.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..=600))]
     period: Option<u64>,
+    /// Also a program of others: stock-ccm, upstream-vcenter or upstream-paravirtual, as a static binary or an image of the engine.
+    #[arg(long = "peer", value_name = "NAME=PATH|IMAGE", value_parser = peer)]
+    peers: Vec<Peer>,
     /// Write bench.json, bench.md and bench.svg here.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -87,48 +92,66 @@ async fn count(
     made: &Made,
 ) -> anyhow::Result<Vec<Column>> {
     let machines = cluster.machines().await?;
+    let ours = |it: &Subject| Provider {
+        name: it.word(),
+        backend: it.backend(),
+        subject: Some(*it),
+        deployment: Deployment {
+            image: made.provider_image.clone(),
+            flags: vec![format!("--instances-mode={}", it.instances())],
+            second: true,
+            program: None,
+        },
+    };
+    let mut providers: Vec<Provider> = bench.columns.iter().map(ours).collect();
+    for peer in &bench.peers {
+        let (program, image) = (peer.program, peer.image(cluster).await?);
+        let deployment =
+            Deployment { image, flags: Vec::new(), second: true, program: Some(program) };
+        let (name, backend) = (program.name(), program.backend());
+        providers.push(Provider { name, backend, subject: None, deployment });
+    }
     let mut columns = Vec::new();
-    for subject in &bench.columns {
-        let mut column = Column {
-            name: subject.word().to_owned(),
-            periods: Default::default(),
-            kind: Default::default(),
-            virtual_time: Default::default(),
-        };
+    for provider in &providers {
+        let mut column = Column::of(provider.name);
         for nodes in &bench.nodes {
             let period =
                 bench.period.map_or_else(|| Plan::usual_period(*nodes), Duration::from_secs);
             let plan = Plan { nodes: *nodes, period };
-            writeln!(out, "{}, {nodes} nodes, periods of {} s", subject.word(), period.as_secs())?;
-            let made = Made { backend: subject.backend(), ..made.clone() };
-            let simulator: Simulator = wanted.simulator_up(cluster, &made, *nodes).await?;
-            let provider = Deployment {
-                image: made.provider_image.clone(),
-                flags: [plan.flags(), vec![format!("--instances-mode={}", subject.instances())]]
-                    .concat(),
-                second: true,
-            };
-            let (project, backend) = (wanted.project.as_path(), subject.backend());
+            writeln!(out, "{}, {nodes} nodes, periods of {} s", provider.name, period.as_secs())?;
+            let made = Made { backend: provider.backend, ..made.clone() };
+            let simulator = wanted.simulator_up(cluster, &made, *nodes).await?;
+            let mut deployment = provider.deployment.clone();
+            deployment.flags.extend(plan.flags());
             let play = Play {
                 cluster,
                 simulator: &simulator,
                 machines: &machines,
-                provider: &provider,
-                project,
-                backend,
+                provider: &deployment,
+                project: &wanted.project,
+                backend: provider.backend,
                 plan,
             };
             let played = play.play(out).await;
             Simulator::end(&wanted.name, &wanted.directory()).await?;
             column.kind.insert(*nodes, played?);
             column.periods.insert(*nodes, period.as_secs());
-            // Its own runtime, so not on a thread of this one.
-            let of = *subject;
-            let imagined =
-                tokio::task::spawn_blocking(move || imagined::tallies(of, &plan)).await?;
-            column.virtual_time.insert(*nodes, imagined);
+            if let Some(of) = provider.subject {
+                // Its own runtime, so not on a thread of this one.
+                let imagined = tokio::task::spawn_blocking(move || imagined::tallies(of, &plan));
+                column.virtual_time.insert(*nodes, imagined.await?);
+            }
         }
         columns.push(column);
     }
     Ok(columns)
+}
+
+/// Whose calls are counted.
+struct Provider {
+    name: &'static str,
+    backend: Backend,
+    /// In virtual time; nothing for programs of others.
+    subject: Option<Subject>,
+    deployment: Deployment,
 }

@@ -28,6 +28,12 @@ pub(super) struct Column {
 }
 
 impl Column {
+    /// One in which nothing was played yet.
+    pub(super) fn of(name: &str) -> Self {
+        let (periods, kind, virtual_time) = Default::default();
+        Self { name: name.to_owned(), periods, kind, virtual_time }
+    }
+
     /// Calls of a phase by fleet size, the real nodes included.
     fn calls(&self, phase: Phase) -> BTreeMap<u32, u64> {
         let total = |(n, played): (&u32, &Played)| {

@@ -1,0 +1,163 @@
+//! Providers of others in the place of ours: the same workload with their image, their flags and what they read.
+//!
+//! They may do everything in the cluster: what they need is their manifests' business, and not what is looked at here.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+use super::deploy::NAMESPACE;
+use super::shell::call;
+use super::simulator::Access;
+use super::usage::Usage;
+use crate::backend::Backend;
+
+/// Programs that are known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// The framework of upstream over a cloud of a hundred lines (`conformance/peers/vsphere-ccm`).
+    StockCcm,
+    /// Upstream's provider with vCenter.
+    UpstreamVcenter,
+    /// Upstream's provider with a Supervisor.
+    UpstreamParavirtual,
+}
+
+impl Program {
+    const ALL: [Self; 3] = [Self::StockCcm, Self::UpstreamVcenter, Self::UpstreamParavirtual];
+
+    /// As `--peer` names it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::StockCcm => "stock-ccm",
+            Self::UpstreamVcenter => "upstream-vcenter",
+            Self::UpstreamParavirtual => "upstream-paravirtual",
+        }
+    }
+
+    /// Where it looks for machines.
+    pub(super) const fn backend(self) -> Backend {
+        match self {
+            Self::StockCcm | Self::UpstreamVcenter => Backend::VCenter,
+            Self::UpstreamParavirtual => Backend::Supervisor,
+        }
+    }
+
+    fn arguments(self) -> [&'static str; 2] {
+        match self {
+            Self::StockCcm => ["--cloud-provider=govmomi", "--cloud-config=/etc/cloud/cloud.json"],
+            Self::UpstreamVcenter => {
+                ["--cloud-provider=vsphere", "--cloud-config=/etc/cloud/vsphere.conf"]
+            }
+            Self::UpstreamParavirtual => {
+                ["--cloud-provider=vsphere-paravirtual", "--cloud-config=/config/vsphere.conf"]
+            }
+        }
+    }
+
+    /// What has to be changed in our workload. It serves neither `/livez` nor `/readyz`.
+    pub(super) fn patch(self, port: u16) -> Vec<Value> {
+        let container = "/spec/template/spec/containers/0";
+        let mut arguments: Vec<String> = self.arguments().map(str::to_owned).into();
+        arguments.push(format!("--secure-port={port}"));
+        arguments.extend(["--authentication-skip-lookup", "--v=2"].map(str::to_owned));
+        vec![
+            json!({"op": "replace", "path": format!("{container}/args"), "value": arguments}),
+            json!({"op": "remove", "path": format!("{container}/livenessProbe")}),
+            json!({"op": "remove", "path": format!("{container}/readinessProbe")}),
+        ]
+    }
+}
+
+/// A program, and where it is.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) program: Program,
+    /// A file, or an image.
+    place: String,
+}
+
+/// `NAME=PATH|IMAGE`.
+pub(super) fn peer(text: &str) -> Result<Peer, String> {
+    let known = Program::ALL.map(Program::name).join(", ");
+    let (name, place) = text.split_once('=').ok_or("write NAME=PATH or NAME=IMAGE")?;
+    let program = Program::ALL.into_iter().find(|it| it.name() == name);
+    let program =
+        program.ok_or_else(|| format!("no peer is called {name:?}; there are {known}"))?;
+    if place.is_empty() {
+        return Err("write NAME=PATH or NAME=IMAGE".to_owned());
+    }
+    Ok(Peer { program, place: place.to_owned() })
+}
+
+impl Peer {
+    /// Its image, in the nodes of the cluster.
+    pub(super) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
+        let image = if self.place.contains('/') && Path::new(&self.place).is_file() {
+            self.built().await?
+        } else if call("docker").args(["image", "inspect", &self.place]).succeeds().await {
+            self.place.clone()
+        } else {
+            let (name, place) = (self.program.name(), &self.place);
+            return Err(Usage::error(format!(
+                "--peer {name}={place}: neither a file with a slash in its path nor an image of the engine; build one, or pull it"
+            )));
+        };
+        cluster.load(std::slice::from_ref(&image)).await?;
+        Ok(image)
+    }
+
+    /// An image with nothing but the program, which has to be static.
+    async fn built(&self) -> anyhow::Result<String> {
+        let folder = tempfile::tempdir()?;
+        std::fs::copy(&self.place, folder.path().join("provider"))
+            .with_context(|| self.place.clone())?;
+        let recipe =
+            "FROM scratch\nCOPY provider /provider\nUSER 65532:65532\nENTRYPOINT [\"/provider\"]\n";
+        std::fs::write(folder.path().join("Dockerfile"), recipe)?;
+        let image = format!("vsphere-lab/peer-{}:local", self.program.name());
+        let build = call("docker").args(["build", "-q", "-t", &image]).arg(folder.path());
+        build.output().await?;
+        Ok(image)
+    }
+}
+
+/// The stock CCM's configuration.
+pub(super) fn cloud_json(access: &Access) -> String {
+    let Access { host, port, user, password, .. } = access;
+    let url = format!("https://{host}:{port}/sdk");
+    json!({"url": url, "user": user, "password": password, "ca": "/etc/cloud/ca.pem"}).to_string()
+}
+
+/// Name of what lets a peer do everything.
+pub(super) const BINDING: &str = "e2e-peer";
+
+/// Lets whoever runs as our provider's account do everything.
+pub(super) fn binding() -> Value {
+    let group = "rbac.authorization.k8s.io";
+    json!({
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": BINDING},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "cloud-controller-manager", "namespace": NAMESPACE}],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_named_with_its_place() {
+        assert_eq!(peer("stock-ccm=/bin/x").unwrap().program, Program::StockCcm);
+        for (text, says) in [
+            ("stock-ccm", "NAME=PATH"),
+            ("stock-ccm=", "NAME=PATH"),
+            ("stok-ccm=/bin/x", "there are stock-ccm, upstream-vcenter"),
+        ] {
+            let error = peer(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}
