@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::json;
+use sim::faults::Rule;
 use sim_world::{Command, Completion, ControlPlane, Nodes, Step};
 
 use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
@@ -43,6 +45,7 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
         it.secret = Some("vsphere-cloud-secret".to_owned());
     });
     scenario = scenario.at(Duration::ZERO, Command::SetHeartbeats { every: None });
+    scenario = scenario.fault(latency());
     scenario = scenario.at(plan.period, Act::Stop(0)).at(plan.period, Act::Stop(1));
     for name in &fleet {
         scenario = scenario.at(plan.period, Command::StartKubelet(name.as_str().into()));
@@ -74,6 +77,12 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
         scenario.horizon = end + FIRST;
     }
     scenario
+}
+
+/// Every answer takes a while, as over any network: who asks first is not decided by nothing.
+fn latency() -> Rule {
+    let rule = json!({"id": "latency", "match": {"op": "*"}, "do": [{"delay": "2ms"}]});
+    serde_json::from_value(rule).expect("a rule of this crate is one")
 }
 
 /// What stands behind a provider ends and begins again.

@@ -134,7 +134,22 @@ impl Play<'_> {
                 "join: {n} nodes wait for the provider after {took:?} {first}; name a longer --period"
             );
         }
+        self.written().await?;
         Ok(took.as_secs_f64())
+    }
+
+    /// Waits until nothing more is asked of the cluster for two seconds: events come after what they tell of.
+    async fn written(&self) -> anyhow::Result<()> {
+        let begin = self.now().await?;
+        let mut last = None;
+        loop {
+            sleep(Duration::from_secs(2)).await;
+            let asked = Tally::of_lines(&[], &self.audited_since(begin).await?).cluster;
+            if last.as_ref() == Some(&asked) {
+                return Ok(());
+            }
+            last = Some(asked);
+        }
     }
 
     async fn deploy(&self) -> anyhow::Result<()> {
@@ -216,9 +231,12 @@ impl Play<'_> {
     async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
         let ledger = self.ledger_since(&mut mark.record).await?;
         let ledger: Vec<Line> = ledger.into_iter().filter(Line::is_call).collect();
+        Ok(Tally::of_lines(&ledger, &self.audited_since(*mark).await?))
+    }
+
+    async fn audited_since(&self, mark: Mark) -> anyhow::Result<Vec<Audited>> {
         let tail = format!("tail -c +{} {AUDIT}", mark.audited + 1);
-        let audit: Vec<Audited> = lines(&self.cluster.on_control_plane(&tail).await?)?;
-        Ok(Tally::of_lines(&ledger, &audit))
+        lines(&self.cluster.on_control_plane(&tail).await?)
     }
 
     /// The replica that leads is killed.
