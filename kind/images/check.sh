@@ -38,12 +38,8 @@ within() { # SECONDS COMMAND…
   until "$@"; do [ "$SECONDS" -lt "$end" ] || return 1; sleep 0.1; done
 }
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name")" = healthy ]; }
-ends() { # SIGTERM, and the exit code is 0 in less than a second
-  local began=$EPOCHREALTIME took
-  docker kill --signal TERM "$name" >/dev/null && [ "$(docker wait "$name")" = 0 ] || return
-  took=$(python3 -c "print($EPOCHREALTIME - $began)")
-  echo "took $took s"
-  python3 -c "import sys; sys.exit($took >= 1)"
+ends() { # SIGTERM alone, and the exit code is 0; a kubelet waits 30 s before it kills
+  docker kill --signal TERM "$name" >/dev/null && [ "$(timeout 20 docker wait "$name")" = 0 ]
 }
 
 # What is drawn anew for each process is left out: fingerprints, ports, and the folder of its files.
@@ -52,6 +48,7 @@ printed() { grep -q 'export SIM_ADMIN=' "$1"; }
 listen=(--vcenter-listen 127.0.0.1:0 --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0)
 "$sim" serve "${listen[@]}" >"$dir/binary" 2>&1 &
 server=$!
+touch "$dir/binary"
 within 20 printed "$dir/binary"
 kill -TERM "$server" && wait "$server"
 server=
@@ -64,12 +61,12 @@ gone
 confined=(--read-only --cap-drop ALL --security-opt no-new-privileges)
 run "${confined[@]}" "$image"
 ok 'healthy: read-only, without capabilities' within 20 healthy
-ok 'SIGTERM: exit code 0 within a second' ends
+ok 'SIGTERM: exit code 0' ends
 gone
 run "${confined[@]}" "$image" serve --admin-listen 0.0.0.0:8900
 ok 'healthy: with a token that the check does not know' within 20 healthy
 ok 'the admin port wants that token' [ "$(docker exec "$name" /sim ledger 2>&1 | grep -c 'bearer token')" = 1 ]
-ok 'SIGTERM: exit code 0 within a second, with that too' ends
+ok 'SIGTERM: exit code 0, with that too' ends
 gone
 run "${confined[@]}" --tmpfs /tmp -e SIM_ADMIN_TOKEN=known "$image" serve --admin-listen 0.0.0.0:8900 --supervisor /tmp/mounts
 ok 'healthy: with a tmpfs, a Supervisor and a token' within 20 healthy
