@@ -25,8 +25,9 @@ pub struct BenchOptions {
     /// Sizes of the fleet that registers beside the three real nodes.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100,1000", value_parser = clap::value_parser!(u32).range(1..=5000))]
     nodes: Vec<u32>,
-    /// Ways of following machines: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1.
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',', default_value = "vcenter,supervisor-watch", value_parser = subject)]
+    /// Ways of following machines: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1;
+    /// vcenter and supervisor-watch if neither these nor peers are named.
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = subject)]
     columns: Vec<Subject>,
     /// Status period of the provider, in seconds; without it 20, and 40 for more than 200 nodes.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..=600))]
@@ -75,12 +76,16 @@ pub(in crate::e2e) async fn run(
     for difference in &differences {
         writeln!(out, "differs: {difference}")?;
     }
+    let errors: usize = columns.iter().map(|it| it.errors.len()).sum();
     let n_plays: usize = columns.iter().map(|it| it.virtual_time.len()).sum();
     writeln!(
         out,
         "{n_plays} fleets compared with virtual time, {} operations differ",
         differences.len()
     )?;
+    if errors > 0 {
+        anyhow::bail!("{errors} fleets were not played to their end");
+    }
     Ok(ExitCode::from(u8::from(!differences.is_empty())))
 }
 
@@ -103,7 +108,10 @@ async fn count(
             program: None,
         },
     };
-    let mut providers: Vec<Provider> = bench.columns.iter().map(ours).collect();
+    let usual = [Subject::Vcenter, Subject::SupervisorWatch];
+    let is_asked = !bench.columns.is_empty() || !bench.peers.is_empty();
+    let subjects: &[Subject] = if is_asked { &bench.columns } else { &usual };
+    let mut providers: Vec<Provider> = subjects.iter().map(ours).collect();
     for peer in &bench.peers {
         let (program, image) = (peer.program, peer.image(cluster).await?);
         let deployment =
@@ -134,7 +142,15 @@ async fn count(
             };
             let played = play.play(out).await;
             Simulator::end(&wanted.name, &wanted.directory()).await?;
-            column.kind.insert(*nodes, played?);
+            match played {
+                Ok(played) => column.kind.insert(*nodes, played),
+                Err(error) => {
+                    // What others cost is not lost by that.
+                    writeln!(out, "    error: {error:#}")?;
+                    column.errors.push(format!("{nodes} nodes: {error:#}"));
+                    continue;
+                }
+            };
             column.periods.insert(*nodes, period.as_secs());
             if let Some(of) = provider.subject {
                 // Its own runtime, so not on a thread of this one.

@@ -25,13 +25,16 @@ pub(super) struct Column {
     pub(super) kind: BTreeMap<u32, Played>,
     /// In virtual time, by fleet size and phase; nothing for providers of others.
     pub(super) virtual_time: BTreeMap<u32, BTreeMap<&'static str, Tally>>,
+    /// Fleets that were not played to their end, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) errors: Vec<String>,
 }
 
 impl Column {
     /// One in which nothing was played yet.
     pub(super) fn of(name: &str) -> Self {
-        let (periods, kind, virtual_time) = Default::default();
-        Self { name: name.to_owned(), periods, kind, virtual_time }
+        let (periods, kind, virtual_time, errors) = Default::default();
+        Self { name: name.to_owned(), periods, kind, virtual_time, errors }
     }
 
     /// Calls of a phase by fleet size, the real nodes included.
@@ -216,6 +219,7 @@ mod tests {
             periods: [(10, 20)].into(),
             kind: [(10, played)].into(),
             virtual_time: [(10, [("steady", tally(wanted))].into())].into(),
+            errors: Vec::new(),
         }
     }
 
