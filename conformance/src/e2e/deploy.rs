@@ -165,8 +165,8 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<Leader> {
     Ok(Leader { process })
 }
 
-/// What providers log when they begin to lead: ours, and those on the Go framework.
-const LEADS: [&str; 2] = [": leading ", "successfully acquired lease"];
+/// What providers log when they begin to lead: ours, and those on the Go framework, some of which begin with a capital.
+const LEADS: [&str; 2] = [": leading ", "uccessfully acquired lease"];
 
 impl Replica {
     /// The workload of the manifests as this one's.
