@@ -23,7 +23,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cd "$root"
-# The libraries are those of the usual release build; only the last step, which links, is one of its own.
+# The usual release build of one package, linked statically; `.ci/run binaries` is the same, so that nothing is built twice.
 for name in "$@"; do
   case $name in sim | provider) ;; *) die "there is no image '$name'" "name sim or provider, or none for both" ;; esac
   say "$name: a static binary"

@@ -11,6 +11,7 @@ use super::peer::{self, Program};
 use super::simulator::{Access, Credentials, Simulator};
 use super::until;
 use crate::backend::Backend;
+use crate::lab::LEASE;
 
 /// The image as the manifests name it.
 const PUBLISHED: &str = "vsphere-lab/provider:latest";
@@ -118,7 +119,7 @@ pub(super) async fn remove(cluster: &Cluster) -> anyhow::Result<()> {
     let kubectl = || cluster.kubectl().args(["-n", NAMESPACE, "delete", "--ignore-not-found"]);
     let both = ["daemonset", FIRST.workload, SECOND.workload];
     kubectl().args(both).args(["--cascade=foreground", "--timeout=60s"]).output().await?;
-    kubectl().args(["lease", "cloud-controller-manager"]).output().await?;
+    kubectl().args(["lease", LEASE.1]).output().await?;
     kubectl().args(["clusterrolebinding", peer::BINDING]).output().await.map(drop)
 }
 
@@ -133,18 +134,20 @@ pub(super) async fn last_words(cluster: &Cluster) -> String {
     text
 }
 
-/// The replica that leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Leader {
-    /// Its process on the machine of the control plane.
-    pub(super) process: u32,
+/// Who holds the Lease; empty if nobody does.
+pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
+    let (namespace, name) = LEASE;
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}");
+    let lease = cluster.get(&path).await?;
+    Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Who leads, as its log says: what holds the Lease is named after the machine that all of them are on.
+/// The process that leads, on the machine of the control plane. Its log says so: what holds the Lease is named after that machine, which
+/// all of them are on.
 ///
 /// # Errors
 /// Nobody leads within a minute.
-pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<Leader> {
+pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<u32> {
     let found = until(Duration::from_secs(60), async || {
         for replica in [FIRST, SECOND] {
             let workload = format!("daemonset/{}", replica.workload);
@@ -161,8 +164,7 @@ pub(super) async fn leader(cluster: &Cluster) -> anyhow::Result<Leader> {
         }
         Ok(None)
     });
-    let process = found.await?.context("no replica says that it leads")?;
-    Ok(Leader { process })
+    found.await?.context("no replica says that it leads")
 }
 
 /// What providers log when they begin to lead: ours, and those on the Go framework, some of which begin with a capital.

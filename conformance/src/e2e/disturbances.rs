@@ -15,7 +15,7 @@ use super::deploy::{self, Deployment};
 use super::kubelet;
 use super::lab::Lab;
 use crate::backend::Backend;
-use crate::judge::NodeFacts;
+use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
 
 /// What happens.
@@ -23,7 +23,7 @@ use crate::verdict::Verdict;
 pub(super) enum Disturbance {
     /// vCenter ends, and begins again after ten seconds.
     Restart,
-    /// vCenter's certificate is replaced by one of the same authority, and every session ends.
+    /// vCenter's certificate is replaced by one of the same authority, and every connection lost.
     Certificate,
     /// The password, or the token, is another one; the Secret says so.
     Credentials,
@@ -45,29 +45,18 @@ const JOINING: u8 = 3;
 impl Disturbance {
     /// Lets it happen, and looks.
     pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
-        let before = identities(lab).await?;
+        let before = shown(lab).await?;
         let joining = lab.joining().await?;
         match self {
-            Self::Restart => {
-                lab.simulator.event(&Command::StopVCenter { vcenter: None }).await?;
-                sleep(Duration::from_secs(10)).await;
-                lab.simulator.event(&Command::StartVCenter { vcenter: None }).await?;
-            }
+            Self::Restart => lab.restart().await?,
+            // Whoever has a connection has the old one still.
             Self::Certificate => {
-                let expire = Command::ExpireSessions { vcenter: None, family: None };
-                lab.simulator.events(&[Command::SwapCertificate { vcenter: None }, expire]).await?;
+                lab.simulator.event(&Command::SwapCertificate { vcenter: None }).await?;
+                lab.restart().await?;
             }
             Self::Credentials => lab.new_credentials().await?,
             Self::Leader => lab.provider(true).await?,
-            Self::Update => {
-                let restart = ["rollout", "restart", "daemonset", deploy::WORKLOAD];
-                lab.cluster
-                    .kubectl()
-                    .args(["-n", deploy::NAMESPACE])
-                    .args(restart)
-                    .output()
-                    .await?;
-            }
+            Self::Update => lab.rollout("restart").await?,
             Self::ApiServer => {
                 lab.cluster.on_control_plane("pkill -9 -f '^kube-apiserver '").await?;
                 lab.answers().await?;
@@ -78,24 +67,25 @@ impl Disturbance {
                 lab.answers().await?;
             }
         }
-        for machine in &joining {
-            kubelet::register(&lab.cluster, &machine.name, machine.uuid).await?;
-        }
-        if matches!(self, Self::Leader) {
-            let leader = deploy::leader(&lab.cluster).await?;
-            lab.cluster.on_control_plane(&format!("kill -9 {}", leader.process)).await?;
-        }
+        let fired = match self {
+            Self::Leader => lab.kill_amidst(&joining).await?,
+            _ => {
+                lab.register(&joining).await?;
+                Verdict::Pass
+            }
+        };
         let verdict = lab.has_joined(&joining).await;
         lab.dismiss(&joining).await?;
         match self {
             Self::Leader => lab.provider(false).await?,
             Self::Credentials => lab.first_credentials().await?,
+            Self::Update => lab.rollout("status").await?,
             _ => {}
         }
-        let after = identities(lab).await?;
-        Ok(verdict?.and(|| {
-            Verdict::of(before == after, || format!("nodes were {before:?}, and are {after:?}"))
-        }))
+        let after = shown(lab).await?;
+        let same =
+            || Verdict::of(before == after, || format!("nodes were {before:?}, and are {after:?}"));
+        Ok(verdict?.and(same).and(|| fired))
     }
 }
 
@@ -104,13 +94,14 @@ fn fresh() -> u64 {
     u64::try_from(kubelet::time().as_microsecond()).unwrap_or_default()
 }
 
-/// Names and UIDs of the Nodes: one that was deleted and came back is another one.
-async fn identities(lab: &Lab) -> anyhow::Result<BTreeMap<String, String>> {
-    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    let nodes = lab.cluster.nodes().await?;
-    let identity =
-        |it: &serde_json::Value| (text(&it["metadata"]["name"]), text(&it["metadata"]["uid"]));
-    Ok(nodes.iter().map(identity).collect())
+/// What a provider has to do with of each Node, and its UID: one that was deleted and came back is another one. Whether it is Ready
+/// is its kubelet's business.
+async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
+    let lasting = |node: &serde_json::Value| {
+        let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        (name, NodeFacts { ready: String::new(), taints: Vec::new(), ..facts(node) })
+    };
+    Ok(lab.cluster.nodes().await?.iter().map(lasting).collect())
 }
 
 impl Lab {
@@ -125,6 +116,46 @@ impl Lab {
         let machines: Vec<Machine> = (1..=JOINING).map(machine).collect();
         self.simulator.found(&machines).await?;
         Ok(machines)
+    }
+
+    async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
+        for machine in machines {
+            kubelet::register(&self.cluster, &machine.name, machine.uuid).await?;
+        }
+        Ok(())
+    }
+
+    /// The leader dies when the first has registered; the others register while nobody leads.
+    async fn kill_amidst(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
+        let leader = deploy::leader(&self.cluster).await?;
+        let first = deploy::holder(&self.cluster).await?;
+        let (early, late) = machines.split_at(1);
+        self.register(early).await?;
+        self.cluster.on_control_plane(&format!("kill -9 {leader}")).await?;
+        self.register(late).await?;
+        let other = async || {
+            let holder = deploy::holder(&self.cluster).await?;
+            Ok((!holder.is_empty() && holder != first).then_some(()))
+        };
+        let is_other = super::until(AT_WORK, other).await?.is_some();
+        Ok(if is_other {
+            Verdict::Pass
+        } else {
+            Verdict::Inconclusive(format!("{first} still holds the Lease"))
+        })
+    }
+
+    /// vCenter ends, and begins again after ten seconds: every session and connection is lost.
+    async fn restart(&self) -> anyhow::Result<()> {
+        self.simulator.event(&Command::StopVCenter { vcenter: None }).await?;
+        sleep(Duration::from_secs(10)).await;
+        self.simulator.event(&Command::StartVCenter { vcenter: None }).await
+    }
+
+    /// `kubectl rollout` of the provider.
+    async fn rollout(&self, verb: &str) -> anyhow::Result<()> {
+        let rollout = ["-n", deploy::NAMESPACE, "rollout", verb, "daemonset", deploy::WORKLOAD];
+        self.cluster.kubectl().args(rollout).output().await.map(drop)
     }
 
     async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {

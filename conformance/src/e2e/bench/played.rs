@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
+use sim::ledger::Record;
 use sim_world::{Command, Completion, Step};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fleet::{self, Fleet};
 use super::imagined::restart;
 use super::plan::{FIRST, Phase, Plan, SERVICE_START};
-use super::tally::{Audited, Line, Tally};
+use super::tally::{Audited, Tally};
 use crate::backend::Backend;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
@@ -144,7 +145,7 @@ impl Play<'_> {
         let mut last = None;
         loop {
             sleep(Duration::from_secs(2)).await;
-            let asked = Tally::of_lines(&[], &self.audited_since(begin).await?).cluster;
+            let asked = Tally::default().with(&self.audited_since(begin).await?).cluster;
             if last.as_ref() == Some(&asked) {
                 return Ok(());
             }
@@ -193,8 +194,8 @@ impl Play<'_> {
         let mut last_call = None;
         loop {
             sleep(Duration::from_millis(250)).await;
-            let lines = self.ledger_since(&mut mark.record).await?;
-            if lines.iter().any(|line| line.is_call() && !line.waits()) {
+            let records = self.ledger_since(&mut mark.record).await?;
+            if Tally::of_records(records.iter(), self.backend).total() > 0 {
                 last_call = Some(Instant::now());
             }
             let is_quiet = match last_call {
@@ -220,29 +221,32 @@ impl Play<'_> {
         Ok(mark)
     }
 
-    async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Line>> {
+    async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
         let text = self.simulator.ledger_since(*record + 1).await?;
-        let lines: Vec<Line> = lines(&text)?;
-        *record = lines.iter().map(|line| line.seq).max().unwrap_or(*record).max(*record);
-        Ok(lines)
+        let read = |line: &str| Record::from_line(line).with_context(|| line.to_owned());
+        let records = text.lines().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        *record = records.iter().map(|it| it.seq).max().unwrap_or(*record).max(*record);
+        Ok(records)
     }
 
     /// What was asked since the mark.
     async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
-        let ledger = self.ledger_since(&mut mark.record).await?;
-        let ledger: Vec<Line> = ledger.into_iter().filter(Line::is_call).collect();
-        Ok(Tally::of_lines(&ledger, &self.audited_since(*mark).await?))
+        let records = self.ledger_since(&mut mark.record).await?;
+        let tally = Tally::of_records(records.iter(), self.backend);
+        Ok(tally.with(&self.audited_since(*mark).await?))
     }
 
     async fn audited_since(&self, mark: Mark) -> anyhow::Result<Vec<Audited>> {
         let tail = format!("tail -c +{} {AUDIT}", mark.audited + 1);
-        lines(&self.cluster.on_control_plane(&tail).await?)
+        let text = self.cluster.on_control_plane(&tail).await?;
+        let read = |line: &str| serde_json::from_str(line).with_context(|| line.to_owned());
+        text.lines().map(read).collect()
     }
 
     /// The replica that leads is killed.
     async fn kill_leader(&self) -> anyhow::Result<()> {
         let leader = deploy::leader(self.cluster).await?;
-        let kill = format!("kill -9 {}", leader.process);
+        let kill = format!("kill -9 {}", leader);
         self.cluster.on_control_plane(&kill).await.map(drop)
     }
 
@@ -250,7 +254,7 @@ impl Play<'_> {
     async fn processor_seconds(&self) -> anyhow::Result<f64> {
         let leader = deploy::leader(self.cluster).await?;
         // Fields 14 and 15, in hundredths; nothing before them has a blank but the name, in parentheses.
-        let line = format!("sed 's/.*) //' /proc/{}/stat", leader.process);
+        let line = format!("sed 's/.*) //' /proc/{}/stat", leader);
         let text = self.cluster.on_control_plane(&line).await?;
         let fields: Vec<&str> = text.split(' ').collect();
         let ticks = |n: usize| -> anyhow::Result<f64> {
@@ -261,8 +265,7 @@ impl Play<'_> {
 
     async fn peak_memory(&self) -> anyhow::Result<f64> {
         let leader = deploy::leader(self.cluster).await?;
-        let line =
-            format!("sed -n 's/VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/{}/status", leader.process);
+        let line = format!("sed -n 's/VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/{}/status", leader);
         let kib: f64 = self.cluster.on_control_plane(&line).await?.trim().parse()?;
         Ok(kib / 1024.0)
     }
@@ -270,8 +273,3 @@ impl Play<'_> {
 
 /// Where the API server writes who asked what.
 const AUDIT: &str = "/var/log/kubernetes/audit.log";
-
-fn lines<T: serde::de::DeserializeOwned>(text: &str) -> anyhow::Result<Vec<T>> {
-    let read = |line: &str| serde_json::from_str(line).with_context(|| line.to_owned());
-    text.lines().filter(|line| !line.is_empty()).map(read).collect()
-}

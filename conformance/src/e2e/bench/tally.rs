@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sim::Class;
-use sim::ledger::Record;
+use sim::ledger::{Kind, Record};
 
 use crate::backend::Backend;
 
@@ -54,13 +54,13 @@ impl Tally {
         *counts.entry(op.to_owned()).or_default() += 1;
     }
 
-    /// Of a run in virtual time, in this phase.
+    /// Of a ledger: that of a simulator, or that of a run in virtual time, which has the calls to the cluster too.
     pub(super) fn of_records<'a>(
         records: impl Iterator<Item = &'a Record>,
         backend: Backend,
     ) -> Self {
         let mut tally = Self::default();
-        for call in records {
+        for call in records.filter(|it| it.kind == Kind::Call) {
             if backend.takes(call) {
                 let bytes = call.ended.as_ref().map_or(0, |it| it.bytes);
                 tally.machine_call(&call.op, call.class, bytes);
@@ -71,55 +71,12 @@ impl Tally {
         tally
     }
 
-    /// Of a simulator's ledger, as JSON lines, and of an audit log, as JSON lines.
-    pub(super) fn of_lines(ledger: &[Line], audit: &[Audited]) -> Self {
-        let mut tally = Self::default();
-        for line in ledger {
-            tally.machine_call(&line.op, line.class(), line.bytes());
-        }
+    /// With what an API server has written down.
+    pub(super) fn with(mut self, audit: &[Audited]) -> Self {
         for line in audit {
-            tally.cluster_call(&line.operation());
+            self.cluster_call(&line.operation());
         }
-        tally
-    }
-}
-
-/// A line of a simulator's ledger, as far as it is counted.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct Line {
-    pub(super) seq: u64,
-    pub(super) kind: String,
-    pub(super) op: String,
-    #[serde(default)]
-    class: Option<String>,
-    #[serde(default)]
-    ended: Option<Ended>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-struct Ended {
-    bytes: u64,
-}
-
-impl Line {
-    /// Calls alone are counted: what happens in the world, and notes, are lines too.
-    pub(super) fn is_call(&self) -> bool {
-        self.kind == "call"
-    }
-
-    /// Whether it waits for something to happen.
-    pub(super) fn waits(&self) -> bool {
-        self.class() == Some(Class::Longpoll)
-    }
-
-    fn class(&self) -> Option<Class> {
-        let all = [Class::Read, Class::Write, Class::Login, Class::Longpoll, Class::Task];
-        let word = self.class.as_deref()?;
-        all.into_iter().find(|it| it.tag().strip_prefix('@') == Some(word))
-    }
-
-    fn bytes(&self) -> u64 {
-        self.ended.as_ref().map_or(0, |it| it.bytes)
+        self
     }
 }
 
