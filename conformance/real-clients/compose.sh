@@ -19,16 +19,7 @@ dir=$(mktemp -d)
 down() { "${compose[@]}" down --timeout 3 >"$dir/down" 2>&1; }
 trap 'down; rm -rf "$dir"' EXIT
 
-passed=0 failed=0
-ok() { # WHAT COMMAND…
-  local what=$1
-  shift
-  if "$@" >"$dir/why" 2>&1; then
-    passed=$((passed + 1)) && printf 'ok   %s\n' "$what"
-  else
-    failed=$((failed + 1)) && printf 'FAIL %s\n' "$what" && tail -n 20 "$dir/why" | sed 's/^/     | /'
-  fi
-}
+. "$root/conformance/real-clients/counted.sh"
 healthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$("${compose[@]}" ps -q sim)")" = healthy ]; }
 admin() { curl -fsS -H "Authorization: Bearer $SIM_ADMIN_TOKEN" "http://127.0.0.1:$SIM_ADMIN_PORT$1"; }
 told() { python3 -c "import json, sys; print(json.load(sys.stdin)$1, end='')"; } # EXPRESSION
@@ -57,5 +48,4 @@ ok 'and is there' eval 'admin /faults | grep -q busy'
 ok 'down' down
 ok 'nothing is left' [ -z "$(docker ps -aq --filter label=com.docker.compose.project="$COMPOSE_PROJECT_NAME")" ]
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+verdict

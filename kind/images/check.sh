@@ -20,16 +20,7 @@ cleanup() {
 }
 trap cleanup EXIT
 
-passed=0 failed=0
-ok() { # WHAT COMMAND…
-  local what=$1
-  shift
-  if "$@" >"$dir/why" 2>&1; then
-    passed=$((passed + 1)) && printf 'ok   %s\n' "$what"
-  else
-    failed=$((failed + 1)) && printf 'FAIL %s\n' "$what" && tail -n 20 "$dir/why" | sed 's/^/     | /'
-  fi
-}
+. "$root/conformance/real-clients/counted.sh"
 run() { docker run --detach --name "$name" --label io.vsphere-lab.check=image "$@" >/dev/null; }
 gone() { docker rm -fv "$name" >/dev/null; }
 within() { # SECONDS COMMAND…
@@ -76,5 +67,4 @@ run "${confined[@]}" -e SIM_ADMIN=http://127.0.0.1:1 --health-interval 1s --heal
 unhealthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name")" = unhealthy ]; }
 ok 'unhealthy: where nothing answers' within 20 unhealthy
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+verdict
