@@ -68,7 +68,7 @@ pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use clock::Clock;
 pub use handle::WorldHandle;
 pub use kubeapi::{Access, Identity, Tokens};
-pub use listen::{Advertise, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
+pub use listen::{Advertise, Door, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
 pub use names::{fault_classes, operations};
 pub use path::Broken;
 pub use reply::{Body, Outcome, Reply};

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
+use super::Door;
 use super::connection::{Connection, Ends};
 use crate::Changes;
 use crate::tls::Alpn;
@@ -45,6 +46,7 @@ pub(super) struct Listener {
     pub(super) behind: Behind,
     /// How long a client may leave unread what is sent to it.
     pub(super) patience: Duration,
+    pub(super) door: Door,
 }
 
 impl Listener {
@@ -56,7 +58,7 @@ impl Listener {
         stop: CancellationToken,
     ) {
         // Breaks the connections of now; those of a service that came back have another one.
-        let mut cut = CancellationToken::new();
+        let mut cut = self.door.shuts();
         loop {
             // Stopping comes first; a service that went away breaks its connections before a new one
             // is looked at.
@@ -66,11 +68,15 @@ impl Listener {
                 () = changes.changed() => {
                     if self.behind.is_down() {
                         cut.cancel();
-                        cut = CancellationToken::new();
+                        cut = self.door.shuts();
                     }
                 }
                 accepted = self.listener.accept() => match accepted {
                     Ok((socket, peer)) => {
+                        // It was shut, and may be open again.
+                        if cut.is_cancelled() {
+                            cut = self.door.shuts();
+                        }
                         let ends = Ends { cut: cut.child_token(), stop: stop.clone() };
                         self.accepted(socket, peer, ends, &tasks);
                     }
@@ -81,7 +87,7 @@ impl Listener {
     }
 
     fn accepted(&self, socket: TcpStream, peer: SocketAddr, ends: Ends, tasks: &TaskTracker) {
-        if self.behind.is_down() {
+        if self.behind.is_down() || ends.cut.is_cancelled() {
             // The port has to stay ours, so a refused connection is one that breaks at once.
             let _ = socket.set_zero_linger();
             return;

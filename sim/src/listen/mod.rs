@@ -5,10 +5,12 @@
 
 mod accept;
 mod connection;
+mod door;
 mod endpoints;
 mod open;
 mod options;
 
+pub use door::Door;
 pub use endpoints::{Endpoint, Endpoints};
 pub use open::ListenError;
 pub use options::{Advertise, ListenOptions, Transport};

@@ -9,7 +9,7 @@ use rustls::crypto::ring;
 use tokio::net::TcpListener;
 
 use super::accept::{Behind, Listener};
-use super::{Advertise, Endpoint, Endpoints, ListenOptions, Transport};
+use super::{Advertise, Door, Endpoint, Endpoints, ListenOptions, Transport};
 use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
 use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle, admin};
 
@@ -56,6 +56,7 @@ impl Sim {
             ports,
             admin_token,
             patience,
+            door,
         } = options;
         let Advertise {
             vcenter: public_vcenter,
@@ -118,6 +119,7 @@ impl Sim {
                 tls,
                 behind: Behind::Face(server.clone(), alpn),
                 patience,
+                door: door.clone(),
             });
             Ok(Endpoint { url: format!("{scheme}://{host}"), address, certificates })
         };
@@ -163,6 +165,7 @@ impl Sim {
             tls: None,
             behind: Behind::Admin(router),
             patience,
+            door: Door::default(),
         });
         Ok(endpoints)
     }

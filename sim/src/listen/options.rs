@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Door;
 use crate::tls::{Authority, Leaf};
 
 /// Nobody who is alive reads nothing for so long; what waits for a reader is held meanwhile.
@@ -62,6 +63,8 @@ pub struct ListenOptions {
     pub admin_token: Option<String>,
     /// How long a client may leave unread what is sent to it before its connection breaks.
     pub patience: Duration,
+    /// Whether clients are let in.
+    pub door: Door,
 }
 
 /// Without keys and tokens.
@@ -93,6 +96,7 @@ impl Default for ListenOptions {
             ports: BTreeMap::new(),
             admin_token: None,
             patience: PATIENCE,
+            door: Door::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sim::faults::{Action, Rule};
 use sim::world::Command;
-use sim::{Endpoints, ListenOptions, Sim, Transport};
+use sim::{Door, Endpoints, ListenOptions, Sim, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -208,6 +208,38 @@ async fn a_vcenter_that_stops_breaks_its_connections_and_takes_no_more() {
         stream.read(&mut [0; 100]).await
     };
     assert!(matches!(refused.await, Err(_) | Ok(0)), "nothing answers");
+}
+
+#[tokio::test]
+async fn behind_a_shut_door_connections_break_and_nothing_is_noted_until_it_opens() {
+    let sim = Sim::builder().plain_text().start();
+    let door = Door::default();
+    let transport = Transport::PlainText;
+    let options = ListenOptions { transport, door: door.clone(), ..ListenOptions::default() };
+    let endpoints = sim.listen(options).await.expect("free ports");
+    let address = endpoints.vcenters["vc0"].address;
+    let body = envelope(HELLO, CONTENT, "");
+    let hello = head(&body, "") + &body;
+    let mut before = TcpStream::connect(address).await.expect("a listener");
+    before.write_all(hello.as_bytes()).await.expect("an open connection");
+    responses(&mut before, 1).await;
+    let noted = sim.ledger().next_seq();
+    door.shut();
+    // Whether that can still be sent is the system's affair.
+    let _ = before.write_all(hello.as_bytes()).await;
+    let error = before.read(&mut [0; 100]).await.expect_err("no clean end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    let refused = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(hello.as_bytes()).await?;
+        stream.read(&mut [0; 100]).await
+    };
+    assert!(matches!(refused.await, Err(_) | Ok(0)), "nothing answers");
+    assert_eq!(sim.ledger().next_seq(), noted, "{}", sim.ledger().to_jsonl());
+    door.open();
+    let mut after = TcpStream::connect(address).await.expect("a listener");
+    after.write_all(hello.as_bytes()).await.expect("an open connection");
+    responses(&mut after, 1).await;
 }
 
 #[tokio::test]
