@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,10 +15,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::cluster::Cluster;
 use super::container;
 use super::launch::Launcher;
 use super::manifest::Driver;
-use super::{Manifest, Settings, Setup, Subject, builtin, template};
+use super::template::{self, Values};
+use super::{Manifest, Settings, Setup, Subject, builtin};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
 use crate::report::{self, About};
@@ -163,7 +166,26 @@ pub fn setup(
     }
     let scratch = surroundings.temporary.join(format!("conformance-{}", std::process::id()));
     let launcher = Launcher::new(surroundings.launcher.clone())?;
-    Ok(Setup { manifest, binary, launcher, variables, tasks: TaskTracker::new(), scratch })
+    let cluster = cluster(&manifest, &launcher, surroundings)
+        .map_err(|error| Usage(format!("{name}: {error:#}")))?;
+    let tasks = TaskTracker::new();
+    Ok(Setup { manifest, binary, launcher, cluster, variables, tasks, scratch })
+}
+
+/// The cluster of a manifest that has one.
+fn cluster(
+    manifest: &Manifest,
+    launcher: &Launcher,
+    surroundings: &Surroundings,
+) -> anyhow::Result<Option<Cluster>> {
+    let Driver::Cluster(_) = manifest.driver() else { return Ok(None) };
+    let environment = surroundings.variables.clone();
+    let mut values: Values =
+        environment.iter().map(|(name, value)| (format!("env.{name}"), value.clone())).collect();
+    let directory = manifest.directory.as_ref().map(|it| it.display().to_string());
+    values.insert("manifest.dir".to_owned(), directory.unwrap_or_default());
+    let place = manifest.place(&values).map_err(|name| anyhow!("$({name}) has no value here"))?;
+    Cluster::new(launcher.clone(), environment, &place).map(Some)
 }
 
 /// Works with a provider until that is done or somebody interrupts; nothing that was started outlives this.
@@ -176,9 +198,9 @@ pub(super) fn guarded<T>(
     let done = runtime.block_on(async {
         let setup = Arc::new(setup);
         let stop = CancellationToken::new();
-        let (interrupted, tasks) = (stop.clone(), setup.tasks.clone());
+        let interrupted = stop.clone();
         let mut signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-        tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
+        setup.tasks.spawn(stop.clone().run_until_cancelled_owned(async move {
             let [Ok(interrupt), Ok(terminate)] = &mut signals else { return };
             tokio::select! {
                 _ = interrupt.recv() => {}
@@ -191,8 +213,7 @@ pub(super) fn guarded<T>(
             Err(error) => Err(Usage(format!("{}: {error:#}", setup.manifest.name)).into()),
         };
         stop.cancel();
-        tasks.close();
-        tasks.wait().await;
+        setup.finish().await;
         worked
     });
     // What a provider was given: passwords of worlds that are gone.

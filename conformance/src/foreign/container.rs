@@ -4,19 +4,14 @@
 //! It is removed on every way out; one whose driver was killed is found by its label and removed by the next that starts.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
+use super::behind::{self, LABEL, Start};
 use super::launch::Launcher;
-use super::manifest::Container;
 
-/// Everything that this project starts in an engine carries this label; its value names who started it.
-const LABEL: &str = "io.vsphere-lab";
-/// How values of drivers begin; the process ID follows.
-const OWNER: &str = "conformance-";
 /// What `docker` needs of the environment.
 pub(super) const VARIABLES: [&str; 5] =
     ["DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"];
@@ -32,19 +27,6 @@ pub(super) struct Engine {
 pub(super) struct Running {
     engine: Engine,
     name: String,
-}
-
-/// What of a container is only known when it starts; everything is expanded.
-#[derive(Debug)]
-pub(super) struct Start<'a> {
-    pub(super) container: &'a Container,
-    /// The directory of the run, seen by the container at the same path.
-    pub(super) directory: &'a Path,
-    /// Which replica of which run; a name for an engine.
-    pub(super) name: String,
-    pub(super) arguments: Vec<String>,
-    pub(super) env: Vec<(String, String)>,
-    pub(super) binds: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Engine {
@@ -93,8 +75,7 @@ impl Engine {
         let mut orphans = vec!["rm", "-f", "-v"];
         orphans.extend(text.lines().filter_map(|line| {
             let (id, owner) = line.split_once(' ')?;
-            let process = owner.strip_prefix(OWNER)?;
-            (!Path::new("/proc").join(process).exists()).then_some(id)
+            behind::is_gone(owner).then_some(id)
         }));
         if orphans.len() > 3 {
             self.call(&orphans).await?;
@@ -104,12 +85,11 @@ impl Engine {
 
     /// `docker run`, and the name by which the container is reached.
     pub(super) fn run(&self, launcher: &Launcher, start: &Start<'_>) -> (Command, Running) {
-        let Start { container, directory, name, arguments, env, binds } = start;
-        let owner = format!("{OWNER}{}", std::process::id());
-        let name = format!("{owner}-{name}").to_lowercase();
+        let Start { container, directory, arguments, env, binds, .. } = start;
+        let name = start.full_name();
         let mut command = launcher.command("docker");
         command.args(["run", "--rm", "--pull", "never", "--network", "host", "--name", &name]);
-        command.args(["--label", &format!("{LABEL}={owner}")]);
+        command.args(["--label", &format!("{LABEL}={}", behind::owner())]);
         // The signal is sent to the container itself: one to this program may come before there is one.
         command.arg("--sig-proxy=false");
         let same = directory.display();
@@ -153,23 +133,24 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::path::Path;
 
+    use super::super::manifest::Container;
     use super::*;
 
     #[test]
     fn a_container_has_its_files_where_a_process_has_them_and_a_label_that_names_its_driver() {
         let container = Container {
             image: "registry.example/mine:1".to_owned(),
-            args: Vec::new(),
             entrypoint: Some("/mine".to_owned()),
             user: Some("0:0".to_owned()),
-            env: BTreeMap::new(),
-            binds: BTreeMap::new(),
             hosts: [("vcenter.example".to_owned(), [127, 0, 0, 1].into())].into(),
+            ..Container::default()
         };
         let start = Start {
             container: &container,
             directory: Path::new("/tmp/run"),
+            replica: Path::new("/tmp/run/replica-0"),
             name: "NODE-004-0-0".to_owned(),
             arguments: vec!["--kubeconfig=/tmp/run/kubeconfig".to_owned()],
             env: vec![("A".to_owned(), "b".to_owned())],

@@ -22,8 +22,8 @@ pub const SUBCOMMAND: &str = "launch";
 /// How what it writes begins if the provider cannot be started.
 const CANNOT: &str = "cannot start ";
 
-/// Starts processes from a thread of its own, which ends with it.
-#[derive(Debug)]
+/// Starts processes from a thread of its own, which ends with the last of its clones.
+#[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
     orders: mpsc::Sender<Order>,

@@ -1,12 +1,14 @@
-//! Providers of any vendor, judged as black boxes: a process, a sim on loopback, the real clock.
+//! Providers of any vendor, judged as black boxes: a process, a container or a pod, a sim on this machine, the real clock.
 //!
 //! A [`manifest`](Manifest) says how the program is started. Each case has a sim and a process of its own and is
 //! played like in virtual time, by the same [`Lab`](crate::lab::Lab), with the same judges. The world lives faster than
 //! the clock on the wall, and the provider's periods are shorter by the same factor, so that bounds in periods hold.
 
 mod baseline;
+mod behind;
 mod builtin;
 mod calibration;
+mod cluster;
 pub mod command;
 mod container;
 pub mod cost;

@@ -127,6 +127,10 @@ impl Tests {
         let setup = Arc::new(setup);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let _inside = runtime.enter();
+        if !arguments.list {
+            let name = &setup.manifest.name;
+            runtime.block_on(setup.ready()).map_err(|error| usage(format!("{name}: {error:#}")))?;
+        }
         let subject = Arc::new(Subject::new(Arc::clone(&setup), settings));
         let seen = Arc::<Mutex<BTreeMap<String, Seen>>>::default();
         let mode = setup.manifest.spec.mode;
@@ -146,8 +150,7 @@ impl Tests {
         let trials: Vec<Trial> = trials.collect();
         let conclusion = libtest_mimic::run(&arguments, trials);
         drop(subject);
-        setup.tasks.close();
-        runtime.block_on(setup.tasks.wait());
+        runtime.block_on(setup.finish());
         // What cannot be removed is no failure of a provider.
         let _ = std::fs::remove_dir_all(&setup.scratch);
         if update && let Some(mut baseline) = baseline {

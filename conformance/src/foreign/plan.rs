@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sim::world::Command;
 
-use super::manifest::{Knob, Manifest};
+use super::manifest::{Driver, Knob, Manifest};
 use super::template;
 use crate::catalogue::Entry;
 use crate::checks::Case;
@@ -118,6 +118,11 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     if *replicas > 1 || scenario.provider.elects() {
         return Some("replicas: not supported yet for processes".to_owned());
     }
+    let rewrites = scenario.timeline.iter().any(|it| matches!(it.act, Act::Token { .. }));
+    if rewrites && matches!(manifest.driver(), Driver::Cluster(_)) {
+        let why = "a file of the provider changes at one moment, and a kubelet brings it to a pod when it comes to it";
+        return Some(why.to_owned());
+    }
     let written = |placeholder: &str| {
         let mut files = manifest.spec.files.keys();
         files.any(|name| {
@@ -165,6 +170,19 @@ mod tests {
         scenario.provider.secret = Some("credentials".to_owned());
         let why = cannot_set_up(&scenario, &manifest("ours-vcenter"));
         assert!(why.unwrap_or_default().contains("Secret"));
+    }
+
+    #[test]
+    fn a_pod_is_not_asked_for_what_a_kubelet_cannot_do() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/supervisor.yaml");
+        let manifest = |name| Manifest::load(name, date(2026, 1, 1)).unwrap();
+        let grace = Duration::ZERO;
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(9));
+        let rotated = scenario.clone().at(Duration::from_secs(1), Act::Token { grace });
+        assert_eq!(cannot_set_up(&scenario, &manifest(directory)), None);
+        let why = cannot_set_up(&rotated, &manifest(directory)).unwrap_or_default();
+        assert!(why.contains("a kubelet brings it"), "{why}");
+        assert_eq!(cannot_set_up(&rotated, &manifest("ours-supervisor")), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One replica of a foreign provider: a process, its end, and what it writes.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::container::Running;
+use super::behind::Behind;
 use super::launch::Launcher;
 use crate::lab::Exit;
 
@@ -74,7 +74,7 @@ impl Process {
     pub(super) async fn spawn(
         launcher: &Launcher,
         index: usize,
-        (mut command, container): (Command, Option<Running>),
+        (mut command, behind): (Command, Option<Behind>),
         world: &WorldHandle,
         logs: &Logs,
         tasks: &TaskTracker,
@@ -82,7 +82,15 @@ impl Process {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // A signal of the terminal is for the driver, which stops what it started.
         command.process_group(0).kill_on_drop(true);
-        let mut child = launcher.spawn(command).await?;
+        let mut child = match launcher.spawn(command).await {
+            Ok(child) => child,
+            Err(error) => {
+                if let Some(behind) = &behind {
+                    behind.remove().await;
+                }
+                return Err(error);
+            }
+        };
         let readers = [
             child.stdout.take().map(|out| tasks.spawn(copy(out, world.clone(), logs.clone()))),
             child.stderr.take().map(|err| tasks.spawn(copy(err, world.clone(), logs.clone()))),
@@ -98,7 +106,7 @@ impl Process {
             (process.stop.clone(), process.kill.clone(), process.ended.clone());
         let (exit, logs) = (Arc::clone(&process.exit), logs.clone());
         tasks.spawn(async move {
-            let how = Kept { child, container }.keep(&stop, &kill).await;
+            let how = Kept { child, behind }.keep(&stop, &kill).await;
             for reader in readers.into_iter().flatten() {
                 // A child of the program may hold the pipe open; its words are not waited for.
                 let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
@@ -163,10 +171,10 @@ async fn copy(from: impl AsyncRead + Unpin, world: WorldHandle, logs: Logs) {
     }
 }
 
-/// A process that is waited for, and the container that it stands for.
+/// A process that is waited for, and the provider that it stands for, if that is elsewhere.
 struct Kept {
     child: Child,
-    container: Option<Running>,
+    behind: Option<Behind>,
 }
 
 impl Kept {
@@ -175,13 +183,13 @@ impl Kept {
         let how = tokio::select! {
             biased;
             () = kill.cancelled() => None,
-            status = self.child.wait() => Some(by_itself(status)),
+            status = self.end() => Some(by_itself(status)),
             () = stop.cancelled() => {
                 self.terminate().await;
                 tokio::select! {
                     biased;
                     () = kill.cancelled() => None,
-                    status = self.child.wait() => Some(by_order(status)),
+                    status = self.end() => Some(by_order(status)),
                     () = tokio::time::sleep(GRACE) => {
                         Some(Exit::Failed(format!("still there {} s after SIGTERM", GRACE.as_secs())))
                     }
@@ -189,16 +197,27 @@ impl Kept {
             }
         };
         // It may have ended already; what it stands for may not.
-        if let Some(container) = &self.container {
-            container.remove().await;
+        if let Some(behind) = &self.behind {
+            behind.remove().await;
         }
         let _ = self.child.kill().await;
         how.unwrap_or(Exit::Killed)
     }
 
+    /// How it ended, once it has.
+    ///
+    /// Cancel safe.
+    async fn end(&mut self) -> std::io::Result<ExitStatus> {
+        let status = self.child.wait().await?;
+        match &self.behind {
+            None => Ok(status),
+            Some(behind) => behind.end(status).await,
+        }
+    }
+
     async fn terminate(&self) {
-        if let Some(container) = &self.container {
-            return container.terminate().await;
+        if let Some(behind) = &self.behind {
+            return behind.terminate().await;
         }
         let pid = self.child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(pid) = pid {
@@ -208,7 +227,7 @@ impl Kept {
     }
 }
 
-fn by_itself(status: std::io::Result<std::process::ExitStatus>) -> Exit {
+fn by_itself(status: std::io::Result<ExitStatus>) -> Exit {
     match status {
         Ok(status) => Exit::Failed(status.to_string()),
         Err(error) => Exit::Failed(format!("nobody knows how it ended: {error}")),
@@ -216,7 +235,7 @@ fn by_itself(status: std::io::Result<std::process::ExitStatus>) -> Exit {
 }
 
 /// A program that has no handler for SIGTERM stops of it too; what it left open is judged by itself.
-fn by_order(status: std::io::Result<std::process::ExitStatus>) -> Exit {
+fn by_order(status: std::io::Result<ExitStatus>) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
     match status {
         Ok(status) if status.success() || status.signal() == Some(15) => Exit::Stopped,

@@ -220,8 +220,48 @@ spec:
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {grpc: {address: x}}",
+            "spec.run.grpc: not supported yet: grpc\nremedy: run it as a process, in a container, or in a cluster",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {kubeconfig: x}}",
-            "spec.run.cluster: not supported yet: cluster\nremedy: run it as a process, or in a container",
+            "spec.run.cluster.image: is missing",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {cluster: {image: x, addres: 192.0.2.1}}",
+            "spec.run.cluster.addres: there is no such key\nremedy: did you mean `address`?",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {cluster: {image: x, address: 127.0.0.1}}",
+            "spec.run.cluster.address: \"127.0.0.1\": means the pod itself there\nremedy: write an address",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {cluster: {image: x, address: auto}}",
+            "spec.run.cluster.address: \"auto\": is no IP address",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {cluster: {image: x, user: nobody}}",
+            "spec.run.cluster.user: \"nobody\": is no user of a pod\nremedy: write a number",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {cluster: {image: x, kubeconfig: $(dir)/x}}",
+            "spec.run.cluster.kubeconfig: \"$(dir)\": nothing is called so\nremedy: there are manifest.dir, and env.NAME",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {cluster: {image: x, context: $(env.NO_SUCH_VARIABLE)}}",
+            "NO_SUCH_VARIABLE is not set in the environment; set it",
+        ),
+        (
+            "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
+            "  run: {container: {image: x, namespace: labs}}",
+            "spec.run.container.namespace: \"labs\": is a key of cluster\nremedy: remove it",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",

@@ -6,6 +6,7 @@ mod alike;
 mod bill;
 mod budgets;
 mod certificates;
+mod clusters;
 mod command_line;
 mod determinism;
 mod histories;

@@ -7,7 +7,8 @@ use serde_json::Value;
 use sim::document::{self, Wrong};
 use sim::faults::Rule;
 
-use super::{Driver, Features, Knob, Manifest, Run};
+use super::run::PLACE;
+use super::{Features, Knob, Manifest};
 use crate::catalogue;
 use crate::foreign::template;
 
@@ -38,71 +39,12 @@ const FEATURES: [&str; 17] = [
 ];
 
 impl Manifest {
-    /// How it is started.
-    pub(super) fn check_run(&self) -> Result<(), Wrong> {
-        let Run { process, container, cluster, grpc, in_process } = &self.spec.run;
-        let given: Vec<&str> = [
-            ("process", process.is_some()),
-            ("container", container.is_some()),
-            ("cluster", cluster.is_some()),
-            ("grpc", grpc.is_some()),
-            ("inProcess", in_process.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(name, is_given)| is_given.then_some(name))
-        .collect();
-        match given.as_slice() {
-            ["process" | "container"] => {}
-            [other] => {
-                let problem = format!("not supported yet: {other}");
-                let key = format!("spec.run.{other}");
-                return Err(Wrong {
-                    key,
-                    value: String::new(),
-                    problem,
-                    remedy: "run it as a process, or in a container".into(),
-                });
-            }
-            _ => {
-                let problem =
-                    "exactly one of process, container, cluster, grpc and inProcess is needed";
-                let value = Value::from(given);
-                return Err(Wrong::at(
-                    "spec.run",
-                    &value,
-                    problem,
-                    "write process: {command: […]}",
-                ));
-            }
-        }
-        let driver = self.driver();
-        let key = |part: &str| format!("spec.run.{}.{part}", driver.name());
-        match driver {
-            Driver::Process(it) if it.command.is_empty() => {
-                let value = Value::from(it.command.clone());
-                let remedy = "write the program and its arguments";
-                return Err(Wrong::at(&key("command"), &value, "names no program", remedy));
-            }
-            // What begins with a dash would be an option of docker.
-            Driver::Container(it) if it.image.is_empty() || it.image.starts_with('-') => {
-                let value = Value::from(it.image.as_str());
-                let remedy = "write it as docker run takes it: name:tag or name@sha256:…";
-                return Err(Wrong::at(&key("image"), &value, "names no image", remedy));
-            }
-            Driver::Process(_) | Driver::Container(_) => {}
-        }
-        if let Some(path) = driver.binds().keys().find(|path| !path.is_absolute()) {
-            let value = Value::from(path.display().to_string());
-            let remedy = "write the path as the program sees it, from / on";
-            return Err(Wrong::at(&key("binds"), &value, "is no absolute path", remedy));
-        }
-        self.spec
-            .knobs
-            .iter()
-            .try_for_each(|(knob, arguments)| self.check_knob(*knob, &arguments.0))
+    /// Every knob says something, and where its value goes.
+    pub(super) fn check_knobs(&self) -> Result<(), Wrong> {
+        let mut knobs = self.spec.knobs.iter();
+        knobs.try_for_each(|(knob, arguments)| self.check_knob(*knob, &arguments.0))
     }
 
-    /// A knob says something, and where its value goes.
     fn check_knob(&self, knob: Knob, arguments: &[String]) -> Result<(), Wrong> {
         let value = match arguments {
             [argument] => Value::from(argument.as_str()),
@@ -209,7 +151,7 @@ impl Manifest {
     /// Whatever stands in `$(…)` has a value.
     pub(super) fn check_placeholders(&self) -> Result<(), Wrong> {
         let known: Vec<String> = template::known(self);
-        let check = |key: String, text: &str, own: &[&str]| {
+        let among = |known: &[String], key: String, text: &str, own: &[&str]| {
             template::names(text).into_iter().try_for_each(|name| {
                 let is_known = known.contains(&name)
                     || own.contains(&name.as_str())
@@ -217,14 +159,14 @@ impl Manifest {
                 if is_known {
                     return Ok(());
                 }
-                let remedy = format!(
-                    "there are {}, and env.NAME",
-                    [own.join(", "), known.join(", ")].join(", ").trim_start_matches(", ")
-                );
+                let there = own.iter().copied().chain(known.iter().map(String::as_str));
+                let there: Vec<&str> = there.collect();
+                let remedy = format!("there are {}, and env.NAME", there.join(", "));
                 let value = Value::from(format!("$({name})"));
                 Err(Wrong::at(&key, &value, "nothing is called so", remedy))
             })
         };
+        let check = |key: String, text: &str, own: &[&str]| among(&known, key, text, own);
         for name in self.spec.files.keys() {
             check(format!("spec.files.{name}"), &self.template(name)?, &[])?;
         }
@@ -255,6 +197,9 @@ impl Manifest {
         }
         for (path, text) in driver.binds() {
             check(format!("{below}.binds.{}", path.display()), text, &[])?;
+        }
+        for (part, text) in driver.place() {
+            among(&[], format!("{below}.{part}"), text, &PLACE)?;
         }
         Ok(())
     }

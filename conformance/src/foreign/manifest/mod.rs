@@ -4,10 +4,10 @@
 //! has expired is an error with key, value and remedy, before anything is started.
 
 mod check;
+mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,8 +17,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use sim::document::{self, Wrong};
 
-use super::{builtin, template};
+use super::builtin;
+use super::template::{self, Values};
 use crate::backend::Backend;
+use run::Run;
+pub(super) use run::{Container, Driver, Process, address, user};
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 
@@ -77,119 +80,6 @@ pub struct Implementation {
     pub version: String,
     /// Whom to ask.
     pub contact: Vec<String>,
-}
-
-/// How it is run: exactly one.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-struct Run {
-    process: Option<Process>,
-    container: Option<Container>,
-    cluster: Option<Value>,
-    grpc: Option<Value>,
-    in_process: Option<Value>,
-}
-
-/// A program on this machine.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Process {
-    /// The program and its arguments; `$(knobs)` stands for all knobs that are turned.
-    pub command: Vec<String>,
-    /// Variables of its environment, which is otherwise empty but for `PATH`, `HOME` and `TMPDIR`.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
-    #[serde(default)]
-    pub binds: BTreeMap<PathBuf, String>,
-    /// Names that the program has to resolve.
-    #[serde(default)]
-    pub hosts: BTreeMap<String, IpAddr>,
-}
-
-impl Process {
-    /// Whether it needs a mount namespace of its own.
-    pub fn is_mounted(&self) -> bool {
-        !self.binds.is_empty() || !self.hosts.is_empty()
-    }
-}
-
-/// A container of the Docker engine, with the network of this machine. The folder of its run is there at its own path, so that
-/// every placeholder holds.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Container {
-    /// The image; it has to be in the engine.
-    pub image: String,
-    /// What the entry point gets; `$(knobs)` stands for all knobs that are turned.
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// Another entry point than that of the image.
-    #[serde(default)]
-    pub entrypoint: Option<String>,
-    /// Another user than that of the image, as `docker run --user` has it.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// Variables of its environment.
-    #[serde(default)]
-    pub env: BTreeMap<String, String>,
-    /// For a program with fixed paths: a path as the program sees it, and the file or directory that it finds there.
-    #[serde(default)]
-    pub binds: BTreeMap<PathBuf, String>,
-    /// Names that the program has to resolve.
-    #[serde(default)]
-    pub hosts: BTreeMap<String, IpAddr>,
-}
-
-/// What starts a provider.
-#[derive(Clone, Copy, Debug)]
-pub enum Driver<'a> {
-    /// A program on this machine.
-    Process(&'a Process),
-    /// A container.
-    Container(&'a Container),
-}
-
-impl<'a> Driver<'a> {
-    /// Its key below `spec.run`, which is also what a report calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Process(_) => "process",
-            Self::Container(_) => "container",
-        }
-    }
-
-    /// What an error calls it: the program or the image.
-    pub fn program(self) -> &'a str {
-        match self {
-            Self::Process(it) => &it.command[0],
-            Self::Container(it) => &it.image,
-        }
-    }
-
-    /// The key of its arguments below itself, and they; a process has its program as the first.
-    pub fn arguments(self) -> (&'static str, &'a [String]) {
-        match self {
-            Self::Process(it) => ("command", &it.command),
-            Self::Container(it) => ("args", &it.args),
-        }
-    }
-
-    /// Variables of its environment.
-    pub fn env(self) -> &'a BTreeMap<String, String> {
-        match self {
-            Self::Process(it) => &it.env,
-            Self::Container(it) => &it.env,
-        }
-    }
-
-    /// Its fixed paths.
-    pub fn binds(self) -> &'a BTreeMap<PathBuf, String> {
-        match self {
-            Self::Process(it) => &it.binds,
-            Self::Container(it) => &it.binds,
-        }
-    }
 }
 
 /// A file: the path of a template, relative to the manifest, or the template itself.
@@ -429,7 +319,8 @@ impl Manifest {
         }
         let spec: Spec = document::typed(spec).map_err(|wrong| wrong.below("spec"))?;
         let manifest = Self { origin: origin.to_owned(), directory, name: metadata.name, spec };
-        manifest.check_run()?;
+        manifest.spec.run.driver()?.check()?;
+        manifest.check_knobs()?;
         manifest.check_start()?;
         manifest.check_claims(today)?;
         manifest.check_placeholders()?;
@@ -439,13 +330,18 @@ impl Manifest {
     /// How it is started.
     ///
     /// # Panics
-    /// Never: a manifest that has neither is not read.
+    /// Never: a manifest that has none is not read.
     pub fn driver(&self) -> Driver<'_> {
-        match &self.spec.run {
-            Run { process: Some(process), .. } => Driver::Process(process),
-            Run { container: Some(container), .. } => Driver::Container(container),
-            _ => unreachable!("manifests with neither process nor container are refused"),
-        }
+        self.spec.run.driver().expect("a manifest without is refused")
+    }
+
+    /// What says where its cluster is, by key, with the placeholders replaced that these values have.
+    ///
+    /// # Errors
+    /// The first that has no value.
+    pub(super) fn place(&self, values: &Values) -> Result<BTreeMap<&'static str, String>, String> {
+        let place = self.driver().place();
+        place.map(|(key, text)| Ok((key, template::expand(text, values)?))).collect()
     }
 
     /// The text of a file of the manifest.
@@ -471,10 +367,8 @@ impl Manifest {
     pub(super) fn placeholders(&self) -> BTreeSet<String> {
         let driver = self.driver();
         let files = self.spec.files.keys().map(|name| self.template(name).unwrap_or_default());
-        let (_, arguments) = driver.arguments();
-        let texts = arguments.iter().chain(driver.env().values()).chain(driver.binds().values());
         let knobs = self.spec.knobs.values().flat_map(|it| &it.0);
-        let texts = texts.chain(knobs).cloned().chain(files);
+        let texts = driver.texts().chain(knobs.map(String::as_str)).map(str::to_owned).chain(files);
         texts.flat_map(|text| template::names(&text)).collect()
     }
 }
@@ -483,5 +377,28 @@ impl Knob {
     /// As it is written.
     pub fn name(self) -> &'static str {
         KNOBS.iter().find(|(knob, _)| *knob == self).map_or("", |(_, name)| name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date;
+
+    use super::*;
+
+    #[test]
+    fn examples_of_a_cluster_can_be_read_and_lead_to_it() {
+        for mode in [Backend::VCenter, Backend::Supervisor] {
+            let root = env!("CARGO_MANIFEST_DIR");
+            let path = format!("{root}/examples/cluster/{mode}.yaml");
+            let manifest = Manifest::load(&path, date(2026, 1, 1)).unwrap();
+            assert_eq!((manifest.spec.mode, manifest.driver().name()), (mode, "cluster"));
+            assert!(manifest.placeholders().contains("env.KUBECONFIG"));
+            assert_eq!(manifest.place(&Values::new()), Err("env.KUBECONFIG".to_owned()));
+            let values = Values::from([("env.KUBECONFIG".to_owned(), "/k".to_owned())]);
+            let place = manifest.place(&values).unwrap();
+            let want = [("kubeconfig", "/k"), ("namespace", "default")];
+            assert!(place.iter().map(|(key, it)| (*key, it.as_str())).eq(want), "{place:?}");
+        }
     }
 }

@@ -1,0 +1,144 @@
+//! What of this machine goes into a pod: bytes of a Secret, and where they are mounted.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+/// What a Secret takes.
+const MOST: usize = 1 << 20;
+
+/// Files, and where the pod has them. Not to be printed: some are secret.
+#[derive(Default)]
+pub(super) struct Files {
+    /// By the key that they have in the Secret.
+    pub(super) data: BTreeMap<String, Vec<u8>>,
+    pub(super) mounts: Vec<Mount>,
+    /// Which key a file has: it may be seen at several places.
+    pub(super) keys: BTreeMap<PathBuf, String>,
+}
+
+/// A place in the pod.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub(super) inside: PathBuf,
+    pub(super) what: What,
+}
+
+/// What is there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A file, by its key.
+    File(String),
+    /// A directory: paths in it, and their keys.
+    Directory(Vec<(String, String)>),
+}
+
+impl Files {
+    /// What is at these places of the pod: a path there, and one here.
+    ///
+    /// # Errors
+    /// What cannot be read, and more than a Secret takes.
+    pub(super) fn gather<'a>(
+        places: impl IntoIterator<Item = (&'a Path, &'a Path)>,
+    ) -> anyhow::Result<Self> {
+        let mut files = Self::default();
+        for (inside, outside) in places {
+            let what = files.what(outside);
+            let what = what.with_context(|| format!("cannot read {}", outside.display()))?;
+            files.mounts.push(Mount { inside: inside.to_owned(), what });
+        }
+        let size: usize = files.data.values().map(Vec::len).sum();
+        if size > MOST {
+            bail!(
+                "the files and binds of this provider have {size} bytes, and a Secret takes {MOST}; put what is large into the image"
+            );
+        }
+        Ok(files)
+    }
+
+    fn what(&mut self, outside: &Path) -> io::Result<What> {
+        if std::fs::metadata(outside)?.is_dir() {
+            let mut items = Vec::new();
+            self.walk(outside, "", &mut items)?;
+            items.sort();
+            return Ok(What::Directory(items));
+        }
+        Ok(What::File(self.key(outside)?))
+    }
+
+    /// Adds what is in a directory. Links are followed; what a volume of a kubelet has besides its files is left out.
+    fn walk(
+        &mut self,
+        directory: &Path,
+        below: &str,
+        items: &mut Vec<(String, String)>,
+    ) -> io::Result<()> {
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("..") {
+                continue;
+            }
+            let (path, name) = (entry.path(), format!("{below}{name}"));
+            if std::fs::metadata(&path)?.is_dir() {
+                self.walk(&path, &format!("{name}/"), items)?;
+            } else {
+                items.push((name, self.key(&path)?));
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, file: &Path) -> io::Result<String> {
+        let file = std::fs::canonicalize(file)?;
+        if let Some(key) = self.keys.get(&file) {
+            return Ok(key.clone());
+        }
+        let key = format!("file-{}", self.data.len());
+        self.data.insert(key.clone(), std::fs::read(&file)?);
+        self.keys.insert(file, key.clone());
+        Ok(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kubelet_would_mount_is_gathered_once_however_often_it_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = |path: &str| dir.path().join(path);
+        std::fs::create_dir_all(outside("run/mounts/..1")).unwrap();
+        std::fs::write(outside("run/mounts/..1/token"), "secret").unwrap();
+        std::os::unix::fs::symlink("..1", outside("run/mounts/..data")).unwrap();
+        std::os::unix::fs::symlink("..data/token", outside("run/mounts/token")).unwrap();
+        std::fs::write(outside("run/ca.pem"), "pem").unwrap();
+        let (run, mounts, ca) = (outside("run"), outside("run/mounts"), outside("run/ca.pem"));
+        let places: [(&Path, &Path); 3] = [
+            (&run, &run),
+            (Path::new("/etc/cloud/ccm-provider"), &mounts),
+            (Path::new("/etc/ca.pem"), &ca),
+        ];
+        let Files { data, mounts, .. } = Files::gather(places).unwrap();
+        assert_eq!(data.len(), 2, "{mounts:?}");
+        let What::Directory(items) = &mounts[0].what else { panic!("{mounts:?}") };
+        let [(ca, pem), (token, secret)] = &items[..] else { panic!("{items:?}") };
+        assert_eq!((ca.as_str(), token.as_str()), ("ca.pem", "mounts/token"));
+        assert_eq!((&data[pem][..], &data[secret][..]), (&b"pem"[..], &b"secret"[..]));
+        assert_eq!(mounts[1].what, What::Directory(vec![("token".to_owned(), secret.clone())]));
+        assert_eq!(mounts[2].what, What::File(pem.clone()));
+    }
+
+    #[test]
+    fn what_is_not_there_and_what_is_too_large_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("large");
+        let gather = || Files::gather([(Path::new("/x"), file.as_path())]).err().unwrap();
+        assert_eq!(gather().to_string(), format!("cannot read {}", file.display()));
+        std::fs::write(&file, vec![0; MOST + 1]).unwrap();
+        assert!(gather().to_string().contains("have 1048577 bytes"), "{}", gather());
+    }
+}

@@ -1,0 +1,127 @@
+//! What the status of a pod with one container says of it.
+
+use serde_json::Value;
+
+/// Why a container waits that will not run however long it waits.
+const HOPELESS: [(&str, &str); 7] = [
+    ("ErrImagePull", IMAGE),
+    ("ImagePullBackOff", IMAGE),
+    ("ErrImageNeverPull", IMAGE),
+    ("InvalidImageName", IMAGE),
+    ("CreateContainerConfigError", "correct spec.run.cluster.user, or the image"),
+    ("CreateContainerError", "correct spec.run.cluster.entrypoint, or the image"),
+    ("RunContainerError", "correct spec.run.cluster.entrypoint, or the image"),
+];
+const IMAGE: &str = "push the image of spec.run.cluster.image to where the nodes pull it, or load it into them (kind load docker-image)";
+/// Why a container ended that never ran.
+const NEVER_RAN: [&str; 2] = ["StartError", "ContainerCannotRun"];
+
+/// What a pod does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It does not run yet, for this reason.
+    Waits(String),
+    /// It never will: why, and what to do.
+    Cannot(String),
+    /// It runs.
+    Runs,
+    /// It has ended with this code.
+    Ended(i32),
+}
+
+impl Seen {
+    /// What a status says.
+    pub(super) fn of(status: &Value) -> Self {
+        let text = |it: &Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+        let state = &status["containerStatuses"][0]["state"];
+        let phase = text(status, "phase");
+        let cannot = |it: &Value, remedy: &str| {
+            Self::Cannot(format!("{}: {}; {remedy}", text(it, "reason"), text(it, "message")))
+        };
+        if let Some(ended) = state.get("terminated") {
+            if NEVER_RAN.contains(&text(ended, "reason").as_str()) {
+                return cannot(ended, "correct spec.run.cluster.entrypoint, or the image");
+            }
+            let code = ended["exitCode"].as_i64().and_then(|it| i32::try_from(it).ok());
+            return Self::Ended(code.unwrap_or(-1));
+        }
+        if phase == "Failed" || phase == "Succeeded" {
+            return cannot(status, "look at the cluster's nodes");
+        }
+        if state.get("running").is_some() {
+            return Self::Runs;
+        }
+        let waiting = &state["waiting"];
+        let reason = text(waiting, "reason");
+        if let Some((_, remedy)) = HOPELESS.iter().find(|(it, _)| *it == reason) {
+            return cannot(waiting, remedy);
+        }
+        let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        match conditions.iter().find(|it| it["reason"] == "Unschedulable") {
+            Some(condition) => {
+                cannot(condition, "have a node that takes a pod without requests and tolerations")
+            }
+            None if reason.is_empty() => Self::Waits(phase),
+            None => Self::Waits(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_will_never_run_is_told_from_one_that_does_not_run_yet() {
+        let waiting = |reason: &str| {
+            let waiting = json!({"reason": reason, "message": "why"});
+            json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]})
+        };
+        let ended = |reason: &str, code: i32| {
+            let ended = json!({"reason": reason, "exitCode": code, "message": "why"});
+            json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": ended}}]})
+        };
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"});
+        let running =
+            json!({"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]});
+        for (name, status, want) in [
+            ("new", json!({"phase": "Pending"}), Ok(Seen::Waits("Pending".to_owned()))),
+            (
+                "being made",
+                waiting("ContainerCreating"),
+                Ok(Seen::Waits("ContainerCreating".to_owned())),
+            ),
+            ("no image", waiting("ErrImagePull"), Err("ErrImagePull: why; push the image")),
+            (
+                "a name for a user",
+                waiting("CreateContainerConfigError"),
+                Err("; correct spec.run.cluster.user"),
+            ),
+            (
+                "no node",
+                json!({"phase": "Pending", "conditions": [condition]}),
+                Err("Unschedulable: 0/3 nodes; have"),
+            ),
+            (
+                "no program",
+                ended("StartError", 128),
+                Err("StartError: why; correct spec.run.cluster.entrypoint"),
+            ),
+            (
+                "evicted",
+                json!({"phase": "Failed", "reason": "Evicted", "message": "why"}),
+                Err("Evicted: why; look"),
+            ),
+            ("running", running, Ok(Seen::Runs)),
+            ("its deadline", ended("Error", 143), Ok(Seen::Ended(143))),
+            ("done", ended("Completed", 0), Ok(Seen::Ended(0))),
+        ] {
+            match (Seen::of(&status), want) {
+                (Seen::Cannot(why), Err(wanted)) => assert!(why.contains(wanted), "{name}: {why}"),
+                (seen, want) => assert_eq!(Ok(seen), want, "{name}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Where the processes of one run live: a directory, the files that the manifest asks for, the way to the sim.
+
+mod values;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use sim::ledger::Record;
+use sim::{Class, Door, Endpoints, ListenOptions, Sim};
+use tokio::process::Command;
+use tokio_util::task::TaskTracker;
+
+use super::behind::{Behind, Start};
+use super::cluster::{Cluster, Wire};
+use super::container::{self, Engine};
+use super::launch::{self, Launcher};
+use super::manifest::{self, Driver, Manifest};
+use super::namespace;
+use super::process::{Logs, Process};
+use super::template::Values;
+use crate::scenario::Scenario;
+use values::expand;
+
+/// What all runs of one provider share.
+#[derive(Debug)]
+pub struct Setup {
+    /// The provider.
+    pub manifest: Manifest,
+    /// The program, where the manifest leaves it open.
+    pub binary: Option<PathBuf>,
+    /// Starts them.
+    pub launcher: Launcher,
+    /// Where pods are, for a provider that is one.
+    pub cluster: Option<Cluster>,
+    /// Variables of the environment that the manifest asks for.
+    pub variables: BTreeMap<String, String>,
+    /// Waits for everything that was started.
+    pub tasks: TaskTracker,
+    /// Where directories of runs are made.
+    pub scratch: PathBuf,
+}
+
+impl Setup {
+    /// Makes sure of what has to be there besides the program itself: an engine that has the image, or a cluster.
+    ///
+    /// # Errors
+    /// What is missing, with a remedy.
+    pub(super) async fn ready(&self) -> anyhow::Result<()> {
+        match self.manifest.driver() {
+            Driver::Process(_) => Ok(()),
+            Driver::Container(container) => self.engine().ready(&container.image).await,
+            Driver::Cluster(container) => self.cluster()?.ready(container).await,
+        }
+    }
+
+    /// Ends what was started, once everything else has ended.
+    pub(super) async fn finish(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        if let Some(cluster) = &self.cluster {
+            cluster.finish().await;
+        }
+    }
+
+    fn cluster(&self) -> anyhow::Result<&Cluster> {
+        self.cluster.as_ref().context("the manifest names no cluster")
+    }
+
+    /// Where a sim listens: on loopback, or where pods reach it.
+    fn listen(&self, door: &Door) -> anyhow::Result<ListenOptions> {
+        let options = ListenOptions { door: door.clone(), ..ListenOptions::default() };
+        let Some(cluster) = &self.cluster else { return Ok(options) };
+        let picked = SocketAddr::new(cluster.address()?, 0);
+        Ok(ListenOptions { vcenter: picked, cluster: picked, supervisor: picked, ..options })
+    }
+
+    fn engine(&self) -> Engine {
+        let wanted = |name: &&String| {
+            name.as_str() == "PATH"
+                || name.as_str() == "HOME"
+                || container::VARIABLES.contains(&name.as_str())
+        };
+        let variables = self.variables.iter().filter(|(name, _)| wanted(name));
+        Engine::new(variables.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+}
+
+/// Where the processes of one run live. The directory goes with it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    setup: Arc<Setup>,
+    directory: PathBuf,
+    endpoints: Endpoints,
+    /// Shut for a provider that cannot be killed at once.
+    door: Door,
+    /// Seconds of the world in a second of the process.
+    pace: u32,
+    logs: Logs,
+}
+
+/// What came of a start.
+#[derive(Debug)]
+pub(crate) enum Started {
+    /// It has made its first call.
+    Called,
+    /// It runs, and has not made that call in time.
+    Silent(String),
+    /// It has ended before.
+    Ended,
+}
+
+impl Host {
+    /// Opens the sim's listeners.
+    pub(crate) async fn new(
+        setup: Arc<Setup>,
+        sim: &Sim,
+        name: &str,
+        pace: u32,
+    ) -> anyhow::Result<Self> {
+        let directory = setup.scratch.join(name);
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let door = Door::default();
+        let endpoints = sim.listen(setup.listen(&door)?).await?;
+        Ok(Self { setup, directory, endpoints, door, pace, logs: Logs::default() })
+    }
+
+    /// Seconds of the world in a second of the process.
+    pub(crate) fn pace(&self) -> u32 {
+        self.pace
+    }
+
+    /// What its processes wrote.
+    pub(crate) fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
+    /// How a provider names a vCenter: by where it listens.
+    pub(crate) fn server(&self, vcenter: &str) -> String {
+        self.endpoints.vcenters[vcenter].address.ip().to_string()
+    }
+
+    /// Starts a replica and waits until it has made its first call. The world's clock stands still meanwhile: how
+    /// long a program takes to load says nothing about what it promises.
+    pub(crate) async fn start(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        index: usize,
+    ) -> anyhow::Result<(Process, Started)> {
+        let values = self.values(sim, scenario, index)?;
+        let from = sim.ledger().next_seq();
+        sim.world().set_pace(0);
+        let Setup { launcher, tasks, .. } = self.setup.as_ref();
+        let spawned = async {
+            let command = self.command(sim, scenario, &values, index).await?;
+            Process::spawn(launcher, index, command, sim.world(), &self.logs, tasks).await
+        };
+        let process = match spawned.await {
+            Ok(process) => process,
+            Err(error) => {
+                sim.world().set_pace(self.pace);
+                let program = self.setup.manifest.driver().program();
+                return Err(error.context(format!("cannot start {program}")));
+            }
+        };
+        let ready = &self.setup.manifest.spec.ready;
+        let op = ready.first_call.op.as_str();
+        let called = sim.ledger().wait_for(|ledger| {
+            ledger.since(from).iter().any(|record| is(record, op)).then_some(())
+        });
+        let said = tokio::select! {
+            biased;
+            () = called => Started::Called,
+            () = process.end() => Started::Ended,
+            () = tokio::time::sleep(ready.timeout) => {
+                Started::Silent(format!("no {op} within {} s", ready.timeout.as_secs()))
+            }
+        };
+        sim.world().set_pace(self.pace);
+        if matches!(said, Started::Ended)
+            && let Some(why) = self.logs.tail(4).iter().find_map(|it| launch::refusal(it))
+        {
+            bail!(why);
+        }
+        Ok((process, said))
+    }
+
+    /// What is to be started, and the provider if that is elsewhere.
+    async fn command(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        values: &Values,
+        index: usize,
+    ) -> anyhow::Result<(Command, Option<Behind>)> {
+        let driver = self.setup.manifest.driver();
+        let mut arguments = Vec::new();
+        for argument in driver.arguments().1 {
+            if argument == "$(knobs)" {
+                arguments.extend(self.knobs(scenario, values)?);
+            } else {
+                arguments.push(expand(argument, values)?);
+            }
+        }
+        let mut binds = Vec::new();
+        for (inside, outside) in driver.binds() {
+            binds.push((inside.clone(), PathBuf::from(expand(outside, values)?)));
+        }
+        let mut env = Vec::new();
+        for (name, value) in driver.env() {
+            env.push((name.clone(), expand(value, values)?));
+        }
+        let container = match driver {
+            Driver::Container(it) | Driver::Cluster(it) => it,
+            Driver::Process(process) => {
+                return Ok((self.process(process, arguments, &binds, env)?, None));
+            }
+        };
+        let (directory, replica) = (&self.directory, &self.replica(index));
+        let run = directory.file_name().map(|it| it.display().to_string());
+        let name = format!("{}-{index}", run.unwrap_or_default());
+        let start = Start { container, directory, replica, name, arguments, env, binds };
+        let Some(cluster) = &self.setup.cluster else {
+            let (command, running) = self.setup.engine().run(&self.setup.launcher, &start);
+            return Ok((command, Some(Behind::Container(running))));
+        };
+        let (door, world) = (self.door.clone(), sim.world().clone());
+        let (command, pod) = cluster.run(&start, Wire { door, world, pace: self.pace }).await?;
+        Ok((command, Some(Behind::Pod(pod))))
+    }
+
+    /// A program of this machine.
+    fn process(
+        &self,
+        process: &manifest::Process,
+        mut arguments: Vec<String>,
+        binds: &[(PathBuf, PathBuf)],
+        env: Vec<(String, String)>,
+    ) -> anyhow::Result<Command> {
+        let launcher = &self.setup.launcher;
+        let program = arguments.remove(0);
+        let mut command = if process.is_mounted() {
+            let (directory, hosts) = (&self.directory, &process.hosts);
+            namespace::command(launcher, directory, binds, hosts, &program, &arguments)?
+        } else {
+            let mut command = launcher.command(&program);
+            command.args(&arguments);
+            command
+        };
+        command.current_dir(&self.directory).env_clear();
+        for name in ["PATH", "HOME", "TMPDIR"] {
+            if let Some(value) = self.setup.variables.get(name) {
+                command.env(name, value);
+            }
+        }
+        command.envs(env);
+        Ok(command)
+    }
+
+    /// The directory of a replica.
+    fn replica(&self, index: usize) -> PathBuf {
+        self.directory.join(format!("replica-{index}"))
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // What cannot be removed stays below the scratch directory, which goes at the end.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Whether a record is the call that a manifest waits for.
+fn is(record: &Record, op: &str) -> bool {
+    let class = record.class.map(Class::tag);
+    class.is_some() && (op == "@any" || record.op == op || class == Some(op))
+}

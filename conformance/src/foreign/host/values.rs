@@ -1,0 +1,174 @@
+//! What placeholders stand for in one run of a provider, and the files that it is given.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
+use sim::{Endpoint, Sim, credentials, owner_ref};
+
+use super::Host;
+use crate::backend::Backend;
+use crate::foreign::manifest::Knob;
+use crate::foreign::template::{self, Values};
+use crate::lab::cloud_config;
+use crate::scenario::Scenario;
+
+/// The only datacenter of the worlds that checks use.
+const DATACENTER: &str = "DC0";
+
+impl Host {
+    /// Arguments for every knob that is turned.
+    pub(super) fn knobs(
+        &self,
+        scenario: &Scenario,
+        values: &Values,
+    ) -> anyhow::Result<Vec<String>> {
+        let setup = &scenario.provider;
+        let mut arguments = Vec::new();
+        for (knob, texts) in &self.setup.manifest.spec.knobs {
+            let value = match knob {
+                Knob::Monitor => go(setup.monitor_period / self.pace),
+                Knob::Status => go(setup.status_period / self.pace),
+                Knob::LeaderElection => setup.elects().to_string(),
+                Knob::SkipDeletion if setup.skip_deletion => true.to_string(),
+                Knob::SkipDeletion => continue,
+                Knob::Qps => (setup.kube_qps * self.pace).to_string(),
+                Knob::IpFamily if setup.families.is_empty() => continue,
+                Knob::IpFamily => setup.families.concat(),
+            };
+            let mut values = values.clone();
+            values.insert("value".to_owned(), value);
+            for text in &texts.0 {
+                arguments.push(expand(text, &values)?);
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// What placeholders stand for, for this replica; the files are written.
+    pub(super) fn values(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        index: usize,
+    ) -> anyhow::Result<Values> {
+        let directory = self.replica(index);
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut values = Values::new();
+        for (name, value) in &self.setup.variables {
+            values.insert(format!("env.{name}"), value.clone());
+        }
+        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+        let ca = self.endpoints.ca_pem().unwrap_or_default();
+        set("dir", text(&directory));
+        set("ca", text(&save(&directory, "ca.pem", ca)?));
+        set("kubeconfig", text(&save(&directory, "kubeconfig", &self.endpoints.kubeconfig())?));
+        set("port", free_port()?.to_string());
+        set("replica", index.to_string());
+        set("leaderElect", scenario.provider.elects().to_string());
+        set("datacenter", DATACENTER.to_owned());
+        let manifest = &self.setup.manifest;
+        set("manifest.dir", manifest.directory.as_deref().map(text).unwrap_or_default());
+        if let Some(binary) = &self.setup.binary {
+            set("binary", text(binary));
+        }
+        match manifest.spec.mode {
+            Backend::VCenter => self.vcenter(sim, scenario, &directory, &mut values)?,
+            Backend::Supervisor => self.supervisor(sim, &directory, &mut values)?,
+        }
+        for name in manifest.spec.files.keys() {
+            let template = manifest.template(name).map_err(|wrong| anyhow!("{}", wrong.what()))?;
+            let path = save(&directory, name, &expand(&template, &values)?)?;
+            values.insert(format!("files.{name}"), text(&path));
+        }
+        Ok(values)
+    }
+
+    fn vcenter(
+        &self,
+        sim: &Sim,
+        scenario: &Scenario,
+        directory: &Path,
+        values: &mut Values,
+    ) -> anyhow::Result<()> {
+        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+        let (name, endpoint) =
+            self.endpoints.vcenters.first_key_value().context("the world has no vCenter")?;
+        let password = sim.password(name, PROVIDER_USER).context("vCenter lacks the account")?;
+        set("vcenter.host", endpoint.address.ip().to_string());
+        set("vcenter.port", endpoint.address.port().to_string());
+        set("vcenter.user", PROVIDER_USER.to_owned());
+        set("vcenter.password", password.expose().to_owned());
+        set("vcenter.insecure", "false".to_owned());
+        let ca = directory.join("ca.pem");
+        set("vcenter.ca", text(&ca));
+        if let Some(thumbprints) = endpoint.thumbprints() {
+            set("vcenter.thumbprint", thumbprints.sha1);
+            set("vcenter.thumbprint.sha256", thumbprints.sha256);
+        }
+        set("zones.region", REGION_CATEGORY.to_owned());
+        set("zones.zone", ZONE_CATEGORY.to_owned());
+        let at = |vcenter: &str| {
+            let Endpoint { address, .. } = &self.endpoints.vcenters[vcenter];
+            (address.ip().to_string(), Some(address.port()))
+        };
+        set("config.yaml", cloud_config(sim, scenario, Some(&ca), at));
+        let labels = format!("labels:\n  region: {REGION_CATEGORY}\n  zone: {ZONE_CATEGORY}\n");
+        set("config.labels", if scenario.provider.zones { labels } else { String::new() });
+        Ok(())
+    }
+
+    fn supervisor(&self, sim: &Sim, directory: &Path, values: &mut Values) -> anyhow::Result<()> {
+        let supervisor = sim.supervisor().context("the world has no Supervisor")?;
+        let endpoint = self.endpoints.supervisor.as_ref().context("no Supervisor listens")?;
+        let mounts = directory.join("supervisor");
+        std::fs::create_dir_all(&mounts)
+            .with_context(|| format!("cannot make {}", mounts.display()))?;
+        supervisor.mount(&mounts, self.endpoints.ca_pem().unwrap_or_default())?;
+        let owner = owner_ref(&mounts);
+        let kubeconfig = self.endpoints.supervisor_kubeconfig().unwrap_or_default();
+        let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
+        set("supervisor.credentials", text(&credentials(&mounts)));
+        set("supervisor.ownerDir", owner.parent().map(text).unwrap_or_default());
+        set("supervisor.ownerRef", text(&owner));
+        set("supervisor.server", endpoint.url.clone());
+        set("supervisor.port", endpoint.address.port().to_string());
+        set("supervisor.namespace", supervisor.namespace().to_owned());
+        set("supervisor.kubeconfig", text(&save(directory, "supervisor.kubeconfig", &kubeconfig)?));
+        Ok(())
+    }
+}
+
+/// The text with every placeholder replaced.
+pub(super) fn expand(text: &str, values: &Values) -> anyhow::Result<String> {
+    template::expand(text, values).map_err(|name| {
+        match (name.as_str(), template::variable(&name)) {
+            ("binary", _) => anyhow!("$(binary): which program? add --binary PATH"),
+            (_, Some(variable)) => anyhow!("$({name}): {variable} is not set in the environment"),
+            _ => anyhow!("$({name}) has no value here"),
+        }
+    })
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
+    let path = directory.join(name);
+    std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+/// A port that nobody listens on now. A pod has ports of its own, so that it is free there too.
+fn free_port() -> anyhow::Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no port is free")?;
+    Ok(listener.local_addr().context("no port is free")?.port())
+}
+
+/// A duration as Go writes it.
+fn go(duration: Duration) -> String {
+    format!("{}ms", duration.as_millis().max(1))
+}
