@@ -38,7 +38,7 @@ pub(super) enum Disturbance {
 }
 
 /// Within this time a provider is at work again, whatever it was: a Secret in a volume takes a kubelet a minute and more.
-const AT_WORK: Duration = Duration::from_secs(150);
+pub(super) const AT_WORK: Duration = Duration::from_secs(150);
 /// Machines that join to show it.
 const JOINING: u8 = 3;
 
@@ -96,7 +96,7 @@ fn fresh() -> u64 {
 
 /// What a provider has to do with of each Node, and its UID: one that was deleted and came back is another one. Whether it is Ready
 /// is its kubelet's business.
-async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
+pub(super) async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, NodeFacts { ready: String::new(), taints: Vec::new(), ..facts(node) })
@@ -106,7 +106,7 @@ async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
 
 impl Lab {
     /// Machines whose kubelets have not registered yet. Their guests are up.
-    async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
+    pub(super) async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
         let machine = |n: u8| Machine {
             name: format!("joining-{n}"),
             // One that no machine had before: what a provider remembers of another is no help.
@@ -118,7 +118,7 @@ impl Lab {
         Ok(machines)
     }
 
-    async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(super) async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for machine in machines {
             kubelet::register(&self.cluster, &machine.name, machine.uuid).await?;
         }
@@ -158,7 +158,7 @@ impl Lab {
         self.cluster.kubectl().args(rollout).output().await.map(drop)
     }
 
-    async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
+    pub(super) async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         for machine in machines {
             let id = format!("vsphere://{}", machine.uuid);
             let is_right = |node: Option<&NodeFacts>| {
@@ -173,7 +173,7 @@ impl Lab {
     }
 
     /// Nodes first: a provider has nothing to delete then.
-    async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(super) async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
         kubelet::remove_all(&self.cluster).await?;
         for machine in machines {
             self.simulator.delete(machine).await?;
@@ -182,7 +182,7 @@ impl Lab {
     }
 
     /// The provider, alone or with a replica that stands by.
-    async fn provider(&self, second: bool) -> anyhow::Result<()> {
+    pub(super) async fn provider(&self, second: bool) -> anyhow::Result<()> {
         deploy::remove(&self.cluster).await?;
         let image = self.made.provider_image.clone();
         let provider = Deployment { image, second, ..Deployment::default() };
