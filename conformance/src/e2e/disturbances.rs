@@ -2,7 +2,7 @@
 //!
 //! That it is at work is seen on machines that join: their kubelets are played, so that no real one has to start anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sim_world::vcenter::Password;
@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::cluster::Machine;
 use super::deploy::{self, Deployment};
-use super::kubelet;
 use super::lab::Lab;
+use super::{kubelet, scenarios};
 use crate::backend::Backend;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
@@ -45,6 +45,10 @@ const JOINING: u8 = 3;
 impl Disturbance {
     /// Lets it happen, and looks.
     pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
+        let ready = scenarios::join(lab).await?;
+        if ready != Verdict::Pass {
+            return Ok(ready);
+        }
         let before = shown(lab).await?;
         let joining = lab.joining().await?;
         match self {
@@ -83,11 +87,12 @@ impl Disturbance {
             _ => {}
         }
         let after = shown(lab).await?;
-        let same =
-            || Verdict::of(before == after, || format!("nodes were {before:?}, and are {after:?}"));
-        Ok(verdict?.and(same).and(|| fired))
+        Ok(verdict?.and(|| unchanged(&before, &after)).and(|| fired))
     }
 }
+
+/// What Nodes show, by name.
+pub(super) type Shown = BTreeMap<String, NodeFacts>;
 
 /// A number that was never there before.
 fn fresh() -> u64 {
@@ -96,12 +101,22 @@ fn fresh() -> u64 {
 
 /// What a provider has to do with of each Node, and its UID: one that was deleted and came back is another one. Whether it is Ready
 /// is its kubelet's business.
-pub(super) async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
+pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, NodeFacts { ready: String::new(), taints: Vec::new(), ..facts(node) })
     };
     Ok(lab.cluster.nodes().await?.iter().map(lasting).collect())
+}
+
+/// Whether every Node is as it was; which is not, and how.
+pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
+    other.map_or(Verdict::Pass, |name| {
+        let (was, is) = (before.get(name), after.get(name));
+        Verdict::Fail(format!("{name} was {was:?}, and is {is:?}"))
+    })
 }
 
 impl Lab {

@@ -146,7 +146,8 @@ fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String
     None
 }
 
-async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
+/// Whether every node shows its machine, or does within a while.
+pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     for machine in &lab.machines {
         let is_right = |node: Option<&NodeFacts>| {
             node.is_some_and(|it| wrong(it, machine, lab.made.backend).is_none())

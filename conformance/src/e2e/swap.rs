@@ -8,10 +8,10 @@ use tokio::time::sleep;
 
 use super::cluster::Machine;
 use super::deploy::{self, Deployment};
-use super::disturbances::{AT_WORK, shown};
+use super::disturbances::{AT_WORK, shown, unchanged};
 use super::lab::Lab;
 use super::peer::Peer;
-use super::until;
+use super::{scenarios, until};
 use crate::backend::Backend;
 use crate::verdict::Verdict;
 
@@ -32,6 +32,10 @@ pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdi
             return Ok(Verdict::Skipped(why.to_owned()));
         }
     };
+    let ready = scenarios::join(lab).await?;
+    if ready != Verdict::Pass {
+        return Ok(ready);
+    }
     let image = peer.image(&lab.cluster).await?;
     let theirs = Deployment { image, program: Some(peer.program), ..often() };
     let ours = Deployment { image: lab.made.provider_image.clone(), ..often() };
@@ -88,9 +92,9 @@ impl Lab {
             return Ok(Verdict::Fail(format!("{first} still holds the Lease after {AT_WORK:?}")));
         }
         sleep(PERIOD * 2).await;
-        let after = shown(self).await?;
-        let same =
-            || format!("nodes were {before:?}; {name} has taken over, and they are {after:?}");
-        Ok(Verdict::of(before == after, same))
+        Ok(match unchanged(&before, &shown(self).await?) {
+            Verdict::Fail(why) => Verdict::Fail(format!("{name} has taken over: {why}")),
+            verdict => verdict,
+        })
     }
 }
