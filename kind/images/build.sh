@@ -9,7 +9,6 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$root/target}
 
 say() { printf 'images: %s\n' "$*" >&2; }
 die() { say "$1"; say "remedy: $2"; exit 1; }
@@ -23,13 +22,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cd "$root"
-# The usual release build of one package, linked statically; `.ci/run binaries` is the same, so that nothing is built twice.
 for name in "$@"; do
   case $name in sim | provider) ;; *) die "there is no image '$name'" "name sim or provider, or none for both" ;; esac
-  say "$name: a static binary"
-  cargo rustc --release --locked -p "$name" --bin "$name" -- -C target-feature=+crt-static >&2 ||
-    die "$name did not build" "read the lines above"
-  binary=$target/release/$name
+done
+say "static binaries"
+built=$("$here/static.sh") || die "sim and provider did not build" "read the lines above"
+for name in "$@"; do
+  binary=$built/$name
   ! readelf -l "$binary" 2>/dev/null | grep -q INTERP || die "$binary wants a dynamic linker" "build with the gnu or musl target of Linux"
   mkdir "$scratch/$name"
   install -m 755 "$binary" "$scratch/$name/$name"

@@ -175,7 +175,10 @@ func (c *cloud) InstanceMetadata(ctx context.Context, node *v1.Node) (*cloudprov
 		for _, nic := range machine.Guest.Net {
 			for _, address := range nic.IpAddress {
 				if ip := net.ParseIP(address); ip.To4() != nil && !ip.IsLinkLocalUnicast() {
-					found.NodeAddresses = append(found.NodeAddresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: address})
+					// Both, as upstream's provider has it, so that one can take the place of the other.
+					found.NodeAddresses = append(found.NodeAddresses,
+						v1.NodeAddress{Type: v1.NodeInternalIP, Address: address},
+						v1.NodeAddress{Type: v1.NodeExternalIP, Address: address})
 				}
 			}
 		}

@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::bench::{self, BenchOptions};
 use super::lab::{Wanted, project};
-use super::play::{play, wanted as scenarios};
+use super::play::{self, PlayOptions};
 use super::usage::Usage;
 use crate::backend::Backend;
 
@@ -20,11 +20,9 @@ pub enum What {
     Up(Options),
     /// Play the scenarios in it.
     Run {
-        /// Only these IDs, or beginnings of IDs.
-        ids: Vec<String>,
-        /// Write e2e.json here: verdicts in the cluster and in virtual time, and what a provider said that failed.
-        #[arg(long = "out", value_name = "DIR")]
-        files: Option<PathBuf>,
+        /// What is played.
+        #[command(flatten)]
+        play: PlayOptions,
         /// Which laboratory.
         #[command(flatten)]
         options: Options,
@@ -42,11 +40,9 @@ pub enum What {
     Down(Options),
     /// Make one, play the scenarios, end it, also after a failure or Ctrl-C.
     All {
-        /// Only these IDs, or beginnings of IDs.
-        ids: Vec<String>,
-        /// Write e2e.json here: verdicts in the cluster and in virtual time, and what a provider said that failed.
-        #[arg(long = "out", value_name = "DIR")]
-        files: Option<PathBuf>,
+        /// What is played.
+        #[command(flatten)]
+        play: PlayOptions,
         /// Which laboratory.
         #[command(flatten)]
         options: Options,
@@ -159,9 +155,9 @@ async fn carry_out(
             writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` ends it")?;
             Ok(ExitCode::SUCCESS)
         }
-        What::Run { ids, files, options } => {
+        What::Run { play, options } => {
             let lab = options.wanted(surroundings)?.open().await?;
-            guarded(play(out, &lab, ids, files.as_deref())).await?
+            guarded(play::play(out, &lab, play)).await?
         }
         What::Bench { bench, options } => {
             let wanted = options.wanted(surroundings)?;
@@ -175,13 +171,13 @@ async fn carry_out(
             writeln!(out, "down: {n} containers removed")?;
             Ok(ExitCode::SUCCESS)
         }
-        What::All { ids, files, options } => {
+        What::All { play, options } => {
             let wanted = options.wanted(surroundings)?;
             // Before anything is made for it.
-            scenarios(ids, wanted.backend)?;
+            play.wanted(wanted.backend)?;
             let all = async |out: &mut _, wanted: &Wanted| {
                 let lab = wanted.up(out).await?;
-                play(out, &lab, ids, files.as_deref()).await
+                play::play(out, &lab, play).await
             };
             passing(out, &wanted, all).await
         }

@@ -2,7 +2,7 @@
 //!
 //! That it is at work is seen on machines that join: their kubelets are played, so that no real one has to start anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sim_world::vcenter::Password;
@@ -12,8 +12,8 @@ use uuid::Uuid;
 
 use super::cluster::Machine;
 use super::deploy::{self, Deployment};
-use super::kubelet;
 use super::lab::Lab;
+use super::{kubelet, scenarios};
 use crate::backend::Backend;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
@@ -38,13 +38,17 @@ pub(super) enum Disturbance {
 }
 
 /// Within this time a provider is at work again, whatever it was: a Secret in a volume takes a kubelet a minute and more.
-const AT_WORK: Duration = Duration::from_secs(150);
+pub(super) const AT_WORK: Duration = Duration::from_secs(150);
 /// Machines that join to show it.
 const JOINING: u8 = 3;
 
 impl Disturbance {
     /// Lets it happen, and looks.
     pub(super) async fn play(self, lab: &Lab) -> anyhow::Result<Verdict> {
+        let ready = scenarios::join(lab).await?;
+        if ready != Verdict::Pass {
+            return Ok(ready);
+        }
         let before = shown(lab).await?;
         let joining = lab.joining().await?;
         match self {
@@ -83,11 +87,12 @@ impl Disturbance {
             _ => {}
         }
         let after = shown(lab).await?;
-        let same =
-            || Verdict::of(before == after, || format!("nodes were {before:?}, and are {after:?}"));
-        Ok(verdict?.and(same).and(|| fired))
+        Ok(verdict?.and(|| unchanged(&before, &after)).and(|| fired))
     }
 }
+
+/// What Nodes show, by name.
+pub(super) type Shown = BTreeMap<String, NodeFacts>;
 
 /// A number that was never there before.
 fn fresh() -> u64 {
@@ -96,7 +101,7 @@ fn fresh() -> u64 {
 
 /// What a provider has to do with of each Node, and its UID: one that was deleted and came back is another one. Whether it is Ready
 /// is its kubelet's business.
-async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
+pub(super) async fn shown(lab: &Lab) -> anyhow::Result<Shown> {
     let lasting = |node: &serde_json::Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         (name, NodeFacts { ready: String::new(), taints: Vec::new(), ..facts(node) })
@@ -104,9 +109,19 @@ async fn shown(lab: &Lab) -> anyhow::Result<BTreeMap<String, NodeFacts>> {
     Ok(lab.cluster.nodes().await?.iter().map(lasting).collect())
 }
 
+/// Whether every Node is as it was; which is not, and how.
+pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
+    other.map_or(Verdict::Pass, |name| {
+        let (was, is) = (before.get(name), after.get(name));
+        Verdict::Fail(format!("{name} was {was:?}, and is {is:?}"))
+    })
+}
+
 impl Lab {
     /// Machines whose kubelets have not registered yet. Their guests are up.
-    async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
+    pub(super) async fn joining(&self) -> anyhow::Result<Vec<Machine>> {
         let machine = |n: u8| Machine {
             name: format!("joining-{n}"),
             // One that no machine had before: what a provider remembers of another is no help.
@@ -118,7 +133,7 @@ impl Lab {
         Ok(machines)
     }
 
-    async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(super) async fn register(&self, machines: &[Machine]) -> anyhow::Result<()> {
         for machine in machines {
             kubelet::register(&self.cluster, &machine.name, machine.uuid).await?;
         }
@@ -158,7 +173,7 @@ impl Lab {
         self.cluster.kubectl().args(rollout).output().await.map(drop)
     }
 
-    async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
+    pub(super) async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         for machine in machines {
             let id = format!("vsphere://{}", machine.uuid);
             let is_right = |node: Option<&NodeFacts>| {
@@ -173,7 +188,7 @@ impl Lab {
     }
 
     /// Nodes first: a provider has nothing to delete then.
-    async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
+    pub(super) async fn dismiss(&self, machines: &[Machine]) -> anyhow::Result<()> {
         kubelet::remove_all(&self.cluster).await?;
         for machine in machines {
             self.simulator.delete(machine).await?;
@@ -182,7 +197,7 @@ impl Lab {
     }
 
     /// The provider, alone or with a replica that stands by.
-    async fn provider(&self, second: bool) -> anyhow::Result<()> {
+    pub(super) async fn provider(&self, second: bool) -> anyhow::Result<()> {
         deploy::remove(&self.cluster).await?;
         let image = self.made.provider_image.clone();
         let provider = Deployment { image, second, ..Deployment::default() };

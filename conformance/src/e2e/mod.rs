@@ -6,7 +6,7 @@
 //! | `lab` | a laboratory is made, found again, ended |
 //! | `engine`, `shell` | the Docker engine and other programs |
 //! | `cluster`, `simulator`, `deploy`, `peer` | what is in a laboratory |
-//! | `scenarios`, `disturbances` | what happens in it, under the IDs of the catalogue |
+//! | `scenarios`, `disturbances`, `swap` | what happens in it, under the IDs of the catalogue |
 //! | `play` | scenarios one after the other, their verdicts beside those of virtual time |
 //! | `kubelet` | Nodes whose kubelets are played |
 //! | `bench` | what a provider costs there, beside virtual time |
@@ -26,6 +26,7 @@ mod play;
 mod scenarios;
 mod shell;
 mod simulator;
+mod swap;
 mod usage;
 
 use std::time::Duration;

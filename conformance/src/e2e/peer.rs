@@ -45,22 +45,27 @@ impl Program {
         }
     }
 
-    fn arguments(self) -> [&'static str; 2] {
+    fn arguments(self) -> &'static [&'static str] {
         match self {
-            Self::StockCcm => ["--cloud-provider=govmomi", "--cloud-config=/etc/cloud/cloud.json"],
+            Self::StockCcm => &["--cloud-provider=govmomi", "--cloud-config=/etc/cloud/cloud.json"],
             Self::UpstreamVcenter => {
-                ["--cloud-provider=vsphere", "--cloud-config=/etc/cloud/vsphere.conf"]
+                &["--cloud-provider=vsphere", "--cloud-config=/etc/cloud/vsphere.conf"]
             }
-            Self::UpstreamParavirtual => {
-                ["--cloud-provider=vsphere-paravirtual", "--cloud-config=/config/vsphere.conf"]
-            }
+            Self::UpstreamParavirtual => &[
+                "--cloud-provider=vsphere-paravirtual",
+                "--cloud-config=/config/vsphere.conf",
+                "--cluster-name=workload",
+                // Its others want ranges of addresses, and Services are not looked at here.
+                "--controllers=cloud-node,cloud-node-lifecycle",
+            ],
         }
     }
 
     /// What has to be changed in our workload. It serves neither `/livez` nor `/readyz`.
     pub(super) fn patch(self, port: u16) -> Vec<Value> {
         let container = "/spec/template/spec/containers/0";
-        let mut arguments: Vec<String> = self.arguments().map(str::to_owned).into();
+        let mut arguments: Vec<String> =
+            self.arguments().iter().map(|it| (*it).to_owned()).collect();
         arguments.push(format!("--secure-port={port}"));
         arguments.extend(["--authentication-skip-lookup", "--v=2"].map(str::to_owned));
         vec![
@@ -93,6 +98,13 @@ pub(super) fn peer(text: &str) -> Result<Peer, String> {
 }
 
 impl Peer {
+    /// The stock CCM, built from its module where it is not in the cache.
+    pub(super) async fn stock_ccm(project: &Path) -> anyhow::Result<Self> {
+        let build = call(project.join("conformance/peers/build.sh"));
+        let place = build.arg("vsphere-ccm").told().await?;
+        Ok(Self { program: Program::StockCcm, place })
+    }
+
     /// Its image, in the nodes of the cluster.
     pub(super) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
         let image = if self.place.contains('/') && Path::new(&self.place).is_file() {

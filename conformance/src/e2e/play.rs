@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::Args;
 use serde::Serialize;
 
 use super::deploy;
 use super::lab::Lab;
+use super::peer::{Peer, peer};
 use super::scenarios::{ALL, Scenario};
 use super::usage::Usage;
 use crate::backend::Backend;
@@ -35,45 +37,69 @@ struct Played {
     log: String,
 }
 
-/// Scenarios of a mode with these IDs, or beginnings of IDs; all if there are none.
-///
-/// # Errors
-/// An ID that no scenario of the mode has.
-pub(super) fn wanted(ids: &[String], mode: Backend) -> anyhow::Result<Vec<&'static Scenario>> {
-    let of_mode = || ALL.iter().filter(|it| it.is_of(mode));
-    for id in ids {
-        if id.is_empty() || !of_mode().any(|it| it.id.starts_with(id.as_str())) {
-            let known: Vec<&str> = of_mode().map(|it| it.id).collect();
-            let known = known.join(", ");
-            return Err(Usage::error(format!(
-                "no scenario with {mode} has the ID {id:?}; there are {known}"
-            )));
-        }
-    }
-    let is_asked =
-        |it: &&Scenario| ids.is_empty() || ids.iter().any(|id| it.id.starts_with(id.as_str()));
-    Ok(of_mode().filter(is_asked).collect())
+/// What is played.
+#[derive(Args, Clone, Debug, Default)]
+pub struct PlayOptions {
+    /// Only these IDs, or beginnings of IDs.
+    ids: Vec<String>,
+    /// The provider that takes the place of ours and gives it back: stock-ccm, upstream-vcenter or upstream-paravirtual, as a
+    /// static binary or an image of the engine. With vCenter the stock CCM is built if none is named.
+    #[arg(long, value_name = "NAME=PATH|IMAGE", value_parser = peer)]
+    peer: Option<Peer>,
+    /// Write e2e.json here: verdicts in the cluster and in virtual time, and what a provider said that failed.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
-/// Plays them in a laboratory; `out` is told, and `files` gets `e2e.json`.
+impl PlayOptions {
+    /// Scenarios of a mode with these IDs, or beginnings of IDs; all if there are none.
+    ///
+    /// # Errors
+    /// An ID that no scenario of the mode has, a peer of another mode.
+    pub(super) fn wanted(&self, mode: Backend) -> anyhow::Result<Vec<&'static Scenario>> {
+        let of_mode = || ALL.iter().filter(|it| it.is_of(mode));
+        let ids = &self.ids;
+        for id in ids {
+            if id.is_empty() || !of_mode().any(|it| it.id.starts_with(id.as_str())) {
+                let known: Vec<&str> = of_mode().map(|it| it.id).collect();
+                let known = known.join(", ");
+                return Err(Usage::error(format!(
+                    "no scenario with {mode} has the ID {id:?}; there are {known}"
+                )));
+            }
+        }
+        if let Some(Peer { program, .. }) = &self.peer
+            && program.backend() != mode
+        {
+            let (name, other) = (program.name(), program.backend());
+            return Err(Usage::error(format!(
+                "--peer {name}: it looks for machines in {other}, and this laboratory is of {mode}; name one of {mode}, or another --mode"
+            )));
+        }
+        let is_asked =
+            |it: &&Scenario| ids.is_empty() || ids.iter().any(|id| it.id.starts_with(id.as_str()));
+        Ok(of_mode().filter(is_asked).collect())
+    }
+}
+
+/// Plays them in a laboratory; `out` is told, and the folder that is named gets `e2e.json`.
 ///
 /// # Errors
 /// What the harness failed at.
 pub(super) async fn play(
     out: &mut impl Write,
     lab: &Lab,
-    ids: &[String],
-    files: Option<&Path>,
+    options: &PlayOptions,
 ) -> anyhow::Result<ExitCode> {
     let mode = lab.made.backend;
-    let scenarios = wanted(ids, mode)?;
+    let scenarios = options.wanted(mode)?;
     let of: Vec<&'static str> = scenarios.iter().map(|it| it.id).collect();
     // A runtime of its own, beside the cluster.
     let imagined = tokio::task::spawn_blocking(move || in_virtual_time(&of, mode));
     let mut all = Vec::new();
     for scenario in scenarios {
         let begin = tokio::time::Instant::now();
-        let kind = match scenario.play(lab).await {
+        let kind = match scenario.play(lab, options.peer.as_ref()).await {
             Ok(verdict) => verdict,
             Err(error) => Verdict::HarnessError(format!("{error:#}")),
         };
@@ -82,6 +108,10 @@ pub(super) async fn play(
         writeln!(out, "{id:<14} {:<14} {seconds:>6.1} s  {title}", kind.word())?;
         let log = match kind.reason() {
             None => String::new(),
+            Some(why) if matches!(kind, Verdict::Skipped(_)) => {
+                writeln!(out, "    {why}")?;
+                String::new()
+            }
             Some(why) => {
                 let log = deploy::last_words(&lab.cluster).await;
                 writeln!(out, "    {why}\n{}", indented(&log))?;
@@ -96,7 +126,7 @@ pub(super) async fn play(
     for played in &mut all {
         played.virtual_time = imagined.get(played.id).cloned().unwrap_or_else(none);
     }
-    if let Some(directory) = files {
+    if let Some(directory) = &options.out {
         let path = directory.join("e2e.json");
         std::fs::create_dir_all(directory)
             .and_then(|()| std::fs::write(&path, serde_json::to_vec_pretty(&all)?))
@@ -126,19 +156,22 @@ fn in_virtual_time(ids: &[&'static str], mode: Backend) -> BTreeMap<&'static str
 }
 
 fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
+    let is_skipped = |it: &&Played| matches!(it.kind, Verdict::Skipped(_));
     let n_passed = all.iter().filter(|it| it.kind == Verdict::Pass).count();
+    let n_skipped = all.iter().filter(is_skipped).count();
     let word = |verdict: &Verdict| verdict.word();
-    let differ = |it: &&Played| word(&it.kind) != word(&it.virtual_time);
+    let differ = |it: &&Played| !is_skipped(it) && word(&it.kind) != word(&it.virtual_time);
     let differing: Vec<&Played> = all.iter().filter(differ).collect();
     for it in &differing {
         let (id, kind, imagined) = (it.id, word(&it.kind), word(&it.virtual_time));
         let why = it.virtual_time.reason().map_or_else(String::new, |why| format!(": {why}"));
         writeln!(out, "{id}: {kind} in kind, {imagined} in virtual time{why}")?;
     }
-    let n_failed = all.len() - n_passed;
+    let n_failed = all.len() - n_passed - n_skipped;
+    let skipped = if n_skipped > 0 { format!(", {n_skipped} skipped") } else { String::new() };
     writeln!(
         out,
-        "{n_passed} passed, {n_failed} failed; {} differ from virtual time",
+        "{n_passed} passed, {n_failed} failed{skipped}; {} differ from virtual time",
         differing.len()
     )?;
     Ok(ExitCode::from(u8::from(n_failed > 0 || !differing.is_empty())))
@@ -151,7 +184,7 @@ mod tests {
     #[test]
     fn every_scenario_has_a_check_that_is_run_in_its_mode() {
         for mode in Backend::ALL {
-            for scenario in wanted(&[], mode).unwrap() {
+            for scenario in PlayOptions::default().wanted(mode).unwrap() {
                 let checks = Filter { ids: vec![scenario.id.to_owned()], ..Filter::default() };
                 let found = checks.checks(mode).iter().any(|it| it.id == scenario.id);
                 assert!(found, "{} with {mode}", scenario.id);
@@ -161,10 +194,20 @@ mod tests {
 
     #[test]
     fn an_id_that_is_none_is_refused_with_those_that_there_are() {
-        let error = wanted(&["LIVE-9".to_owned()], Backend::VCenter).unwrap_err().to_string();
+        let only = |id: &str| PlayOptions { ids: vec![id.to_owned()], ..PlayOptions::default() };
+        let error = only("LIVE-9").wanted(Backend::VCenter).unwrap_err().to_string();
         assert!(error.contains("\"LIVE-9\"") && error.contains("NODE-DEL-010"), "{error}");
-        let only_vcenter = wanted(&["LIVE-001".to_owned()], Backend::Supervisor);
+        let only_vcenter = only("LIVE-001").wanted(Backend::Supervisor);
         assert!(only_vcenter.is_err());
+    }
+
+    #[test]
+    fn a_peer_of_the_other_mode_is_refused() {
+        let peer = Some(peer("stock-ccm=/bin/x").unwrap());
+        let options = PlayOptions { peer, ..PlayOptions::default() };
+        assert!(options.wanted(Backend::VCenter).is_ok());
+        let error = options.wanted(Backend::Supervisor).unwrap_err().to_string();
+        assert!(error.contains("--peer stock-ccm") && error.contains("another --mode"), "{error}");
     }
 
     #[test]
@@ -184,7 +227,10 @@ mod tests {
         let other = played(Verdict::Fail("a node is gone".to_owned()));
         let differs = sum_up(&mut out, &[other]).unwrap();
         assert_ne!(differs, ExitCode::SUCCESS);
+        let not_played = Played { kind: Verdict::Skipped(String::new()), ..played(Verdict::Pass) };
+        assert_eq!(sum_up(&mut out, &[not_played]).unwrap(), ExitCode::SUCCESS);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("NODE-001: pass in kind, FAIL in virtual time: a node is gone"));
+        assert!(text.contains("0 passed, 0 failed, 1 skipped"));
     }
 }

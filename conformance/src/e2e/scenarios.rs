@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::cluster::Machine;
 use super::disturbances::Disturbance;
 use super::lab::Lab;
+use super::peer::Peer;
 use super::shell::call;
-use super::until;
+use super::{swap, until};
 use crate::backend::Backend;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
@@ -34,6 +35,7 @@ enum What {
     Outage,
     Deleted,
     Disturbed(Disturbance),
+    Swapped,
 }
 
 /// In the order in which they are played.
@@ -48,6 +50,7 @@ pub(super) const ALL: &[Scenario] = &[
     disturbed("SESS-008", "credentials are replaced in their Secret", Disturbance::Credentials),
     disturbed("NODE-INIT-008", "the leader is killed while nodes join", Disturbance::Leader),
     disturbed("NODE-004", "a rolling update changes no node", Disturbance::Update),
+    scenario("NODE-034", "another provider takes over, and gives back", What::Swapped),
     disturbed("LIVE-004", "the API server is killed", Disturbance::ApiServer),
     disturbed("LIVE-005", "etcd stops for 20 seconds", Disturbance::Store),
 ];
@@ -79,7 +82,7 @@ impl Scenario {
     ///
     /// # Errors
     /// What the harness failed at.
-    pub(super) async fn play(&self, lab: &Lab) -> anyhow::Result<Verdict> {
+    pub(super) async fn play(&self, lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
         match self.what {
             What::Join => join(lab).await,
             What::Pods => pods(lab).await,
@@ -87,6 +90,7 @@ impl Scenario {
             What::Outage => outage(lab).await,
             What::Deleted => deleted(lab).await,
             What::Disturbed(by) => by.play(lab).await,
+            What::Swapped => swap::play(lab, peer).await,
         }
     }
 }
@@ -142,7 +146,8 @@ fn wrong(node: &NodeFacts, machine: &Machine, backend: Backend) -> Option<String
     None
 }
 
-async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
+/// Whether every node shows its machine, or does within a while.
+pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
     for machine in &lab.machines {
         let is_right = |node: Option<&NodeFacts>| {
             node.is_some_and(|it| wrong(it, machine, lab.made.backend).is_none())

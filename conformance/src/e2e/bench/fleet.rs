@@ -1,5 +1,6 @@
 //! Nodes whose kubelets are played: registered as kubelets register them, and kept alive by their leases.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +65,14 @@ impl Fleet {
         };
         let all = stream::iter(self.nodes.clone()).map(register).buffer_unordered(AT_ONCE);
         all.try_collect::<()>().await
+    }
+
+    /// The versions of its Nodes as they are now.
+    pub(super) async fn versions(cluster: &Cluster) -> anyhow::Result<BTreeSet<String>> {
+        let nodes = cluster.nodes().await?;
+        let of_fleet = nodes.iter().filter(|it| it["metadata"]["labels"].get(FLEET).is_some());
+        let version = |it: &Value| it["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        Ok(of_fleet.filter_map(version).collect())
     }
 
     /// Nodes that a provider has not initialized yet, the real ones included.

@@ -1,6 +1,6 @@
 //! The phases in a cluster made by kind, on the clock on the wall.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Duration;
 
@@ -115,7 +115,25 @@ impl Play<'_> {
         sleep(self.plan.period / 4).await;
         deploy::remove(self.cluster).await?;
         fleet.register(self.cluster).await?;
+        self.untouched().await?;
         self.now().await
+    }
+
+    /// Waits until nobody has changed a Node of the fleet for two seconds: the cluster's own controllers give each its range of
+    /// addresses, and who writes at the same moment has a conflict.
+    async fn untouched(&self) -> anyhow::Result<()> {
+        let mut last = BTreeSet::new();
+        let same = async || {
+            sleep(Duration::from_secs(2)).await;
+            let versions = Fleet::versions(self.cluster).await?;
+            let is_same = versions == last;
+            last = versions;
+            Ok(is_same.then_some(()))
+        };
+        match until(Duration::from_secs(120), same).await? {
+            Some(()) => Ok(()),
+            None => bail!("somebody changes Nodes of the fleet for two minutes"),
+        }
     }
 
     /// Starts the provider; how long it took until every node was initialized, in seconds, from the first one that ran.

@@ -100,9 +100,35 @@ pub(super) fn write(out: &Path, columns: &[Column]) -> anyhow::Result<()> {
     put("bench.svg", plot(columns)?)
 }
 
-/// A table per phase.
+/// A line per provider and fleet: what each phase took of calls.
+fn overview(columns: &[Column]) -> String {
+    let heads = Phase::ALL.map(Phase::name).join(" | ");
+    let mut text = format!(
+        "| provider | nodes | {heads} | writes to join | joined in | CPU while steady | most memory |\n"
+    );
+    let dashes = "---: | ".repeat(Phase::ALL.len() + 5);
+    let _ = writeln!(text, "| --- | {}", dashes.trim_end());
+    for column in columns {
+        for (n, played) in &column.kind {
+            let tally =
+                |phase: Phase| played.tallies.get(phase.name()).cloned().unwrap_or_default();
+            let calls = Phase::ALL.map(|phase| tally(phase).total().to_string()).join(" | ");
+            let Played { join_seconds, steady_cpu_percent, peak_memory_mib, .. } = played;
+            let _ = writeln!(
+                text,
+                "| {} | {n} | {calls} | {} | {join_seconds:.1} s | {steady_cpu_percent:.1} % | {peak_memory_mib:.0} MiB |",
+                column.name,
+                tally(Phase::Join).writes()
+            );
+        }
+    }
+    text
+}
+
+/// Everything at a glance, then a table per phase.
 pub(super) fn markdown(columns: &[Column]) -> String {
-    let mut text = String::new();
+    let mut text = overview(columns);
+    text.push('\n');
     let sizes: std::collections::BTreeSet<u32> =
         columns.iter().flat_map(|it| it.kind.keys().copied()).collect();
     for phase in Phase::ALL {
@@ -146,17 +172,7 @@ pub(super) fn markdown(columns: &[Column]) -> String {
         }
         text.push('\n');
     }
-    text.push_str("Calls to vCenter or Supervisor, long polls and watches not counted; logins, KiB and writes are those of the largest fleet.\n\n");
-    for column in columns {
-        for (n, played) in &column.kind {
-            let Played { join_seconds, steady_cpu_percent, peak_memory_mib, .. } = played;
-            let _ = writeln!(
-                text,
-                "- {}, N={n}: joined in {join_seconds:.1} s; {steady_cpu_percent:.1} % of a core while steady; at most {peak_memory_mib:.0} MiB",
-                column.name
-            );
-        }
-    }
+    text.push_str("Calls to vCenter or Supervisor, long polls and watches not counted; logins, KiB and writes are those of the largest fleet. CPU is the share of a core.\n");
     text
 }
 

@@ -38,11 +38,10 @@ pub(super) async fn build(
         vcenter.machines.retain(|machine, _| in_view.contains(machine));
         vcenter.in_view.iter().cloned().collect()
     };
-    let first = if wanted.len() <= CHUNK { wanted.as_slice() } else { &[] };
+    let (first, others) = wanted.split_at(wanted.len().min(CHUNK));
     let view = match client.create_list_view(&session, first).await {
-        Ok(view) if first.len() == wanted.len() => view,
         Ok(view) => {
-            add(shared, index, &session, &view, &wanted).await?;
+            add(shared, index, &session, &view, others).await?;
             view
         }
         // One of them is gone. An empty view takes the others and names those that it cannot find.

@@ -1,0 +1,100 @@
+//! Another provider takes the place of ours, on the same Lease, and gives it back: no node may show it.
+//!
+//! Both are the same workload, so that each change is what an operator does: other manifests are applied over those that are there.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::cluster::Machine;
+use super::deploy::{self, Deployment};
+use super::disturbances::{AT_WORK, shown, unchanged};
+use super::lab::Lab;
+use super::peer::Peer;
+use super::{scenarios, until};
+use crate::backend::Backend;
+use crate::verdict::Verdict;
+
+/// Passes over the nodes come so often, so that each provider makes some.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Plays it.
+pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdict> {
+    let built;
+    let peer = match (peer, lab.made.backend) {
+        (Some(peer), _) => peer,
+        (None, Backend::VCenter) => {
+            built = Peer::stock_ccm(&lab.project).await?;
+            &built
+        }
+        (None, Backend::Supervisor) => {
+            let why = "no other provider can be built here; name one: --peer upstream-paravirtual=PATH|IMAGE";
+            return Ok(Verdict::Skipped(why.to_owned()));
+        }
+    };
+    let ready = scenarios::join(lab).await?;
+    if ready != Verdict::Pass {
+        return Ok(ready);
+    }
+    let image = peer.image(&lab.cluster).await?;
+    let theirs = Deployment { image, program: Some(peer.program), ..often() };
+    let ours = Deployment { image: lab.made.provider_image.clone(), ..often() };
+    let joining = lab.joining().await?;
+    let verdict = there_and_back(lab, &theirs, &ours, &joining).await;
+    lab.dismiss(&joining).await?;
+    lab.provider(false).await?;
+    verdict
+}
+
+fn often() -> Deployment {
+    let period = PERIOD.as_secs();
+    let flags = vec![
+        format!("--node-status-update-frequency={period}s"),
+        "--node-monitor-period=5s".to_owned(),
+    ];
+    Deployment { flags, ..Deployment::default() }
+}
+
+/// The other one finds nodes that ours has made, and makes some; then ours finds these.
+async fn there_and_back(
+    lab: &Lab,
+    theirs: &Deployment,
+    ours: &Deployment,
+    joining: &[Machine],
+) -> anyhow::Result<Verdict> {
+    let (early, late) = joining.split_at(1);
+    lab.register(early).await?;
+    let mut verdict = lab.has_joined(early).await?;
+    if verdict == Verdict::Pass {
+        verdict = lab.changes_nothing("the other provider", theirs).await?;
+    }
+    if verdict == Verdict::Pass {
+        lab.register(late).await?;
+        verdict = lab.has_joined(late).await?;
+    }
+    if verdict == Verdict::Pass {
+        verdict = lab.changes_nothing("ours", ours).await?;
+    }
+    Ok(verdict)
+}
+
+impl Lab {
+    /// Applies another workload over the one that is there, and looks when it has led for two passes over the nodes.
+    async fn changes_nothing(&self, name: &str, next: &Deployment) -> anyhow::Result<Verdict> {
+        let first = deploy::holder(&self.cluster).await?;
+        let before = shown(self).await?;
+        next.deploy(&self.cluster, &self.project, &self.simulator, self.made.backend).await?;
+        let other = async || {
+            let holder = deploy::holder(&self.cluster).await?;
+            Ok((!holder.is_empty() && holder != first).then_some(()))
+        };
+        if until(AT_WORK, other).await?.is_none() {
+            return Ok(Verdict::Fail(format!("{first} still holds the Lease after {AT_WORK:?}")));
+        }
+        sleep(PERIOD * 2).await;
+        Ok(match unchanged(&before, &shown(self).await?) {
+            Verdict::Fail(why) => Verdict::Fail(format!("{name} has taken over: {why}")),
+            verdict => verdict,
+        })
+    }
+}
