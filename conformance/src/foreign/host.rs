@@ -12,6 +12,7 @@ use sim::{Class, Endpoint, Endpoints, Sim, credentials, owner_ref};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
+use super::apiserver::{ApiServer, Backed, Real};
 use super::container::{self, Engine, Running, Start};
 use super::launch::{self, Launcher};
 use super::manifest::{Driver, Knob, Manifest};
@@ -32,6 +33,8 @@ pub struct Setup {
     pub manifest: Manifest,
     /// The program, where the manifest leaves it open.
     pub binary: Option<PathBuf>,
+    /// What answers for workload clusters, if it is not the built-in API server.
+    pub apiserver: Option<Real>,
     /// Starts them.
     pub launcher: Launcher,
     /// Variables of the environment that the manifest asks for.
@@ -54,6 +57,11 @@ impl Setup {
         }
     }
 
+    /// What answers for workload clusters.
+    pub(super) fn apiserver(&self) -> ApiServer {
+        if self.apiserver.is_some() { ApiServer::Real } else { ApiServer::Builtin }
+    }
+
     fn engine(&self) -> Engine {
         let wanted = |name: &&String| {
             name.as_str() == "PATH"
@@ -71,6 +79,8 @@ pub(crate) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
     endpoints: Endpoints,
+    /// The workload cluster, if it is a real one.
+    backed: Option<Arc<Backed>>,
     /// Seconds of the world in a second of the process.
     pace: u32,
     logs: Logs,
@@ -88,7 +98,7 @@ pub(crate) enum Started {
 }
 
 impl Host {
-    /// Opens the sim's listeners.
+    /// Opens the sim's listeners, in front of a real API server if that was asked for.
     pub(crate) async fn new(
         setup: Arc<Setup>,
         sim: &Sim,
@@ -99,7 +109,16 @@ impl Host {
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
         let endpoints = sim.listen(sim::ListenOptions::default()).await?;
-        Ok(Self { setup, directory, endpoints, pace, logs: Logs::default() })
+        let backed = match &setup.apiserver {
+            None => None,
+            Some(real) => Some(Arc::new(real.back(sim).await?)),
+        };
+        Ok(Self { setup, directory, endpoints, backed, pace, logs: Logs::default() })
+    }
+
+    /// Its workload cluster, if that is a real one; it has to be ended.
+    pub(super) fn backed(&self) -> Option<Arc<Backed>> {
+        self.backed.clone()
     }
 
     /// Seconds of the world in a second of the process.
@@ -127,6 +146,9 @@ impl Host {
     ) -> anyhow::Result<(Process, Started)> {
         let values = self.values(sim, scenario, index)?;
         let (command, container) = self.command(scenario, &values, index)?;
+        if let Some(backed) = &self.backed {
+            backed.catch_up().await?;
+        }
         let from = sim.ledger().next_seq();
         sim.world().set_pace(0);
         let Setup { launcher, tasks, .. } = self.setup.as_ref();
