@@ -18,6 +18,9 @@ impl Two {
     async fn start() -> Self {
         let here = Sim::builder().topology(Topology::zones(1).machines(2)).start();
         let there = Sim::builder().topology(Topology::zones(1).machines(0)).seed(1).start();
+        // Nothing happens by itself, and a mirror does not go by the time of a world.
+        here.world().set_pace(0);
+        there.world().set_pace(0);
         let endpoints = there.listen(sim::ListenOptions::default()).await.unwrap();
         let client = Client::new(&endpoints.cluster.url, there.admin_token()).unwrap();
         let mirror = Mirror::new(here.world().clone(), client);
