@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Holds the verdicts of two reports against each other: our provider in virtual time, and as a process.
+"""Holds the verdicts of two reports against each other: of a provider in virtual time and as a process, or of one with two API servers.
 
   conformance/real-clients/verdicts.py VIRTUAL PROCESS
+  conformance/real-clients/verdicts.py BUILTIN REAL
 
-Each is a folder that `conformance run --out` wrote. What was not run as a process is counted and not compared; what was
+Each is a folder that `conformance run --out` wrote. What was not run the second time is counted and not compared; what was
 late because the machine was counts as nothing either. Ends with 1 if a verdict differs, if nothing was compared, or if
 more than a quarter of what was run was too late to tell.
 """
@@ -16,11 +17,11 @@ NOT_COMPARED = ("skipped", "not-supported", "harness-error")
 
 def verdicts(folder):
     results = json.loads((pathlib.Path(folder) / "results.json").read_text())
-    return {it["id"]: it for it in results["checks"]}
+    return results["stage"], {it["id"]: it for it in results["checks"]}
 
 
 def main(virtual, process):
-    virtual, process = verdicts(virtual), verdicts(process)
+    (first, virtual), (second, process) = verdicts(virtual), verdicts(process)
     compared = differ = 0
     left_out, late = [], []
     for check, it in process.items():
@@ -34,9 +35,9 @@ def main(virtual, process):
         seen = "pass" if it["verdict"] == "flaky" else it["verdict"]
         if seen != wanted:
             differ += 1
-            print(f"FAIL {check}: {wanted} in virtual time, {it['verdict']} as a process: {it.get('reason')}")
+            print(f"FAIL {check}: {wanted} ({first}), {it['verdict']} ({second}): {it.get('reason')}")
     print(f"{compared} checks compared, {differ} differ")
-    for what, checks in ("not run as a process", left_out), ("the machine was late", late):
+    for what, checks in ("not run the second time", left_out), ("the machine was late", late):
         if checks:
             print(f"{len(checks)} not compared, {what}: {' '.join(checks)}")
     return differ > 0 or compared == 0 or len(late) * 3 > compared

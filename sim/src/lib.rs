@@ -67,7 +67,7 @@ mod vim;
 pub use call::{Call, Caller, Class, Face, Incoming, Peer, RequestNote, Target};
 pub use clock::Clock;
 pub use handle::WorldHandle;
-pub use kubeapi::{Access, Identity, Tokens};
+pub use kubeapi::{Access, Answering, Backing, Identity, Tokens};
 pub use listen::{Advertise, Door, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
 pub use names::{fault_classes, operations};
 pub use path::Broken;

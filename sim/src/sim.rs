@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
-use crate::kubeapi::{Access, ClusterHandle, Identity, KubeApi, Tokens};
+use crate::kubeapi::{Access, Backed, Backing, ClusterHandle, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
 use crate::path::{CallPath, Front};
 use crate::server::Server;
@@ -133,7 +133,10 @@ impl Builder {
             .collect();
         let access = Access::default();
         let workload = ClusterHandle::new(world.clone(), ControlPlane::Workload);
-        let api = KubeApi::new(CLUSTER, workload, tokens.clone()).with_access(access.clone());
+        let backed = Backed::default();
+        let api = KubeApi::new(CLUSTER, workload, tokens.clone())
+            .with_access(access.clone())
+            .with_backing(backed.clone());
         let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api)));
         let (namespace, workload) = world
             .read(|world| (world.supervisor.namespace.clone(), world.supervisor.cluster.clone()));
@@ -172,6 +175,7 @@ impl Builder {
             tokens,
             access,
             admin_token,
+            backed,
             stop,
             tasks,
         };
@@ -191,6 +195,7 @@ pub struct Sim {
     tokens: Tokens,
     access: Access,
     admin_token: String,
+    backed: Backed,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -249,6 +254,13 @@ impl Sim {
     /// The bearer token of the cluster's administrator.
     pub fn admin_token(&self) -> &str {
         &self.admin_token
+    }
+
+    /// From now on `backing` answers what the workload cluster is asked, in place of the built-in API server; the first stays.
+    ///
+    /// The world and `backing` know nothing of each other: whoever sets it tells each what happens in the other.
+    pub fn back_cluster(&self, backing: Arc<dyn Backing>) {
+        self.backed.set(backing);
     }
 
     /// The password of an account as it is now.

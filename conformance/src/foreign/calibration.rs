@@ -86,7 +86,7 @@ impl Calibration {
         let scenario = Scenario::new("calibration", Topology::zones(3).machines(4), SETTLED);
         let mut lab = Lab::beginning_at(&scenario, stage, epoch);
         let host = Host::new(Arc::clone(setup), lab.sim(), "calibration", pace).await?;
-        let logs = host.logs().clone();
+        let (logs, backed) = (host.logs().clone(), host.backed());
         lab.hosted(host);
         lab.play_to_the_end().await;
         let records = lab.ledger().records();
@@ -128,6 +128,9 @@ impl Calibration {
             *calls.entry(record.op.clone()).or_default() += 1;
         }
         lab.finish().await;
+        if let Some(backed) = backed {
+            backed.end().await?;
+        }
         let since = |from: Option<Time>, to: Option<Time>| Some(to?.since(from?));
         Ok(Self {
             address: since(Some(changed), shown),

@@ -20,11 +20,14 @@ use super::container;
 use super::launch::Launcher;
 use super::manifest::Driver;
 use super::template::{self, Values};
-use super::{Manifest, Settings, Setup, Subject, builtin};
+use super::{ApiServer, Manifest, Real, Settings, Setup, Subject, builtin};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
 use crate::report::{self, About};
 use crate::suite::{Conclusion, Filter};
+
+/// Cases at a time, unless said otherwise.
+const JOBS: usize = 4;
 
 /// How a provider that is a process is judged.
 #[derive(Args, Clone, Debug)]
@@ -36,9 +39,12 @@ pub struct Arguments {
     /// The program, where the manifest says $(binary).
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub binary: Option<PathBuf>,
-    /// Cases at a time, each with a process of its own.
-    #[arg(long, value_name = "N", default_value_t = 4, requires = "provider")]
-    pub jobs: usize,
+    /// What answers for the workload cluster. A real etcd and kube-apiserver are those of KUBEBUILDER_ASSETS, or built.
+    #[arg(long, value_enum, value_name = "SERVER", default_value_t, requires = "provider")]
+    pub apiserver: ApiServer,
+    /// Cases at a time, each with a process of its own: 4 unless said otherwise, and always 1 with --apiserver real.
+    #[arg(long, value_name = "N", requires = "provider")]
+    pub jobs: Option<usize>,
     /// Seconds of the world in a second, where nothing fails; periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
@@ -95,23 +101,46 @@ pub fn run(
     request: &Request<'_>,
     surroundings: &Surroundings,
 ) -> anyhow::Result<ExitCode> {
-    let Arguments { provider, jobs, compress, longest, retries, .. } = request.arguments;
-    for (option, value) in [("--jobs", *jobs), ("--compress", *compress as usize)] {
+    let Arguments { provider, apiserver, compress, longest, retries, .. } = request.arguments;
+    let jobs = jobs(request.arguments)?;
+    for (option, value) in [("--jobs", jobs), ("--compress", *compress as usize)] {
         if value == 0 {
             return Err(Usage(format!("{option} 0: write 1 or more")).into());
         }
     }
     let name = provider.as_deref().unwrap_or_default();
-    let setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
+    let mut setup = setup(name, request.arguments.binary.as_deref(), surroundings)?;
+    if *apiserver == ApiServer::Real {
+        setup.apiserver = Some(real()?);
+    }
     let settings = Settings {
         seed: request.seed,
-        jobs: *jobs,
+        jobs,
         compress: *compress,
         longest: *longest,
         retries: *retries,
         now: surroundings.now,
     };
     guarded(setup, async |setup, stop| work(out, request, setup, settings, stop).await)
+}
+
+/// Cases at a time. A real API server has room for one.
+fn jobs(arguments: &Arguments) -> Result<usize, Usage> {
+    match (arguments.apiserver, arguments.jobs) {
+        (ApiServer::Builtin, jobs) => Ok(jobs.unwrap_or(JOBS)),
+        (ApiServer::Real, None | Some(1)) => Ok(1),
+        (ApiServer::Real, Some(jobs)) => Err(Usage(format!(
+            "--jobs {jobs}: a real API server has room for one case at a time; leave --jobs out"
+        ))),
+    }
+}
+
+/// The real API server.
+fn real() -> Result<Real, Usage> {
+    Real::start().map_err(|error| {
+        let remedy = "set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, or install Go to have them built";
+        Usage(format!("--apiserver real: {error:#}; {remedy}"))
+    })
 }
 
 /// What all runs of one provider share, from the name of its manifest.
@@ -168,8 +197,8 @@ pub fn setup(
     let launcher = Launcher::new(surroundings.launcher.clone())?;
     let cluster = cluster(&manifest, &launcher, surroundings)
         .map_err(|error| Usage(format!("{name}: {error:#}")))?;
-    let tasks = TaskTracker::new();
-    Ok(Setup { manifest, binary, launcher, cluster, variables, tasks, scratch })
+    let (apiserver, tasks) = (None, TaskTracker::new());
+    Ok(Setup { manifest, binary, apiserver, launcher, cluster, variables, tasks, scratch })
 }
 
 /// The cluster of a manifest that has one.
@@ -264,6 +293,7 @@ async fn work(
             "mode": manifest.spec.mode,
             "manifest": manifest.origin,
             "driver": driver.name(),
+            "apiserver": setup.apiserver().to_string(),
             "program": driver.program(),
             "command": driver.arguments().1,
             "features": manifest.spec.features,
@@ -271,9 +301,13 @@ async fn work(
         });
         let about = About {
             seed: settings.seed,
-            stage: format!("{}, real clock", driver.name()),
+            stage: match setup.apiserver() {
+                ApiServer::Builtin => format!("{}, real clock", driver.name()),
+                real => format!("{}, real clock, {}", driver.name(), real.environment()),
+            },
             time: format!("compressed x{k}; x1 where something fails"),
             provider: Some(provider),
+            kube: setup.apiserver().environment(),
         };
         report::write(dir, &about, &stage, &conclusions, &[])?;
     }

@@ -4,6 +4,7 @@
 //! played like in virtual time, by the same [`Lab`](crate::lab::Lab), with the same judges. The world lives faster than
 //! the clock on the wall, and the provider's periods are shorter by the same factor, so that bounds in periods hold.
 
+mod apiserver;
 mod baseline;
 mod behind;
 mod builtin;
@@ -23,6 +24,7 @@ mod pulse;
 mod run;
 mod template;
 
+pub use apiserver::{ApiServer, Real};
 pub use baseline::{Accepted, Baseline, BaselineError, Seen, Word};
 pub use calibration::Calibration;
 pub use host::Setup;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sim::world::Command;
 
+use super::apiserver::{ApiServer, needs_built_in};
 use super::manifest::{Driver, Knob, Manifest};
 use super::template;
 use crate::catalogue::Entry;
@@ -40,6 +41,7 @@ pub(super) enum Plan {
 pub(super) struct Limits {
     pub(super) compress: u32,
     pub(super) longest: Duration,
+    pub(super) apiserver: ApiServer,
 }
 
 impl Plan {
@@ -68,6 +70,11 @@ impl Plan {
         }
         if let Some(why) = cannot_set_up(&case.scenario, manifest) {
             return skip(why);
+        }
+        if limits.apiserver == ApiServer::Real
+            && let Some(what) = needs_built_in(&case.scenario)
+        {
+            return skip(format!("needs the built-in API server: {what}"));
         }
         let pace = match case.pace {
             Pace::Usual if !something_fails(&case.scenario) => limits.compress,

@@ -102,7 +102,8 @@ impl Subject {
     }
 
     fn limits(&self) -> Limits {
-        Limits { compress: self.settings.compress, longest: self.settings.longest }
+        let Settings { compress, longest, .. } = self.settings;
+        Limits { compress, longest, apiserver: self.setup.apiserver() }
     }
 
     /// Judges it by these checks; `done` is told of each in their order.
@@ -194,10 +195,11 @@ impl Subject {
         conclusion.not_run = not_run;
         let binary = self.setup.binary.as_ref().map(|it| format!(" --binary {}", it.display()));
         conclusion.again = Some(format!(
-            "conformance run {} --provider {}{}",
+            "conformance run {} --provider {}{}{}",
             entry.id,
             self.setup.manifest.origin,
-            binary.unwrap_or_default()
+            binary.unwrap_or_default(),
+            self.setup.apiserver().option()
         ));
         conclusion
     }
@@ -266,15 +268,18 @@ impl Subject {
         let epoch = self.epoch(pace, scenario.horizon);
         let mut lab = Lab::beginning_at(scenario, &self.stage(), epoch);
         let host = Host::new(Arc::clone(&self.setup), lab.sim(), name, pace).await;
-        let refused = match host {
-            Ok(host) => {
-                lab.hosted(host);
-                lab.play_to_the_end().await;
-                None
-            }
-            Err(error) => Some(error),
+        let host = match host {
+            Ok(host) => host,
+            Err(error) => return (lab.finish().await, Some(error)),
         };
-        (lab.finish().await, refused)
+        let backed = host.backed();
+        lab.hosted(host);
+        lab.play_to_the_end().await;
+        let run = lab.finish().await;
+        match backed {
+            None => (run, None),
+            Some(backed) => (run, backed.end().await.err()),
+        }
     }
 
     /// Plays the life that shows what calls are worth, with a fleet of `n`.

@@ -145,7 +145,7 @@ impl Real {
         let (peer, url, token, etcd) = match (&server.server, &server.token) {
             (Some(url), Some(token)) => (None, url.clone(), token.clone(), server.etcd.clone()),
             _ => {
-                let peer = Peer::start()?;
+                let peer = Peer::start().context("--server names one that is there")?;
                 let (url, token) = (peer.server.clone(), peer.token.clone());
                 let etcd = Some(peer.etcd.clone());
                 (Some(peer), url, token, etcd)

@@ -37,7 +37,7 @@ impl Peer {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [server, token, etcd] = words[..] else {
             let _ = script.wait();
-            anyhow::bail!("no API server came up; the lines above say why, --server names another");
+            anyhow::bail!("no API server came up; the lines above say why");
         };
         let (server, token, etcd) = (server.to_owned(), token.to_owned(), etcd.to_owned());
         Ok(Self { script, server, token, etcd })

@@ -17,6 +17,9 @@ use crate::lab::{Run, Stage};
 use crate::suite::{Conclusion, Summary};
 use crate::verdict::Verdict;
 
+/// The built-in API server, as reports name it.
+pub(crate) const FAKE: &str = "fake@1.36";
+
 /// `results.json`.
 #[derive(Debug, Serialize)]
 struct Results<'a> {
@@ -35,7 +38,7 @@ struct Results<'a> {
 
 #[derive(Debug, Serialize)]
 struct Environment<'a> {
-    kube: &'static str,
+    kube: &'a str,
     time: &'a str,
 }
 
@@ -46,6 +49,8 @@ pub struct About {
     pub seed: u64,
     /// How the provider was run.
     pub stage: String,
+    /// What answered for the workload cluster.
+    pub kube: String,
     /// How time passed.
     pub time: String,
     /// The provider, if it is not ours in this process.
@@ -56,7 +61,8 @@ impl About {
     /// Our provider in this process.
     pub fn ours(stage: &Stage) -> Self {
         let (seed, provider) = (stage.seed, None);
-        Self { seed, stage: "in process, virtual time".into(), time: "virtual".into(), provider }
+        let (stage, kube) = ("in process, virtual time".to_owned(), FAKE.to_owned());
+        Self { seed, stage, kube, time: "virtual".to_owned(), provider }
     }
 }
 
@@ -160,7 +166,7 @@ pub fn write(
         suite: env!("CARGO_PKG_VERSION"),
         seed: about.seed,
         stage: &about.stage,
-        environment: Environment { kube: "fake@1.36", time: &about.time },
+        environment: Environment { kube: &about.kube, time: &about.time },
         provider: about.provider.as_ref(),
         tally: Tally::of(conclusions),
         checks: conclusions.iter().map(Conclusion::summary).collect(),

@@ -100,6 +100,12 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["cost", "--ledger", "no-such.jsonl"], "--ledger no-such.jsonl: cannot be read"),
         (vec!["cost", "--ledger", "Cargo.toml"], "--ledger Cargo.toml: line 1: "),
         (vec!["cost", "--ledger", "x", "--provider", "y"], "cannot be used with"),
+        (vec!["run", "--apiserver", "real"], "--provider <FILE|NAME>"),
+        (vec!["run", "--provider", "x", "--apiserver", "etcd"], "possible values: builtin, real"),
+        (
+            vec!["run", "--provider", "x", "--apiserver", "real", "--jobs", "2"],
+            "--jobs 2: a real API server has room for one case at a time; leave --jobs out",
+        ),
         (vec!["e2e", "run", "--name", "no-such"], "conformance e2e up --name no-such"),
         (vec!["e2e", "all", "LIVE-9", "--name", "no-such"], "no scenario with vcenter has the ID"),
         (vec!["e2e", "all", "LIVE-001", "--mode", "supervisor"], "there are NODE-001"),
@@ -115,6 +121,18 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         let error = text(&output.stderr);
         assert!(error.contains(remedy), "{arguments:?}: {error}");
     }
+}
+
+#[test]
+fn a_real_api_server_that_cannot_be_had_is_wrong_usage() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_conformance"));
+    let stock = ["--provider", "stock-ccm", "--binary", "/bin/true"];
+    program.args(["run", "NODE-004", "--apiserver", "real"]).args(stock);
+    let output = program.env("KUBEBUILDER_ASSETS", "/no/such/folder").output().unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("KUBEBUILDER_ASSETS has no /no/such/folder/etcd"), "{error}");
+    assert!(error.contains("set KUBEBUILDER_ASSETS to a folder with etcd"), "{error}");
 }
 
 #[test]

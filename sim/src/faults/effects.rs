@@ -63,6 +63,16 @@ pub struct WatchEffects {
 }
 
 impl Effects {
+    /// Whether an API server of Kubernetes has to answer otherwise than it would. What is about vCenter means nothing to it.
+    pub(crate) fn bend_a_cluster(&self) -> bool {
+        let about_vcenter = Self {
+            missing_set: self.missing_set.clone(),
+            version_reset: self.version_reset,
+            ..Self::default()
+        };
+        *self != about_vcenter
+    }
+
     /// How many objects a list may show, if not all.
     pub(crate) fn shown_objects(&self) -> Option<usize> {
         if self.empty_result { Some(0) } else { self.partial }

@@ -7,6 +7,7 @@ mod absent;
 mod accept;
 mod access;
 mod answer;
+mod backing;
 mod body;
 mod cluster;
 mod discovery;
@@ -42,6 +43,8 @@ use sim_world::ControlPlane;
 use sim_world::objects::Status;
 
 pub use access::Access;
+pub(crate) use backing::Backed;
+pub use backing::{Answering, Backing};
 pub(crate) use body::MAX_BODY_BYTES;
 pub(crate) use cluster::ClusterHandle;
 pub(crate) use request::Request;
@@ -63,19 +66,26 @@ pub(crate) struct KubeApi {
     access: Access,
     encodings: Encodings,
     impersonators: Impersonators,
+    backed: Backed,
 }
 
 impl KubeApi {
     /// The API server named `server` in ledgers, over the objects of `cluster`, open to those who hold `tokens`.
     pub(crate) fn new(server: impl Into<String>, cluster: ClusterHandle, tokens: Tokens) -> Self {
         let access = Access::default();
-        let (encodings, impersonators) = Default::default();
-        Self { server: server.into(), cluster, tokens, access, encodings, impersonators }
+        let (encodings, impersonators, backed) = Default::default();
+        let server = server.into();
+        Self { server, cluster, tokens, access, encodings, impersonators, backed }
     }
 
     /// The same with `access` as what decides who may do what.
     pub(crate) fn with_access(self, access: Access) -> Self {
         Self { access, ..self }
+    }
+
+    /// The same with room for somebody who answers in its place.
+    pub(crate) fn with_backing(self, backed: Backed) -> Self {
+        Self { backed, ..self }
     }
 
     /// Whose objects it serves.
@@ -85,7 +95,8 @@ impl KubeApi {
 
     /// Says what a request is, without judging it.
     pub(crate) fn classify(&self, incoming: &Incoming) -> (Call, Request) {
-        let request = Request::read(incoming);
+        let mut request = Request::read(incoming);
+        request.head = self.backed.head(&incoming.parts);
         let user = match &request.certificate {
             Some(identity) => Some(identity.user.clone()),
             None => request.token.as_deref().and_then(|token| self.tokens.user_of(token)),
@@ -106,6 +117,12 @@ impl KubeApi {
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
         if let Some(reply) = unroutable(&request) {
             return reply;
+        }
+        if let Some(backing) = self.backed.get() {
+            return match self.admit(&request) {
+                Ok(_) => backing::ask(backing.as_ref(), call, request, effects).await,
+                Err(status) => answer::failure(&status),
+            };
         }
         let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
         // The documents of OpenAPI are files to the real server.

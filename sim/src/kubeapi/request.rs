@@ -38,6 +38,8 @@ pub(crate) struct Request {
     /// Whether the answer may be compressed.
     pub(super) takes_gzip: bool,
     pub(super) body: Bytes,
+    /// The request as it came, if somebody else answers it.
+    pub(super) head: Option<Box<http::request::Parts>>,
 }
 
 impl Request {
@@ -69,6 +71,7 @@ impl Request {
             takes_gzip: header(&parts.headers, ACCEPT_ENCODING)
                 .is_some_and(|it| it.split(',').any(|coding| coding.trim() == "gzip")),
             body: body.clone(),
+            head: None,
         }
     }
 

@@ -13,6 +13,7 @@ use sim::{Class, Door, Endpoints, ListenOptions, Sim};
 use tokio::process::Command;
 use tokio_util::task::TaskTracker;
 
+use super::apiserver::{ApiServer, Backed, Real};
 use super::behind::{Behind, Start};
 use super::cluster::{Cluster, Wire};
 use super::container::{self, Engine};
@@ -31,6 +32,8 @@ pub struct Setup {
     pub manifest: Manifest,
     /// The program, where the manifest leaves it open.
     pub binary: Option<PathBuf>,
+    /// What answers for workload clusters, if it is not the built-in API server.
+    pub apiserver: Option<Real>,
     /// Starts them.
     pub launcher: Launcher,
     /// Where pods are, for a provider that is one.
@@ -65,6 +68,11 @@ impl Setup {
         }
     }
 
+    /// What answers for workload clusters.
+    pub(super) fn apiserver(&self) -> ApiServer {
+        if self.apiserver.is_some() { ApiServer::Real } else { ApiServer::Builtin }
+    }
+
     fn cluster(&self) -> anyhow::Result<&Cluster> {
         self.cluster.as_ref().context("the manifest names no cluster")
     }
@@ -94,6 +102,8 @@ pub(crate) struct Host {
     setup: Arc<Setup>,
     directory: PathBuf,
     endpoints: Endpoints,
+    /// The workload cluster, if it is a real one.
+    backed: Option<Arc<Backed>>,
     /// Shut for a provider that cannot be killed at once.
     door: Door,
     /// Seconds of the world in a second of the process.
@@ -113,7 +123,7 @@ pub(crate) enum Started {
 }
 
 impl Host {
-    /// Opens the sim's listeners.
+    /// Opens the sim's listeners, in front of a real API server if that was asked for.
     pub(crate) async fn new(
         setup: Arc<Setup>,
         sim: &Sim,
@@ -125,7 +135,16 @@ impl Host {
             .with_context(|| format!("cannot make {}", directory.display()))?;
         let door = Door::default();
         let endpoints = sim.listen(setup.listen(&door)?).await?;
-        Ok(Self { setup, directory, endpoints, door, pace, logs: Logs::default() })
+        let backed = match &setup.apiserver {
+            None => None,
+            Some(real) => Some(Arc::new(real.back(sim).await?)),
+        };
+        Ok(Self { setup, directory, endpoints, backed, door, pace, logs: Logs::default() })
+    }
+
+    /// Its workload cluster, if that is a real one; it has to be ended.
+    pub(super) fn backed(&self) -> Option<Arc<Backed>> {
+        self.backed.clone()
     }
 
     /// Seconds of the world in a second of the process.
@@ -152,6 +171,9 @@ impl Host {
         index: usize,
     ) -> anyhow::Result<(Process, Started)> {
         let values = self.values(sim, scenario, index)?;
+        if let Some(backed) = &self.backed {
+            backed.catch_up().await?;
+        }
         let from = sim.ledger().next_seq();
         sim.world().set_pace(0);
         let Setup { launcher, tasks, .. } = self.setup.as_ref();

@@ -6,6 +6,7 @@
 
 #[cfg(any(test, fuzzing))]
 mod encode;
+mod glance;
 mod schema;
 mod wire;
 
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 
 #[cfg(any(test, fuzzing))]
 pub(super) use encode::encode;
+pub(super) use glance::glance;
 use schema::{Field, Kind, Message, SCHEMA, Special};
 use wire::{Reader, WireError};
 

@@ -1,0 +1,65 @@
+//! The way through to the real server, for what a provider asks.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use sim::{Answering, Backing, Body, Call, Class};
+use tokio_util::task::TaskTracker;
+
+use super::client::Client;
+use super::mirror::Mirror;
+use super::resources::{self, Resource};
+
+/// Passes requests on, and has the mirror carry what they change.
+#[derive(Debug)]
+pub(super) struct Forward {
+    client: Client,
+    mirror: Arc<Mirror>,
+    tasks: TaskTracker,
+}
+
+/// What a request writes.
+struct Written {
+    resource: &'static Resource,
+    namespace: String,
+    /// Empty if nobody knows.
+    name: String,
+}
+
+impl Forward {
+    pub(super) fn new(client: Client, mirror: Arc<Mirror>, tasks: TaskTracker) -> Self {
+        Self { client, mirror, tasks }
+    }
+}
+
+impl Backing for Forward {
+    fn answer(&self, call: &Call, request: Request<Bytes>) -> Answering {
+        let written = written(call, &request);
+        let client = self.client.clone();
+        let Some(Written { resource, namespace, name }) = written else {
+            return Box::pin(async move { client.pass_on(request).await });
+        };
+        let mirror = Arc::clone(&self.mirror);
+        // To its end, also if the caller goes away meanwhile: what was written has to be seen in the world.
+        let done = self.tasks.spawn(async move {
+            let response = client.pass_on(request).await?;
+            if response.status().is_success() {
+                mirror.written(resource, &namespace, &name).await;
+            }
+            Ok::<Response<Body>, io::Error>(response)
+        });
+        Box::pin(async move { done.await.map_err(io::Error::other)? })
+    }
+}
+
+fn written(call: &Call, request: &Request<Bytes>) -> Option<Written> {
+    if call.class != Class::Write {
+        return None;
+    }
+    let (resource, namespace, name) = resources::about(request.uri().path())?;
+    let is_creation = request.method() == http::Method::POST;
+    let given = call.target.name.clone().filter(|_| is_creation && name.is_empty());
+    Some(Written { resource, namespace, name: given.unwrap_or(name) })
+}

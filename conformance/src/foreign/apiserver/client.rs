@@ -1,0 +1,126 @@
+//! The real server as the mirror and the way through to it see it: requests, and documents.
+
+use std::fmt;
+use std::io;
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use sim::Body;
+
+/// Speaks to the real server as its administrator. Clones share connections.
+#[derive(Clone)]
+pub(super) struct Client {
+    kube: kube::Client,
+    authorization: HeaderValue,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Must be called inside a tokio runtime. The certificate is not checked: a test server signs its own.
+    pub(super) fn new(server: &str, token: &str) -> anyhow::Result<Self> {
+        let mut config = kube::Config::new(server.parse().context("the server's URL")?);
+        config.accept_invalid_certs = true;
+        // Whoever asks through here decides what to do about 429, 503 and 504.
+        config.default_retry = false;
+        let kube = kube::Client::try_from(config).context("no client for the real server")?;
+        let mut authorization = HeaderValue::try_from(format!("Bearer {token}"))?;
+        authorization.set_sensitive(true);
+        Ok(Self { kube, authorization })
+    }
+
+    /// Sends a request of somebody else.
+    pub(super) async fn pass_on(&self, mut request: Request<Bytes>) -> io::Result<Response<Body>> {
+        request.headers_mut().insert(AUTHORIZATION, self.authorization.clone());
+        let request = request.map(|body| kube::client::Body::from(body.to_vec()));
+        let response = self.kube.send(request).await.map_err(io::Error::other)?;
+        Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        document: Option<&Value>,
+    ) -> anyhow::Result<(StatusCode, Value)> {
+        let body = document.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Bytes::from(body))?;
+        let response = self.pass_on(request).await.context("the real server does not answer")?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    /// An object, if it is there.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        match self.send(Method::GET, path, None).await? {
+            (StatusCode::OK, object) => Ok(Some(object)),
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (status, said) => bail!(refused("get", path, status, &said)),
+        }
+    }
+
+    /// All objects of a collection.
+    pub(super) async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        match self.send(Method::GET, path, None).await? {
+            (StatusCode::OK, mut list) => match list["items"].take() {
+                Value::Array(items) => Ok(items),
+                _ => Ok(Vec::new()),
+            },
+            (status, said) => bail!(refused("list", path, status, &said)),
+        }
+    }
+
+    /// Makes an object; none if it is there.
+    pub(super) async fn create(
+        &self,
+        collection: &str,
+        object: &Value,
+    ) -> anyhow::Result<Option<Value>> {
+        match self.send(Method::POST, collection, Some(object)).await? {
+            (StatusCode::CREATED, object) => Ok(Some(object)),
+            (StatusCode::CONFLICT, _) => Ok(None),
+            (status, said) => bail!(refused("create", collection, status, &said)),
+        }
+    }
+
+    /// Replaces an object; none if it is another one or another version by now, or gone.
+    pub(super) async fn put(&self, path: &str, object: &Value) -> anyhow::Result<Option<Value>> {
+        match self.send(Method::PUT, path, Some(object)).await? {
+            (StatusCode::OK, object) => Ok(Some(object)),
+            (StatusCode::CONFLICT | StatusCode::NOT_FOUND, _) => Ok(None),
+            (status, said) => bail!(refused("replace", path, status, &said)),
+        }
+    }
+
+    /// Removes an object, if it is there and this one.
+    pub(super) async fn delete(&self, path: &str, uid: Option<&str>) -> anyhow::Result<()> {
+        let mut how = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        if let Some(uid) = uid {
+            how["preconditions"] = json!({"uid": uid});
+        }
+        match self.send(Method::DELETE, path, Some(&how)).await? {
+            (it, _) if it.is_success() => Ok(()),
+            (StatusCode::CONFLICT | StatusCode::NOT_FOUND, _) => Ok(()),
+            (status, said) => bail!(refused("delete", path, status, &said)),
+        }
+    }
+}
+
+fn refused(what: &str, path: &str, status: StatusCode, said: &Value) -> String {
+    let message = said["message"].as_str().unwrap_or_default();
+    format!("the real server refuses to {what} {path}: {status}: {message}")
+}

@@ -1,0 +1,211 @@
+//! What one side has changed of an object, carried to the other side's copy of it.
+//!
+//! The two copies are never equal: each server gives its own uid and version, and fills in what it thinks is usual. So what is
+//! carried is the change between two states of one side. To carry it twice changes nothing.
+
+use serde_json::{Map, Value};
+
+/// What servers keep by themselves is not carried.
+const METADATA: [&str; 4] = ["labels", "annotations", "ownerReferences", "finalizers"];
+const OF_THE_SERVER: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "generateName",
+];
+
+/// What makes an item of a list itself: the first of these of which it has all.
+const IDENTITIES: [&[&str]; 6] =
+    [&["type", "address"], &["key", "effect"], &["type"], &["uid"], &["name"], &["ip"]];
+
+/// `onto` with what changed from `before` to `after`, which are states of its other copy.
+pub(super) fn carried(onto: &Value, before: &Value, after: &Value) -> Value {
+    let mut out = onto.clone();
+    let metadata = |object: &Value| chosen(&object["metadata"], |name| METADATA.contains(&name));
+    let rest =
+        |object: &Value| chosen(object, |name| !matches!(name, "kind" | "apiVersion" | "metadata"));
+    if let Value::Object(own) = &mut out["metadata"] {
+        carry_fields(own, &metadata(before), &metadata(after));
+    }
+    if let Value::Object(own) = &mut out {
+        carry_fields(own, &rest(before), &rest(after));
+    }
+    out
+}
+
+/// An object as somebody makes it who is not the server.
+pub(super) fn unborn(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|name, _| !OF_THE_SERVER.contains(&name.as_str()));
+    }
+    object
+}
+
+fn chosen(object: &Value, is_chosen: impl Fn(&str) -> bool) -> Map<String, Value> {
+    let fields = object.as_object().into_iter().flatten();
+    let chosen = fields.filter(|(name, _)| is_chosen(name));
+    chosen.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn carry_fields(
+    onto: &mut Map<String, Value>,
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) {
+    let new = after.keys().filter(|name| !before.contains_key(*name));
+    for name in before.keys().chain(new) {
+        let (was, is) = (set(before.get(name)), set(after.get(name)));
+        if was == is {
+            continue;
+        }
+        match carry(set(onto.get(name)), was, is) {
+            Some(value) => {
+                onto.insert(name.clone(), value);
+            }
+            None => {
+                onto.shift_remove(name);
+            }
+        }
+    }
+}
+
+/// Nothing is what `null` says.
+fn set(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|it| !it.is_null())
+}
+
+fn carry(onto: Option<&Value>, before: Option<&Value>, after: Option<&Value>) -> Option<Value> {
+    let after = after?;
+    if onto == before {
+        return Some(after.clone());
+    }
+    match (onto, before, after) {
+        (Some(Value::Object(onto)), None | Some(Value::Object(_)), Value::Object(after)) => {
+            let nothing = Map::new();
+            let before = before.and_then(Value::as_object).unwrap_or(&nothing);
+            let mut out = onto.clone();
+            carry_fields(&mut out, before, after);
+            Some(out.into())
+        }
+        (Some(Value::Array(onto)), None | Some(Value::Array(_)), Value::Array(after)) => {
+            let before = before.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            Some(carry_items(onto, before, after).into())
+        }
+        _ => Some(after.clone()),
+    }
+}
+
+fn carry_items(onto: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
+    let has = |all: &[Value], item: &Value| all.iter().any(|it| identity(it) == identity(item));
+    let stays = |item: &&Value| !has(before, item) || has(after, item);
+    let mut out: Vec<Value> = onto.iter().filter(stays).cloned().collect();
+    for changed in after.iter().filter(|it| !before.contains(it)) {
+        match out.iter_mut().find(|it| identity(it) == identity(changed)) {
+            Some(item) => item.clone_from(changed),
+            None => out.push(changed.clone()),
+        }
+    }
+    // Of the same items the order is carried too: that of addresses says which is the first.
+    let place = |item: &Value| after.iter().position(|it| identity(it) == identity(item));
+    if out.len() == after.len() && out.iter().all(|it| place(it).is_some()) {
+        out.sort_by_key(place);
+    }
+    out
+}
+
+fn identity(item: &Value) -> Vec<&Value> {
+    let of = |names: &&[&str]| names.iter().map(|name| item.get(*name)).collect::<Option<Vec<_>>>();
+    IDENTITIES.iter().find_map(of).unwrap_or_else(|| vec![item])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(spec: Value, status: Value) -> Value {
+        json!({"metadata": {"name": "node-1", "uid": "a"}, "spec": spec, "status": status})
+    }
+
+    fn taints(keys: &[&str]) -> Value {
+        let taints: Vec<Value> =
+            keys.iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();
+        node(json!({"taints": taints}), json!({}))
+    }
+
+    #[test]
+    fn what_one_side_changed_is_carried_and_nothing_else() {
+        let conditions = |ready: &str| json!({"conditions": [{"type": "Ready", "status": ready}]});
+        for (name, onto, before, after, want) in [
+            ("nothing", taints(&["a"]), taints(&["b"]), taints(&["b"]), taints(&["a"])),
+            (
+                "one is gone",
+                taints(&["a", "b"]),
+                taints(&["a", "b"]),
+                taints(&["b"]),
+                taints(&["b"]),
+            ),
+            (
+                "one is gone here and another one there",
+                taints(&["a", "c"]),
+                taints(&["a", "b", "c"]),
+                taints(&["b", "c"]),
+                taints(&["c"]),
+            ),
+            (
+                "one is new on either side",
+                taints(&["a", "b"]),
+                taints(&["a"]),
+                taints(&["a", "c"]),
+                taints(&["a", "b", "c"]),
+            ),
+            (
+                "a field beside another one",
+                node(json!({"providerID": "x"}), conditions("True")),
+                node(json!({}), conditions("True")),
+                node(json!({}), conditions("Unknown")),
+                node(json!({"providerID": "x"}), conditions("Unknown")),
+            ),
+            (
+                "null is nothing",
+                node(json!({"a": 1}), json!({})),
+                node(json!({"b": null}), json!({})),
+                node(json!({}), json!({})),
+                node(json!({"a": 1}), json!({})),
+            ),
+        ] {
+            let out = carried(&onto, &before, &after);
+            assert_eq!(out, want, "{name}");
+            assert_eq!(carried(&out, &before, &after), want, "{name}, twice");
+        }
+    }
+
+    #[test]
+    fn the_order_of_addresses_is_carried() {
+        let addresses = |all: &[&str]| {
+            let all: Vec<Value> =
+                all.iter().map(|it| json!({"type": "InternalIP", "address": it})).collect();
+            node(json!({}), json!({"addresses": all}))
+        };
+        let (one, other) = (addresses(&["1", "2"]), addresses(&["2", "1"]));
+        assert_eq!(carried(&one, &one, &other), other);
+        let onto = addresses(&["1", "2", "3"]);
+        assert_eq!(carried(&onto, &one, &other), onto, "where others stand between them");
+    }
+
+    #[test]
+    fn what_servers_keep_by_themselves_stays() {
+        let object = |uid: &str, labels: Value| json!({"metadata": {"uid": uid, "resourceVersion": uid, "labels": labels}});
+        let (before, after) = (object("b", json!({"x": "1"})), object("c", json!({"y": "2"})));
+        let out = carried(&object("a", json!({"x": "1", "z": "3"})), &before, &after);
+        assert_eq!(out, object("a", json!({"z": "3", "y": "2"})));
+        assert_eq!(unborn(&out), json!({"metadata": {"labels": {"z": "3", "y": "2"}}}));
+    }
+}

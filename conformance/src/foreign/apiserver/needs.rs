@@ -1,0 +1,132 @@
+//! Which cases only the built-in API server can play.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::{Command, ControlPlane};
+
+use super::resources::Resource;
+use crate::scenario::{Act, Scenario};
+
+/// What of a scenario only the built-in API server can do, if anything.
+pub(in crate::foreign) fn needs_built_in(scenario: &Scenario) -> Option<String> {
+    scenario.timeline.iter().find_map(|step| match &step.act {
+        Act::Fault(rule) => of_rule(rule),
+        Act::World(command) => of_command(command),
+        _ => None,
+    })
+}
+
+fn of_rule(rule: &Rule) -> Option<String> {
+    let elsewhere = |face: Face| face != Face::Cluster;
+    let other = |server: &String| server != sim::CLUSTER;
+    if rule.matcher.protocol.is_some_and(elsewhere)
+        || rule.matcher.server.as_ref().is_some_and(other)
+    {
+        return None;
+    }
+    rule.actions.iter().find_map(|action| bends(action).then(|| name(action)))
+}
+
+/// Whether an action asks something of the answer itself.
+fn bends(action: &Action) -> bool {
+    match action {
+        Action::EmptyResult
+        | Action::Hide(_)
+        | Action::WatchGone
+        | Action::WatchGoneAfter(_)
+        | Action::WatchSilent
+        | Action::WatchNoBookmark
+        | Action::WatchCloseAfter(_)
+        | Action::WatchHoldAfter(_)
+        | Action::WatchDuplicate
+        | Action::WatchDelay(_)
+        | Action::WatchLasts(_)
+        | Action::ListPartial(_)
+        | Action::ListStale(_)
+        | Action::ListContinueExpired
+        | Action::ConversionDown
+        | Action::Compact(_) => true,
+        Action::Delay(_)
+        | Action::SoapFault { .. }
+        | Action::Status { .. }
+        | Action::Reset
+        | Action::Blackhole
+        | Action::Truncate { .. }
+        | Action::MissingSet(_)
+        | Action::VersionReset
+        | Action::Deny(_)
+        | Action::WebhookUnreachable
+        | Action::KubeStatus(_)
+        | Action::Throttle(_)
+        | Action::NotServed
+        | Action::NamespaceTerminating => false,
+    }
+}
+
+/// As a rule's file has it.
+fn name(action: &Action) -> String {
+    match serde_json::to_value(action) {
+        Ok(serde_json::Value::String(name)) => name,
+        Ok(serde_json::Value::Object(one)) => one.keys().next().cloned().unwrap_or_default(),
+        _ => "a rule".to_owned(),
+    }
+}
+
+fn of_command(command: &Command) -> Option<String> {
+    match command {
+        Command::CompactCluster { plane: ControlPlane::Workload, .. } => {
+            Some("cluster.compact".to_owned())
+        }
+        Command::EndWatches { plane: ControlPlane::Workload } => {
+            Some("cluster.endWatches".to_owned())
+        }
+        Command::Cluster(command) if Resource::of(&command.key.resource).is_none() => {
+            Some(format!("{} are not mirrored", command.key.resource))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sim::world::Topology;
+
+    use super::*;
+
+    fn of(act: impl Into<Act>) -> Option<String> {
+        let scenario = Scenario::new("", Topology::zones(3), Duration::from_secs(1));
+        needs_built_in(&scenario.at(Duration::ZERO, act))
+    }
+
+    #[test]
+    fn what_bends_an_answer_of_the_cluster_needs_the_built_in_server() {
+        let silent = || Rule::new("r", [Action::WatchSilent]);
+        let plane = ControlPlane::Supervisor;
+        for (name, act, want) in [
+            ("a watch of the cluster", Act::from(silent().on(Face::Cluster)), Some("watch.silent")),
+            ("a watch of anybody", silent().into(), Some("watch.silent")),
+            ("a watch of the Supervisor", silent().on(Face::Supervisor).into(), None),
+            (
+                "hidden in vCenter",
+                Rule::new("r", [Action::Hide("x".into())]).at("vc0").into(),
+                None,
+            ),
+            (
+                "hidden in the cluster",
+                Rule::new("r", [Action::Reset, Action::Hide("x".into())]).at("cluster").into(),
+                Some("hide"),
+            ),
+            ("a reset", Rule::new("r", [Action::Reset]).on(Face::Cluster).into(), None),
+            ("a compaction", Command::CompactCluster { plane, keep: 0 }.into(), None),
+            (
+                "a compaction of the cluster",
+                Command::CompactCluster { plane: ControlPlane::Workload, keep: 0 }.into(),
+                Some("cluster.compact"),
+            ),
+        ] {
+            assert_eq!(of(act).as_deref(), want, "{name}");
+        }
+    }
+}

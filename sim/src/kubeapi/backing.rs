@@ -1,0 +1,221 @@
+//! An API server of somebody else behind this one: it answers, and everything around the answer stays as it is.
+//!
+//! TLS, credentials, the ledger and rules that delay, replace or cut an answer are this server's. What a rule asks of the
+//! answer itself (a list without some object, a watch that says nothing) only the built-in one can do; such a call is refused
+//! and not served as if nothing were asked.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, TE,
+    TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use sim_world::objects::Status;
+
+use super::request::Request;
+use super::{answer, protobuf};
+use crate::faults::Effects;
+use crate::reply::full;
+use crate::{Body, Call, Class, Outcome, Reply};
+
+/// What a [`Backing`] answers, in time.
+pub type Answering = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
+
+/// What answers in place of the built-in API server.
+pub trait Backing: fmt::Debug + Send + Sync {
+    /// Answers a request of somebody who may make it. It carries the path, the query, the body and the headers that are
+    /// about the request, and no credentials.
+    ///
+    /// A caller that goes away drops what this returns; what must come to its end all the same needs a task.
+    fn answer(&self, call: &Call, request: http::Request<Bytes>) -> Answering;
+}
+
+/// Room for a [`Backing`]. Clones are the same room.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Backed(Arc<OnceLock<Arc<dyn Backing>>>);
+
+impl Backed {
+    /// From now on this one answers. The first stays.
+    pub(crate) fn set(&self, backing: Arc<dyn Backing>) {
+        let _ = self.0.set(backing);
+    }
+
+    pub(super) fn get(&self) -> Option<&Arc<dyn Backing>> {
+        self.0.get()
+    }
+
+    /// What it is told of a request, if there is one.
+    pub(super) fn head(&self, parts: &Parts) -> Option<Box<Parts>> {
+        self.get().map(|_| Box::new(parts.clone()))
+    }
+}
+
+/// Between two servers, or about the connection; and what proves who asks.
+const NOT_PASSED_ON: [HeaderName; 8] =
+    [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE];
+
+fn passed_on(headers: &mut HeaderMap) {
+    for name in NOT_PASSED_ON {
+        headers.remove(name);
+    }
+}
+
+/// The answer of whoever is behind.
+pub(super) async fn ask(
+    backing: &dyn Backing,
+    call: &Call,
+    request: Request,
+    effects: &Effects,
+) -> Reply {
+    if effects.bend_a_cluster() {
+        let why = "a rule bends this answer, and only the built-in API server can do that";
+        return answer::failure(&Status::new(501, "NotImplemented", why));
+    }
+    let mut forwarded = http::Request::new(request.body);
+    if let Some(head) = request.head {
+        *forwarded.method_mut() = head.method;
+        *forwarded.uri_mut() = head.uri;
+        *forwarded.headers_mut() = head.headers;
+        passed_on(forwarded.headers_mut());
+    }
+    match backing.answer(call, forwarded).await {
+        Ok(response) => told(call, response).await,
+        Err(error) => away(&error),
+    }
+}
+
+fn away(error: &io::Error) -> Reply {
+    let why = format!("the API server behind this one does not answer: {error}");
+    answer::failure(&Status::new(StatusCode::BAD_GATEWAY.as_u16(), "BadGateway", why))
+}
+
+/// The answer as it goes on, with what the ledger records of it. What may go on for long goes on as it comes.
+async fn told(call: &Call, mut response: Response<Body>) -> Reply {
+    passed_on(response.headers_mut());
+    if call.class == Class::Longpoll && response.status().is_success() {
+        return Reply { response, outcome: Outcome::default() };
+    }
+    let (head, body) = response.into_parts();
+    let body = match body.collect().await {
+        Ok(whole) => whole.to_bytes(),
+        Err(error) => return away(&error),
+    };
+    let outcome = outcome(call, head.status, &head.headers, &body);
+    Reply { response: Response::from_parts(head, full(body)), outcome }
+}
+
+fn outcome(call: &Call, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let glance = match content_type.unwrap_or_default() {
+        it if it.starts_with(answer::JSON) => glance(body),
+        it if it.starts_with(protobuf::MEDIA_TYPE) => protobuf::glance(body),
+        _ => None,
+    };
+    if status.is_client_error() || status.is_server_error() {
+        let reason = glance.map(|it| it.reason).filter(|it| !it.is_empty());
+        let fault = reason.unwrap_or_else(|| status.as_u16().to_string());
+        return Outcome { fault: Some(fault), ..Outcome::default() };
+    }
+    let is_about_objects = call.target != crate::Target::default();
+    let objects = glance.filter(|_| is_about_objects).map_or(0, |it| it.objects);
+    Outcome { objects, ..Outcome::default() }
+}
+
+/// What can be seen of an answer without knowing its kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Glance {
+    /// Of a Status that is a failure.
+    pub(super) reason: String,
+    /// How many it carries.
+    pub(super) objects: u64,
+}
+
+fn glance(body: &[u8]) -> Option<Glance> {
+    let document: Value = serde_json::from_slice(body).ok()?;
+    let reason = document["reason"].as_str().unwrap_or_default().to_owned();
+    let items = document["items"].as_array().map(Vec::len);
+    let objects = items.map_or(1, |n| n as u64);
+    Some(Glance { reason, objects })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http_body_util::Full;
+    use tower::Service as _;
+
+    use super::*;
+    use crate::Sim;
+    use crate::faults::{Action, Rule};
+
+    /// Says the same to everybody and remembers what it was asked.
+    #[derive(Debug, Default)]
+    struct Echo(Mutex<Vec<(String, HeaderMap)>>);
+
+    impl Backing for Echo {
+        fn answer(&self, _: &Call, request: http::Request<Bytes>) -> Answering {
+            let asked = (request.uri().to_string(), request.headers().clone());
+            self.0.lock().unwrap().push(asked);
+            Box::pin(async {
+                let list = r#"{"kind":"NodeList","items":[{},{}]}"#;
+                let mut response = Response::new(full(list));
+                let json = http::HeaderValue::from_static(answer::JSON);
+                response.headers_mut().insert(CONTENT_TYPE, json);
+                Ok(response)
+            })
+        }
+    }
+
+    async fn get(sim: &Sim, token: &str) -> StatusCode {
+        let request = http::Request::get("/api/v1/nodes?limit=500")
+            .header(AUTHORIZATION, format!("Bearer {token}"))
+            .header("accept", "application/json")
+            .body(Full::new(Bytes::new()))
+            .unwrap();
+        sim.cluster().service("").call(request).await.unwrap().status()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn somebody_else_answers_and_the_ledger_records_it() {
+        let sim = Sim::builder().start();
+        let echo = Arc::new(Echo::default());
+        sim.back_cluster(echo.clone());
+        let token = sim.admin_token().to_owned();
+        assert_eq!(get(&sim, &token).await, StatusCode::OK);
+        assert_eq!(get(&sim, "wrong").await, StatusCode::UNAUTHORIZED);
+        let asked = echo.0.lock().unwrap();
+        let [(uri, headers)] = asked.as_slice() else { panic!("{asked:?}") };
+        assert_eq!(uri, "/api/v1/nodes?limit=500");
+        assert_eq!(headers.get("accept").unwrap(), "application/json");
+        assert!(headers.get(AUTHORIZATION).is_none());
+        let records = sim.ledger().records();
+        let ended = records[0].ended.as_ref().unwrap();
+        assert_eq!(
+            (records[0].op.as_str(), ended.status, ended.objects),
+            ("list nodes", Some(200), 2)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rules_hold_as_ever_and_what_only_the_built_in_one_can_do_is_refused() {
+        let sim = Sim::builder().start();
+        sim.back_cluster(Arc::new(Echo::default()));
+        let token = sim.admin_token().to_owned();
+        let busy = Action::Status { code: 503, retry_after: None, message: None };
+        for (action, want) in [(busy, 503), (Action::Hide("node-1".into()), 501)] {
+            sim.fault(Rule::new("rule", [action])).unwrap();
+            assert_eq!(get(&sim, &token).await, want);
+            sim.heal();
+        }
+        assert_eq!(get(&sim, &token).await, 200);
+    }
+}

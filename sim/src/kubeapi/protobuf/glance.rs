@@ -1,0 +1,61 @@
+//! What can be seen of an answer without knowing its kind: how many objects a list has, and why a request was refused.
+
+use super::wire::{Field, Reader, WireError};
+use super::{MAGIC, Unknown, lossy};
+use crate::kubeapi::backing::Glance;
+
+/// In every list of Kubernetes the field of its items.
+const ITEMS: i32 = 2;
+/// The field of a `Status` that says why.
+const REASON: i32 = 4;
+
+/// Looks at an answer; `None` if it is none.
+pub(in crate::kubeapi) fn glance(body: &[u8]) -> Option<Glance> {
+    let unknown = Unknown::read(body.strip_prefix(&MAGIC)?).ok()?;
+    let (is_list, is_status) = (unknown.kind.ends_with("List"), unknown.kind == "Status");
+    let mut seen = Glance { objects: u64::from(!is_list), ..Glance::default() };
+    let mut fields = Reader::new(unknown.raw);
+    while let Some((number, field)) = next(&mut fields).ok()? {
+        match (number, field) {
+            (ITEMS, Field::Bytes(_)) if is_list => seen.objects += 1,
+            (REASON, Field::Bytes(reason)) if is_status => seen.reason = lossy(reason),
+            _ => {}
+        }
+    }
+    Some(seen)
+}
+
+fn next<'a>(fields: &mut Reader<'a>) -> Result<Option<(i32, Field<'a>)>, WireError> {
+    fields.next("answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A field of bytes, shorter than 128 of them.
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+    }
+
+    fn body(kind: &str, raw: &[u8]) -> Vec<u8> {
+        let meta = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
+        [&MAGIC[..], &field(1, &meta), &field(2, raw)].concat()
+    }
+
+    #[test]
+    fn lists_are_counted_and_refusals_say_why() {
+        let items = [field(1, b""), field(2, b""), field(2, b"")].concat();
+        let refusal = [field(2, b"Failure"), field(4, b"NotFound")].concat();
+        for (name, body, want) in [
+            ("a list", body("NodeList", &items), Some(("", 2))),
+            ("an object", body("Node", &field(1, b"")), Some(("", 1))),
+            ("a refusal", body("Status", &refusal), Some(("NotFound", 1))),
+            ("something else", b"{}".to_vec(), None),
+        ] {
+            let seen = glance(&body);
+            let seen = seen.as_ref().map(|it| (it.reason.as_str(), it.objects));
+            assert_eq!(seen, want, "{name}");
+        }
+    }
+}
