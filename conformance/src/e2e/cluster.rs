@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use serde_json::Value;
+use sim_world::vcenter::swap_uuid;
 
 use super::engine;
 use super::shell::{Call, call};
@@ -163,9 +164,9 @@ impl Cluster {
         for node in self.nodes().await? {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
-            let uuid = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
+            let shown = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
             let address = engine::address(&name).await?;
-            machines.push(Machine { name, uuid, address });
+            machines.push(Machine { name, uuid: swap_uuid(shown), address });
         }
         Ok(machines)
     }
@@ -176,7 +177,7 @@ impl Cluster {
 pub(super) struct Machine {
     /// Its name, as container and as Node.
     pub(super) name: String,
-    /// What its kubelet reports.
+    /// Its BIOS UUID: what its kubelet reports has it in the guest's byte order.
     pub(super) uuid: uuid::Uuid,
     /// On kind's network.
     pub(super) address: String,

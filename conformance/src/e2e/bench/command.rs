@@ -30,7 +30,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = subject)]
     columns: Vec<Subject>,
     /// Status period of the provider, in seconds; without it 20, and 40 for more than 200 nodes.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(8..=600))]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(20..=600))]
     period: Option<u64>,
     /// Also a program of others: stock-ccm, upstream-vcenter or upstream-paravirtual, as a static binary or an image of the engine.
     #[arg(long = "peer", value_name = "NAME=PATH|IMAGE", value_parser = peer)]

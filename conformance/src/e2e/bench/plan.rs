@@ -52,8 +52,8 @@ impl Phase {
 
 /// How long what ended stays away.
 pub(super) const AWAY: Duration = Duration::from_secs(10);
-/// How long vCenter answers 503 after its start.
-pub(super) const SERVICE_START: Duration = Duration::from_secs(5);
+/// How long vCenter answers 503 after its start. It is well again before the next pass, three quarters of a period after the window began.
+pub(super) const SERVICE_START: Duration = Duration::from_secs(2);
 /// How long after its begin something happens in a phase.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
 /// Machines that are real in a cluster made by kind.
