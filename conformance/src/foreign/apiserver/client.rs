@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
@@ -10,6 +11,9 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use sim::Body;
+
+/// The mirror's own requests are small; a server that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Speaks to the real server as its administrator. Clones share connections.
 #[derive(Clone)]
@@ -58,10 +62,14 @@ impl Client {
             .header(ACCEPT, "application/json")
             .header(CONTENT_TYPE, "application/json")
             .body(Bytes::from(body))?;
-        let response = self.pass_on(request).await.context("the real server does not answer")?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        let answered = async {
+            let response = self.pass_on(request).await?;
+            let status = response.status();
+            let body = response.into_body().collect().await?.to_bytes();
+            anyhow::Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        };
+        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        answered.unwrap_or_else(|late| Err(late.into())).context("the real server does not answer")
     }
 
     /// An object, if it is there.
