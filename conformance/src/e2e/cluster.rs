@@ -166,7 +166,9 @@ impl Cluster {
             let text = node["status"]["nodeInfo"]["systemUUID"].as_str().unwrap_or_default();
             let shown = text.parse().with_context(|| format!("{name}: systemUUID {text:?}"))?;
             let address = engine::address(&name).await?;
-            machines.push(Machine { name, uuid: swap_uuid(shown), address });
+            // Without firmware that tells one it is the machine ID, which nobody takes for turned round.
+            let uuid = if text.contains('-') { swap_uuid(shown) } else { shown };
+            machines.push(Machine { name, uuid, address });
         }
         Ok(machines)
     }

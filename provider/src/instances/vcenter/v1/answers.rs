@@ -19,6 +19,13 @@ use crate::{
 const STATE: &str = "summary.runtime.powerState";
 const NOT_VISIBLE: &str = "its machine is not visible to this login";
 
+/// What a kubelet shows, in vCenter's byte order. One without dashes is a machine ID in place of what firmware would tell; upstream
+/// leaves that as it is, because it is shorter.
+fn as_upstream_reads_it(shown: &str) -> Option<MachineId> {
+    let uuid = parse_uuid(shown)?;
+    Some(if shown.contains('-') { swap_byte_order(uuid) } else { uuid })
+}
+
 fn unavailable(err: &CallError) -> Unknown {
     Unknown::Unavailable(Chain(err).to_string())
 }
@@ -55,8 +62,8 @@ impl State {
 impl Shared {
     /// Finds the machine of a new node. Upstream tries once, and so does this; whoever asks about the node tries again.
     pub(super) async fn register(&self, node: &NodeIdentity) {
-        let Some(uuid) = node.system_uuid.as_deref().and_then(parse_uuid) else { return };
-        let noted = match self.discover_by_uuid(swap_byte_order(uuid)).await {
+        let Some(uuid) = node.system_uuid.as_deref().and_then(as_upstream_reads_it) else { return };
+        let noted = match self.discover_by_uuid(uuid).await {
             Ok(Some(found)) => self.note(node, &found).map(drop),
             Ok(None) => Err(Unknown::NotSeen),
             Err(why) => Err(why),
@@ -289,5 +296,20 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_id_is_not_turned_round() {
+        let read = |shown: &str| as_upstream_reads_it(shown).map(|it| it.to_string());
+        let firmware = read("cee2ebb0-43ed-4aaa-8b87-2bbce64f4bec");
+        assert_eq!(firmware.as_deref(), Some("b0ebe2ce-ed43-aa4a-8b87-2bbce64f4bec"));
+        let machine_id = read("cee2ebb043ed4aaa8b872bbce64f4bec");
+        assert_eq!(machine_id.as_deref(), Some("cee2ebb0-43ed-4aaa-8b87-2bbce64f4bec"));
+        assert_eq!(read(""), None);
     }
 }
