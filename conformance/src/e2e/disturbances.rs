@@ -176,8 +176,10 @@ impl Lab {
     pub(super) async fn has_joined(&self, machines: &[Machine]) -> anyhow::Result<Verdict> {
         for machine in machines {
             let id = format!("vsphere://{}", machine.uuid);
+            let shows = |it: &NodeFacts| it.of_type("InternalIP").any(|it| it == machine.address);
             let is_right = |node: Option<&NodeFacts>| {
-                node.is_some_and(|it| !it.uninitialized && it.provider_id.as_ref() == Some(&id))
+                let is_it = |it: &NodeFacts| it.provider_id.as_ref() == Some(&id) && shows(it);
+                node.is_some_and(|it| !it.uninitialized && is_it(it))
             };
             if !self.becomes(&machine.name, AT_WORK, is_right).await? {
                 let node = self.node(&machine.name).await?;
