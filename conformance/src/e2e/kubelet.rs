@@ -22,6 +22,16 @@ pub(super) async fn register(
     Ok(())
 }
 
+/// Posts its status, as it is: what a kubelet does once in five minutes.
+pub(super) async fn report(cluster: &Cluster, name: &str) -> anyhow::Result<()> {
+    let heartbeat = json!({"status": {"conditions": [ready()]}}).to_string();
+    let request = http::Request::patch(format!("/api/v1/nodes/{name}/status"))
+        .header(http::header::CONTENT_TYPE, "application/strategic-merge-patch+json")
+        .body(heartbeat.into_bytes())?;
+    cluster.client().request::<Value>(request).await?;
+    Ok(())
+}
+
 /// All of them are gone.
 pub(super) async fn remove_all(cluster: &Cluster) -> anyhow::Result<()> {
     for path in ["/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"]
@@ -50,15 +60,18 @@ fn lease(name: &str) -> Value {
         "metadata": {"name": name, "namespace": "kube-node-lease", "labels": {FLEET: "true"}}})
 }
 
+fn ready() -> Value {
+    let time = time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
+        "message": "played by the benchmark", "lastHeartbeatTime": time, "lastTransitionTime": time})
+}
+
 /// A Node as a kubelet with an external cloud provider registers it.
 fn node(name: &str, uuid: uuid::Uuid) -> Value {
-    let time = time().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let taint =
         |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
     let labels = json!({FLEET: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64"});
-    let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady",
-        "message": "played by the benchmark", "lastHeartbeatTime": time, "lastTransitionTime": time});
     json!({"apiVersion": "v1", "kind": "Node",
     "metadata": {"name": name, "labels": labels},
     "spec": {"taints": [
@@ -69,7 +82,7 @@ fn node(name: &str, uuid: uuid::Uuid) -> Value {
         "addresses": [{"type": "Hostname", "address": name}],
         "capacity": {"cpu": "2", "memory": "4Gi", "pods": "110"},
         "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"},
-        "conditions": [ready],
+        "conditions": [ready()],
         "nodeInfo": {
             "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "",
             "containerRuntimeVersion": "", "kubeletVersion": "v1.36.3", "kubeProxyVersion": "",

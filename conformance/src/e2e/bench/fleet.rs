@@ -58,12 +58,17 @@ impl Fleet {
         Ok(Self { nodes, _renewals: renewals })
     }
 
-    /// All register at once.
+    /// All register at once, and then each posts its status once: some controllers of the cluster look at a Node only when it
+    /// changes, and what they write depends on how many there are.
     pub(super) async fn register(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let register = |(name, uuid): (String, uuid::Uuid)| async move {
             kubelet::register(cluster, &name, uuid).await
         };
         let all = stream::iter(self.nodes.clone()).map(register).buffer_unordered(AT_ONCE);
+        all.try_collect::<()>().await?;
+        let report =
+            |(name, _): (String, uuid::Uuid)| async move { kubelet::report(cluster, &name).await };
+        let all = stream::iter(self.nodes.clone()).map(report).buffer_unordered(AT_ONCE);
         all.try_collect::<()>().await
     }
 
