@@ -142,6 +142,19 @@ pub(super) async fn holder(cluster: &Cluster) -> anyhow::Result<String> {
     Ok(lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned())
 }
 
+/// Whether somebody else than `first` holds the Lease within this time.
+pub(super) async fn is_handed_on(
+    cluster: &Cluster,
+    first: &str,
+    within: Duration,
+) -> anyhow::Result<bool> {
+    let other = async || {
+        let now = holder(cluster).await?;
+        Ok((!now.is_empty() && now != first).then_some(()))
+    };
+    Ok(until(within, other).await?.is_some())
+}
+
 /// The process that leads, on the machine of the control plane. Its log says so: what holds the Lease is named after that machine, which
 /// all of them are on.
 ///

@@ -148,11 +148,7 @@ impl Lab {
         self.register(early).await?;
         self.cluster.on_control_plane(&format!("kill -9 {leader}")).await?;
         self.register(late).await?;
-        let other = async || {
-            let holder = deploy::holder(&self.cluster).await?;
-            Ok((!holder.is_empty() && holder != first).then_some(()))
-        };
-        let is_other = super::until(AT_WORK, other).await?.is_some();
+        let is_other = deploy::is_handed_on(&self.cluster, &first, AT_WORK).await?;
         Ok(if is_other {
             Verdict::Pass
         } else {

@@ -11,7 +11,7 @@ use super::deploy::{self, Deployment};
 use super::disturbances::{AT_WORK, shown, unchanged};
 use super::lab::Lab;
 use super::peer::Peer;
-use super::{scenarios, until};
+use super::scenarios;
 use crate::backend::Backend;
 use crate::verdict::Verdict;
 
@@ -84,11 +84,7 @@ impl Lab {
         let first = deploy::holder(&self.cluster).await?;
         let before = shown(self).await?;
         next.deploy(&self.cluster, &self.project, &self.simulator, self.made.backend).await?;
-        let other = async || {
-            let holder = deploy::holder(&self.cluster).await?;
-            Ok((!holder.is_empty() && holder != first).then_some(()))
-        };
-        if until(AT_WORK, other).await?.is_none() {
+        if !deploy::is_handed_on(&self.cluster, &first, AT_WORK).await? {
             return Ok(Verdict::Fail(format!("{first} still holds the Lease after {AT_WORK:?}")));
         }
         sleep(PERIOD * 2).await;
