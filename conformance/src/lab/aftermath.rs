@@ -20,6 +20,8 @@ pub struct Run {
     pub scenario: Scenario,
     /// How it was run.
     pub stage: Stage,
+    /// Whether the provider was a process, a container or a pod, on the real clock.
+    pub hosted: bool,
     /// Every call, in order.
     pub ledger: Vec<Record>,
     /// Everything that happened in the world.

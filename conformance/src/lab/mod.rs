@@ -419,10 +419,12 @@ impl Lab {
         let ledger = self.sim.ledger().records();
         let Self { sim, host, exits, metrics, scenario, stage, .. } = self;
         sim.shutdown().await;
+        let hosted = host.is_some();
         let logs = host.map(|host| host.logs().text()).unwrap_or_default();
         Run {
             scenario,
             stage,
+            hosted,
             ledger,
             log,
             end,

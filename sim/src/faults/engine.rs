@@ -322,6 +322,16 @@ fn bend(action: &Action, effects: &mut Effects) {
     }
 }
 
+impl Action {
+    /// Whether it asks something of a Kubernetes API server's answer itself; what only delays, replaces or breaks an
+    /// answer can be done to any server from outside.
+    pub fn bends_a_cluster(&self) -> bool {
+        let mut effects = Effects::default();
+        bend(self, &mut effects);
+        effects.bend_a_cluster()
+    }
+}
+
 /// A number in [0, 1) that follows from the seed, the rule, the stream and the count.
 fn draw(seed: u64, rule: &str, stream: &str, n: u64) -> f64 {
     let mut state = splitmix(seed);

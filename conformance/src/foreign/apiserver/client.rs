@@ -66,10 +66,21 @@ impl Client {
             let response = self.pass_on(request).await?;
             let status = response.status();
             let body = response.into_body().collect().await?.to_bytes();
-            anyhow::Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+            anyhow::Ok((status, body))
         };
         let answered = tokio::time::timeout(PATIENCE, answered).await;
-        answered.unwrap_or_else(|late| Err(late.into())).context("the real server does not answer")
+        let (status, body) = answered
+            .unwrap_or_else(|late| Err(late.into()))
+            .context("the real server does not answer")?;
+        let said = match serde_json::from_slice(&body) {
+            Ok(said) => said,
+            Err(bad) if status.is_success() => {
+                bail!("the real server answers {path} with {status} and no JSON: {bad}")
+            }
+            // A server that is too busy says so in words.
+            Err(_) => json!({"message": String::from_utf8_lossy(&body)}),
+        };
+        Ok((status, said))
     }
 
     /// An object, if it is there.

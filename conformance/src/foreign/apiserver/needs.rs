@@ -24,43 +24,7 @@ fn of_rule(rule: &Rule) -> Option<String> {
     {
         return None;
     }
-    rule.actions.iter().find_map(|action| bends(action).then(|| name(action)))
-}
-
-/// Whether an action asks something of the answer itself.
-fn bends(action: &Action) -> bool {
-    match action {
-        Action::EmptyResult
-        | Action::Hide(_)
-        | Action::WatchGone
-        | Action::WatchGoneAfter(_)
-        | Action::WatchSilent
-        | Action::WatchNoBookmark
-        | Action::WatchCloseAfter(_)
-        | Action::WatchHoldAfter(_)
-        | Action::WatchDuplicate
-        | Action::WatchDelay(_)
-        | Action::WatchLasts(_)
-        | Action::ListPartial(_)
-        | Action::ListStale(_)
-        | Action::ListContinueExpired
-        | Action::ConversionDown
-        | Action::Compact(_) => true,
-        Action::Delay(_)
-        | Action::SoapFault { .. }
-        | Action::Status { .. }
-        | Action::Reset
-        | Action::Blackhole
-        | Action::Truncate { .. }
-        | Action::MissingSet(_)
-        | Action::VersionReset
-        | Action::Deny(_)
-        | Action::WebhookUnreachable
-        | Action::KubeStatus(_)
-        | Action::Throttle(_)
-        | Action::NotServed
-        | Action::NamespaceTerminating => false,
-    }
+    rule.actions.iter().find_map(|action| action.bends_a_cluster().then(|| name(action)))
 }
 
 /// As a rule's file has it.
