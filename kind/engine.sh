@@ -24,7 +24,8 @@ up() {
   mkdir -p "$state"
   install -m 755 "$here/node-image/files/runtime" "$state/runtime"
   # Each node runs a systemd, a kubelet and a containerd.
-  sysctl -qw fs.inotify.max_user_instances=1024 fs.inotify.max_user_watches=1048576 || true
+  at_least fs.inotify.max_user_instances 1024
+  at_least fs.inotify.max_user_watches 1048576
   setsid nohup dockerd --add-runtime "lab=$state/runtime" --default-runtime lab >"$state/dockerd.log" 2>&1 </dev/null &
   echo $! >"$pid"
   until docker info >/dev/null 2>&1; do
@@ -33,11 +34,17 @@ up() {
       die "dockerd does not answer: $(tail -n 3 "$state/dockerd.log" | tr '\n' ' ')" "read $state/dockerd.log"
     sleep 0.2
   done
-  say "started (its log: $state/dockerd.log)"
+  say "started (its log: $state/dockerd.log); kind/engine.sh down ends it"
+}
+
+at_least() { # SETTING NUMBER: never less than it is
+  [ "$(sysctl -n "$1" 2>/dev/null || echo "$2")" -ge "$2" ] || sysctl -qw "$1=$2" || true
 }
 
 down() {
-  [ -s "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || { say "none was started here"; return; }
+  # Its number may be another program's by now.
+  [ -s "$pid" ] && [ "$(cat "/proc/$(cat "$pid")/comm" 2>/dev/null)" = dockerd ] && kill "$(cat "$pid")" 2>/dev/null ||
+    { say "none was started here"; return; }
   while kill -0 "$(cat "$pid")" 2>/dev/null; do sleep 0.2; done
   rm -f "$pid"
   say "ended"

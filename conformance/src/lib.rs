@@ -22,3 +22,4 @@ pub mod scenario;
 pub mod suite;
 pub mod sweep;
 pub mod verdict;
+mod whereabouts;

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Holds the image of sim to what it promises: it prints what the binary prints, is healthy without a writable file system and without
-# privileges, with and without a token, and ends in order at SIGTERM.
+# Holds the images to what they promise. That of sim prints what the binary prints, is healthy without a writable file system and without
+# privileges, with and without a token, and ends in order at SIGTERM. That of the provider has it under its own name and under upstream's
+# path, initializes nodes confined like that, says that it is ready, and ends in order too.
 #
-#   kind/images/check.sh [IMAGE [SIM]]      vsphere-lab/sim:0.1.0 and target/release/sim if left out
+#   kind/images/check.sh [IMAGE [SIM [PROVIDER]]]      vsphere-lab/sim:0.1.0, target/release/sim and vsphere-lab/provider:0.1.0 if left out
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -10,6 +11,7 @@ root=$(cd "$here/../.." && pwd)
 version=$(sed -nE 's/^version = "(.*)"/\1/p' "$root/Cargo.toml" | head -n 1)
 image=${1:-vsphere-lab/sim:$version}
 sim=${2:-${CARGO_TARGET_DIR:-$root/target}/release/sim}
+provider=${3:-vsphere-lab/provider:$version}
 name=image-check-$$
 dir=$(mktemp -d)
 server=
@@ -66,5 +68,41 @@ gone
 run "${confined[@]}" -e SIM_ADMIN=http://127.0.0.1:1 --health-interval 1s --health-start-period 1s --health-retries 1 "$image"
 unhealthy() { [ "$(docker inspect -f '{{.State.Health.Status}}' "$name")" = unhealthy ]; }
 ok 'unhealthy: where nothing answers' within 20 unhealthy
+gone
+
+# ---- the provider
+ok 'provider: prints its version' docker run --rm "${confined[@]}" "$provider" --version
+ok 'provider: the same under the path of upstream' diff <(docker run --rm "$provider" --version) \
+  <(docker run --rm --entrypoint /bin/vsphere-cloud-controller-manager "$provider" --version)
+ok 'provider: is nobody' [ "$(docker inspect -f '{{.Config.User}}' "$provider")" = 65532:65532 ]
+"$sim" serve "${listen[@]}" --vms 3 --env "$dir/env" >"$dir/serve" 2>&1 &
+server=$!
+serves() { [ -s "$dir/env" ]; }
+within 20 serves && . "$dir/env"
+hostport=${SIM_VC0_URL#https://}
+mkdir "$dir/given"
+cat >"$dir/given/vsphere.conf" <<CONF
+[Global]
+ca-file = "/given/ca.pem"
+port = "${hostport##*:}"
+
+[VirtualCenter "${hostport%:*}"]
+user = "$SIM_VC0_PROVIDER_USERNAME"
+password = "$SIM_VC0_PROVIDER_PASSWORD"
+datacenters = "DC0"
+CONF
+cp "$SIM_CA" "$dir/given/ca.pem"
+cp "$KUBECONFIG" "$dir/given/kubeconfig"
+chmod -R a+rX "$dir/given"
+port=$((20000 + $$ % 20000))
+run "${confined[@]}" --network host --volume "$dir/given:/given:ro" --entrypoint /bin/vsphere-cloud-controller-manager "$provider" \
+  --cloud-provider=vsphere --cloud-config=/given/vsphere.conf --kubeconfig=/given/kubeconfig --secure-port=$port --bind-address=127.0.0.1
+ready() { curl -fsSk "https://127.0.0.1:$port/readyz"; }
+ok 'provider: ready, read-only and without capabilities' within 30 ready
+token=$(sed -nE 's/^ +token: +//p' "$KUBECONFIG" | head -n 1)
+initialized() { [ "$(curl -fsSk -H "Authorization: Bearer $token" "$SIM_CLUSTER/api/v1/nodes" | grep -o '"providerID": *"vsphere://' | wc -l)" = 3 ]; }
+ok 'provider: three nodes are initialized' within 30 initialized
+ok 'provider: SIGTERM: exit code 0' ends
+docker logs --tail 5 "$name" >"$dir/why" 2>&1
 
 verdict

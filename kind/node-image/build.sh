@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds a node image for kind where none can be pulled, and prints its name: Debian packages and Go modules in, an image
-# in the local engine out. Run it as root; a Docker engine has to run (../engine.sh starts one).
+# in the local engine out. To build, be root, on x86-64; a Docker engine has to run (../engine.sh starts one).
 #
 #   kind/node-image/build.sh      -> vsphere-lab/node:<hash of everything that goes in>
 #
-# An image that is there is not built again, and every step leaves what it made in ~/.cache/vsphere-lab/kind under a hash
-# of what it was made from: a build that was interrupted goes on where it was. Steps go to stderr, the name to stdout.
+# An image that is there is not built again. Programs and the Debian, all of what takes long, stay in ~/.cache/vsphere-lab under a hash
+# of what they were made from: a build that was interrupted goes on there. Steps go to stderr, the name to stdout.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,6 +17,16 @@ packages=systemd,systemd-sysv,dbus,conntrack,iptables,nftables,iproute2,ethtool,
 
 say() { printf 'node image: %s\n' "$*" >&2; }
 die() { say "$1"; say "remedy: $2"; exit 1; }
+leftovers() { # of builds that were killed
+  local name
+  for name in $(cd "$cache" && ls -d build.* 2>/dev/null; docker ps -a --filter label=io.vsphere-lab=node-image --format '{{.Names}}'); do
+    case $name in
+      build.*) ! alive "$(echo "$name" | cut -d. -f2)" || continue; rm -rf "${cache:?}/$name" ;;
+      vsphere-lab-node-build-*) alive "${name##*-}" || docker rm -f "$name" >/dev/null ;;
+    esac
+  done
+}
+alive() { [ -e "/proc/$1" ]; }
 hash_of() { sha256sum | cut -c1-12; } # of standard input
 step() { # NAME COMMAND…: with a line before and one after it
   local name=$1 started=$SECONDS
@@ -26,11 +36,6 @@ step() { # NAME COMMAND…: with a line before and one after it
   say "$name: $((SECONDS - started)) s"
 }
 
-[ "$(id -u)" = 0 ] || die "a root file system is made with debootstrap, and that needs root" "run this as root"
-for tool in docker debootstrap jq gcc go; do
-  command -v "$tool" >/dev/null || die "there is no $tool in PATH" \
-    "apt-get install docker.io debootstrap jq gcc libc6-dev; Go from https://go.dev/dl/"
-done
 docker info >/dev/null 2>&1 || die "no Docker engine answers" "start one: kind/engine.sh up"
 
 version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$peers/kubernetes/go.mod")
@@ -46,8 +51,15 @@ if docker image inspect "$image" >/dev/null 2>&1; then
   printf '%s\n' "$image"
   exit 0
 fi
+[ "$(uname -m)" = x86_64 ] || die "this is a machine of $(uname -m), and only x86_64 was ever tried" "name an image: --image"
+[ "$(id -u)" = 0 ] || die "a root file system is made with debootstrap, and that needs root" "run this as root"
+for tool in docker debootstrap jq gcc go; do
+  command -v "$tool" >/dev/null || die "there is no $tool in PATH" \
+    "apt-get install docker.io debootstrap jq gcc libc6-dev; Go from https://go.dev/dl/"
+done
 mkdir -p "$cache"
-scratch=$(mktemp -d "$cache/build.XXXXXX")
+leftovers
+scratch=$(mktemp -d "$cache/build.$$.XXXXXX")
 trap 'rm -rf "$scratch"; docker rm -f "vsphere-lab-node-build-$$" >/dev/null 2>&1 || true' EXIT
 
 peer() { "$peers/build.sh" "$1"; }
@@ -69,7 +81,9 @@ debian() { # a root file system, as a tar in the cache
   tarball=$cache/debian-$suite-$(printf %s "$packages" | hash_of).tar
   [ ! -s "$tarball" ] || return 0
   local mirror
-  mirror=$(apt-get indextargets --format '$(SITE)' "Created-By: Packages" | sed -n 1p)
+  # Whatever else this machine has of sources: Debian's own, or what stands for it here.
+  mirror=$(apt-get indextargets --format '$(ORIGIN) $(SITE)' "Created-By: Packages" | sed -n '/security/d; s/^Debian //p' | sed -n 1p)
+  mirror=${mirror:-https://deb.debian.org/debian}
   debootstrap --variant=minbase --include="$packages" "$suite" "$scratch/debian" "$mirror" >"$scratch/debootstrap.log" 2>&1 ||
     { tail -n 20 "$scratch/debootstrap.log"; return 1; }
   (cd "$scratch/debian" && rm -rf var/cache/apt/* var/lib/apt/lists/* usr/share/{doc,man,locale}/* var/log/*)

@@ -8,7 +8,7 @@ mod canary;
 mod contract;
 mod deletion;
 mod efficiency;
-mod gone;
+pub(crate) mod gone;
 mod identity;
 mod initialization;
 mod isolation;

@@ -35,7 +35,8 @@ pub fn main() -> ExitCode {
         What::Cost { write, operations, .. } => run::count(&mut out, write, operations),
         What::Kubernetes { command } => kubernetes::command::run(&mut out, &command),
         What::E2e { command } => {
-            surroundings().and_then(|it| e2e::command::run(&mut out, &command, &it))
+            let out = &mut output::Watched::new(&mut out);
+            surroundings().and_then(|it| e2e::command::run(out, &command, &it))
         }
         What::Launch { parent, command } => launch::become_program(parent, &command),
     };

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use serde_json::Value;
 use sim_world::vcenter::swap_uuid;
 
 use super::engine;
 use super::shell::{Call, call};
 
+/// What marks the rules that cut a machine off.
+const CUT: &str = "vsphere-lab-cut";
 /// Images of nodes that everybody may pull.
 const STOCK: &str = "kindest/node";
 
@@ -47,9 +49,14 @@ pub(super) async fn node_image(project: &Path, named: Option<&str>) -> anyhow::R
     }
     let version = kubernetes_version(project)?;
     let stock = format!("{STOCK}:{version}");
-    let pull = call("docker").args(["pull", "-q", &stock]).succeeds();
-    // A registry that does not answer at all is no registry.
-    if tokio::time::timeout(Duration::from_secs(90), pull).await.unwrap_or_default() {
+    let is_there = call("docker").args(["image", "inspect", &stock]).succeeds();
+    // A registry that does not answer at all is no registry; one that is slow is one.
+    let is_had = call("docker").args(["manifest", "inspect", &stock]).succeeds();
+    let may_be_had = tokio::time::timeout(Duration::from_secs(60), is_had);
+    if is_there.await
+        || (may_be_had.await.unwrap_or_default()
+            && call("docker").args(["pull", "-q", &stock]).succeeds().await)
+    {
         return Ok(stock);
     }
     call(project.join("kind/node-image/build.sh")).told().await
@@ -73,7 +80,7 @@ impl Cluster {
         directory: &Path,
     ) -> anyhow::Result<Self> {
         let kubeconfig = directory.join("kubeconfig");
-        call(&programs.kind)
+        Call::bound(&programs.kind)?
             .inside(project)
             .args(["create", "cluster", "--name", name, "--image", image, "--retain"])
             .arg("--config")
@@ -138,15 +145,42 @@ impl Cluster {
         call("docker").args(["exec", &machine, "sh", "-c", line]).output().await
     }
 
-    /// Cuts its machines off from an address, or mends that: packets vanish, nothing is refused.
-    pub(super) async fn cut(&self, from: &str, is_cut: bool) -> anyhow::Result<()> {
-        let verb = if is_cut { "-I" } else { "-D" };
-        let rule =
-            |chain: &str, side: &str| format!("iptables {verb} {chain} {side} {from} -j DROP");
+    /// Cuts its machines off from an address: packets vanish, nothing is refused.
+    pub(super) async fn cut(&self, from: &str) -> anyhow::Result<()> {
+        let rule = |chain: &str, side: &str| {
+            format!("iptables -I {chain} {side} {from} -m comment --comment {CUT} -j DROP")
+        };
         let rules = [rule("INPUT", "-s"), rule("OUTPUT", "-d"), rule("FORWARD", "-d")].join(" && ");
-        for node in self.nodes().await? {
-            let name = node["metadata"]["name"].as_str().unwrap_or_default();
-            call("docker").args(["exec", name, "sh", "-c", &rules]).output().await?;
+        self.on_machines(&rules).await
+    }
+
+    /// Its network is whole again, however often it was cut.
+    pub(super) async fn mend(&self) -> anyhow::Result<()> {
+        let rules = format!("iptables -S | sed -n '/{CUT}/s/^-A/iptables -D/p' | sh -e");
+        self.on_machines(&rules).await
+    }
+
+    /// Everything runs again that a scenario may have stopped and something interrupted, and every Node is there.
+    pub(super) async fn recover(&self) -> anyhow::Result<()> {
+        self.on_machines("pkill -CONT -x etcd; systemctl start kubelet").await?;
+        self.mend().await?;
+        let n = engine::nodes(&self.name).await?.len();
+        let all = async || Ok(self.nodes().await.is_ok_and(|it| it.len() >= n).then_some(()));
+        if super::until(Duration::from_secs(120), all).await?.is_none() {
+            bail!("not every node is back after two minutes");
+        }
+        Ok(())
+    }
+
+    /// Whether anything on its control plane can connect there.
+    pub(super) async fn reaches(&self, address: &str, port: u16) -> bool {
+        let connect = format!("timeout 5 bash -c '</dev/tcp/{address}/{port}'");
+        self.on_control_plane(&connect).await.is_ok()
+    }
+
+    async fn on_machines(&self, line: &str) -> anyhow::Result<()> {
+        for machine in engine::nodes(&self.name).await? {
+            call("docker").args(["exec", &machine, "sh", "-c", line]).output().await?;
         }
         Ok(())
     }

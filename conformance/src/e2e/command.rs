@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::bench::{self, BenchOptions};
+use super::interrupt::guarded;
 use super::lab::{Wanted, project};
 use super::play::{self, PlayOptions};
 use super::usage::Usage;
@@ -144,25 +144,27 @@ async fn carry_out(
     match what {
         What::Up(options) => {
             let wanted = options.wanted(surroundings)?;
-            let made = guarded(wanted.up(out)).await.and_then(|it| it);
-            if let Err(error) = made {
-                // Half a laboratory is none.
-                if !error.is::<Usage>() {
-                    wanted.down().await?;
-                }
-                return Err(error);
-            }
+            let made = guarded(wanted.up(out)).await;
+            // Half a laboratory is none, and what was refused has made nothing.
+            match made {
+                Err(error) if !error.is::<Usage>() => ended(out, &wanted, Err(error)).await?,
+                made => made?,
+            };
             writeln!(out, "up: `conformance e2e run` plays the scenarios, `down` ends it")?;
             Ok(ExitCode::SUCCESS)
         }
         What::Run { play, options } => {
-            let lab = options.wanted(surroundings)?.open().await?;
-            guarded(play::play(out, &lab, play)).await?
+            let wanted = options.wanted(surroundings)?;
+            let lab = guarded(wanted.open(out)).await?;
+            wanted.touch()?;
+            let code = guarded(play::play(out, &lab, play)).await?;
+            wanted.settle()?;
+            Ok(code)
         }
         What::Bench { bench, options } => {
             let wanted = options.wanted(surroundings)?;
             if wanted.is_kept() {
-                return guarded(bench::run(out, bench, &wanted)).await?;
+                return bench::run(out, bench, &wanted).await;
             }
             passing(out, &wanted, async |out, wanted| bench::run(out, bench, wanted).await).await
         }
@@ -176,6 +178,7 @@ async fn carry_out(
             // Before anything is made for it.
             play.wanted(wanted.backend)?;
             let all = async |out: &mut _, wanted: &Wanted| {
+                play.check().await?;
                 let lab = wanted.up(out).await?;
                 play::play(out, &lab, play).await
             };
@@ -191,19 +194,22 @@ async fn passing<W: Write>(
     work: impl AsyncFnOnce(&mut W, &Wanted) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     wanted.begin_passing().await?;
-    let worked = guarded(work(out, wanted)).await.and_then(|it| it);
-    let n = wanted.down().await?;
-    writeln!(out, "down: {n} containers removed")?;
-    worked
+    let worked = guarded(work(out, wanted)).await;
+    ended(out, wanted, worked).await
 }
 
-/// Gives up what it does on SIGINT and SIGTERM.
-async fn guarded<T>(work: impl Future<Output = T>) -> anyhow::Result<T> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        done = work => Ok(done),
-        _ = interrupt.recv() => anyhow::bail!("interrupted"),
-        _ = terminate.recv() => anyhow::bail!("told to end"),
+/// Ends a laboratory, and says why something was given up before it says that this failed too.
+async fn ended<T>(
+    out: &mut impl Write,
+    wanted: &Wanted,
+    worked: anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    match (wanted.down().await, worked) {
+        (Ok(n), worked) => {
+            writeln!(out, "down: {n} containers removed")?;
+            worked
+        }
+        (Err(left), Ok(_)) => Err(left.context("not everything was removed")),
+        (Err(left), Err(why)) => Err(why.context(format!("not everything was removed: {left:#}"))),
     }
 }

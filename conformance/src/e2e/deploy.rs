@@ -14,7 +14,7 @@ use crate::backend::Backend;
 use crate::lab::LEASE;
 
 /// The image as the manifests name it.
-const PUBLISHED: &str = "vsphere-lab/provider:latest";
+const PUBLISHED: &str = concat!("vsphere-lab/provider:", env!("CARGO_PKG_VERSION"));
 /// Everything of it is there.
 pub(super) const NAMESPACE: &str = "kube-system";
 /// Name of the DaemonSet.

@@ -1,8 +1,9 @@
 //! The Docker engine: whether there is one, and what a laboratory leaves in it.
 
+use std::fs::File;
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use super::shell::call;
 use super::usage::Usage;
@@ -40,22 +41,55 @@ async fn labelled(label: &str, name: &str) -> anyhow::Result<Vec<String>> {
     Ok(found.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Removes every container, volume and network of a laboratory, whatever made them and however it ended.
+/// The names of the containers that are nodes of a cluster.
 ///
 /// # Errors
 /// The engine refused.
-pub(super) async fn sweep(name: &str) -> anyhow::Result<usize> {
-    let mut found = labelled(LABEL, name).await?;
-    found.extend(labelled(KIND, name).await?);
-    if !found.is_empty() {
+pub(super) async fn nodes(cluster: &str) -> anyhow::Result<Vec<String>> {
+    let filter = format!("label={KIND}={cluster}");
+    let format = "{{.Names}}";
+    let found = call("docker").args(["ps", "--filter", &filter, "--format", format]).output();
+    Ok(found.await?.lines().map(str::to_owned).collect())
+}
+
+/// Removes every container and volume of a laboratory and its cluster, whatever made them and however it ended, and the network
+/// when nobody uses it.
+///
+/// # Errors
+/// The engine refused.
+pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Result<usize> {
+    let mut count = 0;
+    loop {
+        let mut found = labelled(LABEL, name).await?;
+        found.extend(labelled(KIND, cluster).await?);
+        if found.is_empty() {
+            break;
+        }
         call("docker").args(["rm", "-f", "-v"]).args(&found).output().await?;
+        count += found.len();
     }
-    // kind's network stays as long as another cluster uses it.
-    let others = call("docker").args(["ps", "-aq", "--filter", "network=kind"]).output().await?;
-    if others.is_empty() {
-        let _ = call("docker").args(["network", "rm", "kind"]).output().await;
+    // kind's network stays as long as another cluster uses it, or is about to.
+    if lock.try_lock().is_ok() {
+        let others = call("docker").args(["ps", "-aq", "--filter", "network=kind"]).output().await;
+        if others.is_ok_and(|it| it.is_empty()) {
+            let _ = call("docker").args(["network", "rm", "kind"]).output().await;
+        }
+        lock.unlock()?;
     }
-    Ok(found.len())
+    Ok(count)
+}
+
+/// What is held, shared, by whoever makes a cluster, and alone by whoever removes its network.
+///
+/// # Errors
+/// No file can be made there.
+pub(super) fn network_lock(cache: &Path) -> anyhow::Result<File> {
+    let path = cache.join("network.lock");
+    let open = || {
+        std::fs::create_dir_all(cache)?;
+        File::options().create(true).append(true).open(&path)
+    };
+    open().with_context(|| path.display().to_string())
 }
 
 /// The address of a container on kind's network.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,9 @@ use super::deploy::Deployment;
 use super::shell::call;
 use super::simulator::Simulator;
 use super::usage::Usage;
-use super::{engine, kubelet};
+use super::{engine, kubelet, until};
 use crate::backend::Backend;
+use crate::whereabouts;
 
 /// How one is made.
 #[derive(Clone, Debug)]
@@ -55,7 +57,16 @@ pub(super) struct Made {
 
 impl Wanted {
     pub(super) fn directory(&self) -> PathBuf {
-        self.cache.join("e2e").join(&self.name)
+        self.laboratories().join(&self.name)
+    }
+
+    fn laboratories(&self) -> PathBuf {
+        self.cache.join("e2e")
+    }
+
+    /// What kind calls its cluster: nothing that somebody else calls theirs.
+    fn cluster_name(&self) -> String {
+        format!("lab-{}", self.name)
     }
 
     /// Makes it, and says each step.
@@ -89,20 +100,45 @@ impl Wanted {
     /// Begins one that is ended by who begins it. One that a killed run has left is ended.
     pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
         let (directory, name) = (self.directory(), &self.name);
-        if directory.exists() && !self.passing().exists() {
-            return Err(Usage::error(format!(
-                "there is a laboratory `{name}`; end it with `conformance e2e down --name {name}`, or choose another --name"
-            )));
+        match std::fs::read_to_string(self.passing()) {
+            Ok(owner) if whereabouts::may_run(&owner)? => {
+                let process = owner.split(' ').next().unwrap_or_default();
+                return Err(Usage::error(format!(
+                    "the laboratory `{name}` is that of process {process}, which is at work; wait for it, or choose another --name"
+                )));
+            }
+            Ok(_) => {}
+            Err(_) if directory.exists() => {
+                return Err(Usage::error(format!(
+                    "there is a laboratory `{name}`; end it with `conformance e2e down --name {name}`, or choose another --name"
+                )));
+            }
+            Err(_) => {}
         }
         engine::ready(&self.project, self.start_engine).await?;
         self.down().await?;
         std::fs::create_dir_all(&directory)?;
-        Ok(std::fs::write(self.passing(), "")?)
+        Ok(std::fs::write(self.passing(), whereabouts::this_process()?)?)
     }
 
-    /// Marks a laboratory that nobody keeps.
+    /// Marks a laboratory that nobody keeps; says whose it is.
     fn passing(&self) -> PathBuf {
         self.directory().join("passing")
+    }
+
+    /// Marks a laboratory with which something is done. Found there by the next, it was interrupted, and nothing is as it should be.
+    fn touched(&self) -> PathBuf {
+        self.directory().join("touched")
+    }
+
+    /// From here on nothing is as it should be.
+    pub(super) fn touch(&self) -> anyhow::Result<()> {
+        Ok(std::fs::write(self.touched(), "")?)
+    }
+
+    /// Everything is as it should be again.
+    pub(super) fn settle(&self) -> anyhow::Result<()> {
+        Ok(std::fs::remove_file(self.touched())?)
     }
 
     /// Makes the cluster with both images in it, and nothing else.
@@ -130,11 +166,19 @@ impl Wanted {
             provider_image: provider.clone(),
         };
         std::fs::write(self.made(), serde_json::to_vec_pretty(&made)?)?;
-        let cluster = Cluster::create(name, project, programs, &image, &self.directory()).await?;
+        let cluster = self.create(programs, &image).await?;
         step.done("cluster of three nodes")?;
         cluster.load(&images).await?;
         step.done("images in its nodes")?;
         Ok((cluster, made))
+    }
+
+    async fn create(&self, programs: Programs, image: &str) -> anyhow::Result<Cluster> {
+        let lock = engine::network_lock(&self.laboratories())?;
+        let held = async || Ok(lock.try_lock_shared().is_ok().then_some(()));
+        until(Duration::from_secs(60), held).await?.context("another removes kind's network")?;
+        let (name, directory) = (self.cluster_name(), self.directory());
+        Cluster::create(&name, &self.project, programs, image, &directory).await
     }
 
     /// Starts a simulator for it.
@@ -153,16 +197,25 @@ impl Wanted {
         self.directory().join("made.json")
     }
 
-    /// The one that is there.
-    pub(super) async fn open(&self) -> anyhow::Result<Lab> {
+    /// The one that is there. What something interrupted has left of it is made good.
+    pub(super) async fn open(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
+        let was_touched = self.touched().exists();
         let (cluster, made) = self.open_cluster().await?;
         let (directory, kubectl) = (self.directory(), cluster.kubectl_path());
-        let simulator = Simulator::open(&self.name, &directory, made.backend, kubectl).await?;
-        let machines = cluster.machines().await?;
+        let (simulator, machines) = if was_touched {
+            let mut step = Steps::begin(out);
+            Simulator::end(&self.name, &directory).await?;
+            let furnished = self.furnish(&cluster, &made).await?;
+            step.done("simulator and provider anew, after an interruption")?;
+            furnished
+        } else {
+            let simulator = Simulator::open(&self.name, &directory, made.backend, kubectl).await?;
+            (simulator, cluster.machines().await?)
+        };
         Ok(Lab { cluster, simulator, machines, made, project: self.project.clone() })
     }
 
-    /// Its cluster alone. Nodes that were played, and that something interrupted has left, are gone.
+    /// Its cluster alone. Nodes that were played, and what else something interrupted has left, are gone.
     pub(super) async fn open_cluster(&self) -> anyhow::Result<(Cluster, Made)> {
         let path = self.made();
         let Ok(text) = std::fs::read(&path) else {
@@ -175,7 +228,10 @@ impl Wanted {
             serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;
-        let cluster = Cluster::open(&self.name, programs, &self.directory()).await?;
+        let cluster = Cluster::open(&self.cluster_name(), programs, &self.directory()).await?;
+        if self.touched().exists() {
+            cluster.recover().await?;
+        }
         kubelet::remove_all(&cluster).await?;
         Ok((cluster, made))
     }
@@ -183,7 +239,8 @@ impl Wanted {
     /// Removes whatever is left of it.
     pub(super) async fn down(&self) -> anyhow::Result<usize> {
         engine::ready(&self.project, false).await?;
-        let removed = engine::sweep(&self.name).await?;
+        let lock = engine::network_lock(&self.laboratories())?;
+        let removed = engine::sweep(&self.name, &self.cluster_name(), &lock).await?;
         let directory = self.directory();
         if directory.exists() {
             std::fs::remove_dir_all(&directory).with_context(|| directory.display().to_string())?;

@@ -4,10 +4,11 @@
 //! | --- | --- |
 //! | [`command`] | `conformance e2e` |
 //! | `lab` | a laboratory is made, found again, ended |
-//! | `engine`, `shell` | the Docker engine and other programs |
+//! | `engine`, `shell`, `interrupt` | the Docker engine, other programs, and what is given up |
 //! | `cluster`, `simulator`, `deploy`, `peer` | what is in a laboratory |
 //! | `scenarios`, `disturbances`, `swap` | what happens in it, under the IDs of the catalogue |
 //! | `play` | scenarios one after the other, their verdicts beside those of virtual time |
+//! | `tally` | calls, from ledger and audit log |
 //! | `kubelet` | Nodes whose kubelets are played |
 //! | `bench` | what a provider costs there, beside virtual time |
 //!
@@ -19,6 +20,7 @@ pub mod command;
 mod deploy;
 mod disturbances;
 mod engine;
+mod interrupt;
 mod kubelet;
 mod lab;
 mod peer;
@@ -27,6 +29,7 @@ mod scenarios;
 mod shell;
 mod simulator;
 mod swap;
+mod tally;
 mod usage;
 
 use std::time::Duration;

@@ -105,18 +105,26 @@ impl Peer {
         Ok(Self { program: Program::StockCcm, place })
     }
 
+    /// Whether it is a file; an image of the engine otherwise.
+    ///
+    /// # Errors
+    /// It is neither.
+    pub(super) async fn check(&self) -> anyhow::Result<bool> {
+        let is_file = self.place.contains('/') && Path::new(&self.place).is_file();
+        let is_there =
+            is_file || call("docker").args(["image", "inspect", &self.place]).succeeds().await;
+        if is_there {
+            return Ok(is_file);
+        }
+        let (name, place) = (self.program.name(), &self.place);
+        Err(Usage::error(format!(
+            "--peer {name}={place}: neither a file with a slash in its path nor an image of the engine; build one, or pull it"
+        )))
+    }
+
     /// Its image, in the nodes of the cluster.
     pub(super) async fn image(&self, cluster: &Cluster) -> anyhow::Result<String> {
-        let image = if self.place.contains('/') && Path::new(&self.place).is_file() {
-            self.built().await?
-        } else if call("docker").args(["image", "inspect", &self.place]).succeeds().await {
-            self.place.clone()
-        } else {
-            let (name, place) = (self.program.name(), &self.place);
-            return Err(Usage::error(format!(
-                "--peer {name}={place}: neither a file with a slash in its path nor an image of the engine; build one, or pull it"
-            )));
-        };
+        let image = if self.check().await? { self.built().await? } else { self.place.clone() };
         cluster.load(std::slice::from_ref(&image)).await?;
         Ok(image)
     }

@@ -14,6 +14,7 @@ use super::deploy;
 use super::lab::Lab;
 use super::peer::{Peer, peer};
 use super::scenarios::{ALL, Scenario};
+use super::tally::Since;
 use super::usage::Usage;
 use crate::backend::Backend;
 use crate::lab::Stage;
@@ -30,6 +31,8 @@ struct Played {
     seconds: f64,
     /// In the cluster.
     kind: Verdict,
+    /// What was asked of vCenter or Supervisor meanwhile, by operation; long polls and watches are apart.
+    calls: BTreeMap<String, u64>,
     /// Of the check with this ID, in virtual time.
     virtual_time: Verdict,
     /// What the provider said last, where it did not pass.
@@ -52,6 +55,17 @@ pub struct PlayOptions {
 }
 
 impl PlayOptions {
+    /// Whether the peer is there. An engine has to answer.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) async fn check(&self) -> anyhow::Result<()> {
+        match &self.peer {
+            Some(peer) => peer.check().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Scenarios of a mode with these IDs, or beginnings of IDs; all if there are none.
     ///
     /// # Errors
@@ -93,19 +107,24 @@ pub(super) async fn play(
 ) -> anyhow::Result<ExitCode> {
     let mode = lab.made.backend;
     let scenarios = options.wanted(mode)?;
+    options.check().await?;
     let of: Vec<&'static str> = scenarios.iter().map(|it| it.id).collect();
     // A runtime of its own, beside the cluster.
     let imagined = tokio::task::spawn_blocking(move || in_virtual_time(&of, mode));
     let mut all = Vec::new();
     for scenario in scenarios {
         let begin = tokio::time::Instant::now();
+        let mut since = Since::now(&lab.simulator).await?;
         let kind = match scenario.play(lab, options.peer.as_ref()).await {
             Ok(verdict) => verdict,
             Err(error) => Verdict::HarnessError(format!("{error:#}")),
         };
         let seconds = begin.elapsed().as_secs_f64();
         let (id, title) = (scenario.id, scenario.title);
-        writeln!(out, "{id:<14} {:<14} {seconds:>6.1} s  {title}", kind.word())?;
+        // A scenario may have left it where it does not answer; the verdict says so then.
+        let calls = since.calls(&lab.simulator).await.unwrap_or_default();
+        let (n_calls, word) = (calls.total(), kind.word());
+        writeln!(out, "{id:<14} {word:<14} {seconds:>6.1} s {n_calls:>5} calls  {title}")?;
         let log = match kind.reason() {
             None => String::new(),
             Some(why) if matches!(kind, Verdict::Skipped(_)) => {
@@ -120,19 +139,27 @@ pub(super) async fn play(
         };
         out.flush()?;
         let virtual_time = Verdict::Skipped("not there yet".to_owned());
-        all.push(Played { id, title, mode, seconds, kind, virtual_time, log });
+        let calls = calls.calls;
+        all.push(Played { id, title, mode, seconds, kind, calls, virtual_time, log });
+        // What was seen is not lost by what comes next.
+        write(options, &all)?;
     }
     let imagined = imagined.await?;
     for played in &mut all {
         played.virtual_time = imagined.get(played.id).cloned().unwrap_or_else(none);
     }
-    if let Some(directory) = &options.out {
-        let path = directory.join("e2e.json");
-        std::fs::create_dir_all(directory)
-            .and_then(|()| std::fs::write(&path, serde_json::to_vec_pretty(&all)?))
-            .with_context(|| path.display().to_string())?;
-    }
+    write(options, &all)?;
     sum_up(out, &all)
+}
+
+/// `e2e.json`, where a folder was named for it.
+fn write(options: &PlayOptions, all: &[Played]) -> anyhow::Result<()> {
+    let Some(directory) = &options.out else { return Ok(()) };
+    let path = directory.join("e2e.json");
+    let document = serde_json::json!({"stage": "kind", "scenarios": all});
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::write(&path, serde_json::to_vec_pretty(&document)?))
+        .with_context(|| path.display().to_string())
 }
 
 fn none() -> Verdict {
@@ -174,6 +201,11 @@ fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
         "{n_passed} passed, {n_failed} failed{skipped}; {} differ from virtual time",
         differing.len()
     )?;
+    // Whoever could not look has seen nothing.
+    let is_blind = |it: &Played| matches!(it.kind, Verdict::HarnessError(_));
+    if all.iter().any(is_blind) {
+        return Ok(ExitCode::from(3));
+    }
     Ok(ExitCode::from(u8::from(n_failed > 0 || !differing.is_empty())))
 }
 
@@ -218,10 +250,14 @@ mod tests {
             mode: Backend::VCenter,
             seconds: 1.0,
             kind: Verdict::Pass,
+            calls: BTreeMap::new(),
             virtual_time,
             log: String::new(),
         };
         let mut out = Vec::new();
+        let blind =
+            Played { kind: Verdict::HarnessError("docker".to_owned()), ..played(Verdict::Pass) };
+        assert_eq!(sum_up(&mut out, &[blind]).unwrap(), ExitCode::from(3));
         let same = sum_up(&mut out, &[played(Verdict::Pass)]).unwrap();
         assert_eq!(same, ExitCode::SUCCESS);
         let other = played(Verdict::Fail("a node is gone".to_owned()));

@@ -10,8 +10,10 @@ use super::disturbances::Disturbance;
 use super::lab::Lab;
 use super::peer::Peer;
 use super::shell::call;
+use super::tally::Since;
 use super::{swap, until};
 use crate::backend::Backend;
+use crate::checks::gone;
 use crate::judge::{NodeFacts, facts};
 use crate::verdict::Verdict;
 
@@ -41,15 +43,15 @@ enum What {
 /// In the order in which they are played.
 pub(super) const ALL: &[Scenario] = &[
     scenario("NODE-001", "every node is initialized", What::Join),
-    scenario("NODE-002", "pods land where labels say, and logs and exec reach them", What::Pods),
+    scenario("NODE-007", "pods land where labels say, and logs and exec reach them", What::Pods),
     scenario("LIFE-005", "a machine that is off taints its node", What::Shutdown),
-    scenario("LIVE-003", "two minutes without vCenter delete nothing", What::Outage),
+    scenario("LIVE-002", "two minutes without vCenter delete nothing", What::Outage),
     scenario("NODE-DEL-010", "a deleted machine takes its node and its pods", What::Deleted),
     with_vcenter("LIVE-002", "vCenter ends and begins again", Disturbance::Restart),
     with_vcenter("LIVE-001", "vCenter gets another certificate", Disturbance::Certificate),
     disturbed("SESS-008", "credentials are replaced in their Secret", Disturbance::Credentials),
     disturbed("NODE-INIT-008", "the leader is killed while nodes join", Disturbance::Leader),
-    disturbed("NODE-004", "a rolling update changes no node", Disturbance::Update),
+    disturbed("NODE-034", "a rolling update changes no node", Disturbance::Update),
     scenario("NODE-034", "another provider takes over, and gives back", What::Swapped),
     disturbed("LIVE-004", "the API server is killed", Disturbance::ApiServer),
     disturbed("LIVE-005", "etcd stops for 20 seconds", Disturbance::Store),
@@ -175,6 +177,9 @@ fn pod(name: &str, image: &str, mut spec: Value) -> Value {
 async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     let target = lab.worker(1)?;
     let node = lab.node(&target.name).await?.context("the node is gone")?;
+    if let Some(why) = unequal(&lab.cluster.get(&format!("/api/v1/nodes/{}", target.name)).await?) {
+        return Ok(Verdict::Fail(format!("{}: {why}", target.name)));
+    }
     let [zone, _, instance_type] = &node.labels;
     let Some(zone) = zone else {
         return Ok(Verdict::Fail(format!("{} lacks labels: {:?}", target.name, node.labels)));
@@ -221,6 +226,18 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     ];
     lab.cluster.kubectl().args(all).output().await?;
     verdict
+}
+
+/// Which label and its beta twin are not the same.
+fn unequal(node: &Value) -> Option<String> {
+    const PAIRS: [(&str, &str); 3] = [
+        ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+        ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+        ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+    ];
+    let labels = &node["metadata"]["labels"];
+    let (ga, beta) = PAIRS.into_iter().find(|(ga, beta)| labels[ga] != labels[beta])?;
+    Some(format!("{ga} is {}, and {beta} is {}", labels[ga], labels[beta]))
 }
 
 async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyhow::Result<Verdict> {
@@ -274,13 +291,22 @@ async fn off_and_on(lab: &Lab, machine: &Machine) -> anyhow::Result<Verdict> {
 /// Its kubelet is silent meanwhile: whoever takes silence for an answer deletes the node.
 async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     let machine = lab.worker(0)?;
-    let simulator = &lab.simulator.address;
-    lab.cluster.cut(simulator, true).await?;
+    let simulator = &lab.simulator;
+    lab.cluster.cut(&simulator.address).await?;
+    let mut since = Since::now(simulator).await?;
     kubelet(machine, "stop").await?;
+    let is_reached = lab.cluster.reaches(&simulator.address, simulator.port()).await;
     let gone = |node: Option<&NodeFacts>| node.is_none();
     let is_gone = lab.becomes(&machine.name, Duration::from_secs(120), gone).await;
+    let meanwhile = since.calls(simulator).await?.total();
     // Whatever came of it.
-    lab.cluster.cut(simulator, false).await?;
+    lab.cluster.mend().await?;
+    if is_reached || meanwhile > 0 {
+        kubelet(machine, "start").await?;
+        return Ok(Verdict::Inconclusive(format!(
+            "the network was not cut: {meanwhile} calls arrived"
+        )));
+    }
     if is_gone? {
         kubelet(machine, "start").await?;
         return Ok(Verdict::Fail(format!("{} was deleted, its machine lives", machine.name)));
@@ -297,7 +323,9 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     lab.cluster.kubectl().args(ready).output().await?;
     kubelet(machine, "stop").await?;
     lab.simulator.delete(machine).await?;
+    let mut since = Since::now(&lab.simulator).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
+    let (calls, budget) = (since.calls(&lab.simulator).await?, gone::budget(lab.made.backend));
     let evicted = until(SOON * 2, async || {
         let pods =
             lab.cluster.get("/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Ddoomed");
@@ -314,7 +342,16 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
         node.is_some_and(|it| wrong(it, machine, lab.made.backend).is_none())
     };
     let is_back = lab.becomes(&machine.name, SOON * 2, is_right).await?;
+    let n_calls = calls.total();
     Ok(Verdict::of(is_gone, || format!("{} is there still", machine.name))
+        .and(|| {
+            Verdict::of(n_calls <= budget, || {
+                format!(
+                    "{n_calls} calls for one deleted machine, {budget} are allowed: {:?}",
+                    calls.calls
+                )
+            })
+        })
         .and(|| Verdict::of(is_evicted, || "its pod is there still".to_owned()))
         .and(|| Verdict::of(is_back, || format!("{} did not join again", machine.name))))
 }

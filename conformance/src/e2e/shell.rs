@@ -3,10 +3,14 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
+
+use crate::foreign::launch;
 
 /// A program and its arguments.
 #[derive(Debug)]
@@ -19,8 +23,8 @@ pub(super) struct Call {
 pub(super) fn call(program: impl AsRef<OsStr>) -> Call {
     let program = program.as_ref();
     let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-    // A signal of the terminal is for this program, which cleans up then.
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    // A signal of the terminal is for this program, which cleans up then; see `Group`.
     command.process_group(0);
     Call { command, words: program.to_string_lossy().into_owned() }
 }
@@ -43,6 +47,15 @@ impl Call {
     pub(super) fn inside(mut self, directory: &Path) -> Self {
         self.command.current_dir(directory);
         self
+    }
+
+    /// Ended by the kernel with this program, also where that is killed: for what would go on making something.
+    pub(super) fn bound(program: impl AsRef<OsStr>) -> anyhow::Result<Self> {
+        let this = std::env::current_exe().context("where is this program?")?;
+        let process = std::process::id().to_string();
+        let mut bound = call(this).args([launch::SUBCOMMAND, &process, "--"]).arg(&program);
+        bound.words = program.as_ref().to_string_lossy().into_owned();
+        Ok(bound)
     }
 
     /// What it prints. Its steps, on standard error, are this program's.
@@ -71,10 +84,13 @@ impl Call {
         let Self { mut command, words } = self;
         command.stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start `{words}`"))?;
+        let mut group = Group::of(&child);
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
-            pipe.write_all(input.as_bytes()).await?;
+            // One that does not read to the end says why when it ends.
+            let _ = pipe.write_all(input.as_bytes()).await;
         }
         let done = child.wait_with_output().await?;
+        group.has_ended();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if !done.status.success() {
             let said = [text(&done.stderr), text(&done.stdout)].join("\n");
@@ -83,5 +99,79 @@ impl Call {
             bail!("`{words}`: {}: {}", done.status, tail.join(" | "));
         }
         Ok(text(&done.stdout))
+    }
+}
+
+/// A program that was started, and its children. Given up before it has ended, all of them are told to end, so that scripts clean up
+/// after themselves; one that does not within a while is killed.
+struct Group(Option<Pid>);
+
+/// For what a script does when it is told to end.
+const GRACE: Duration = Duration::from_secs(20);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|it| Pid::from_raw(i32::try_from(it).ok()?)))
+    }
+
+    fn has_ended(&mut self) {
+        self.0 = None;
+    }
+
+    /// Whether the program itself, whose number the group has, still runs. Its children may be zombies for ever where nobody asks
+    /// for orphans.
+    fn is_left(group: Pid) -> bool {
+        matches!(waitpid(Some(group), WaitOptions::NOHANG), Ok(None))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let Some(group) = self.0 else { return };
+        let _ = kill_process_group(group, Signal::TERM);
+        let step = Duration::from_millis(100);
+        // Whoever gave it up looks next at what it has left, and must not look too early.
+        let mut waited = Duration::ZERO;
+        while Self::is_left(group) && waited < GRACE {
+            std::thread::sleep(step);
+            waited += step;
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A script that is told to end cleans up, and whoever gave it up finds that done.
+    #[tokio::test]
+    async fn what_is_given_up_has_cleaned_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let (begun, cleaned) = (folder.path().join("begun"), folder.path().join("cleaned"));
+        let script = format!(
+            "trap 'touch {}; exit 1' TERM; touch {}; sleep 1000 & wait",
+            cleaned.display(),
+            begun.display()
+        );
+        let work = call("sh").args(["-c", &script]).output();
+        let has_begun = async {
+            while !begun.exists() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            done = work => panic!("{done:?}"),
+            () = has_begun => {}
+        }
+        assert!(cleaned.exists());
+    }
+
+    #[tokio::test]
+    async fn what_does_not_read_its_input_says_itself_why_it_ended() {
+        let input = "x".repeat(1 << 20);
+        let error = call("sh").args(["-c", "echo no >&2; exit 3"]).with_input(&input).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("no") && error.contains('3'), "{error}");
     }
 }

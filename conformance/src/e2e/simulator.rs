@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
+use sim::ledger::Record;
 use sim_world::vcenter::MachineSpec;
 use sim_world::{Command, Named, PROVIDER_USER};
 
@@ -214,9 +215,24 @@ impl Simulator {
         std::fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// Its ledger from this record on, as JSON lines.
-    pub(super) async fn ledger_since(&self, record: u64) -> anyhow::Result<String> {
-        self.sim().args(["ledger", "--since", &record.to_string()]).output().await
+    /// What its ledger has after this record, which becomes the last.
+    pub(super) async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
+        let since = (*record + 1).to_string();
+        let text = self.sim().args(["ledger", "--since", &since]).output().await?;
+        let read = |line: &str| Record::from_line(line).with_context(|| line.to_owned());
+        let records = text.lines().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        *record = records.iter().map(|it| it.seq).max().unwrap_or(*record).max(*record);
+        Ok(records)
+    }
+
+    /// Where a provider reaches it.
+    pub(super) fn port(&self) -> u16 {
+        if self.backend.is_vcenter() { VCENTER_PORT } else { SUPERVISOR_PORT }
+    }
+
+    /// Where its provider looks for machines.
+    pub(super) fn backend(&self) -> Backend {
+        self.backend
     }
 
     /// Where a provider finds vCenter, and as whom.

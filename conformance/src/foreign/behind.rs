@@ -2,6 +2,7 @@
 //!
 //! The process is a client that ends as the provider does and passes on what it writes. Orders go to the provider itself.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -9,15 +10,23 @@ use std::process::ExitStatus;
 use super::cluster::Pod;
 use super::container::Running;
 use super::manifest::Container;
+use crate::whereabouts;
 
-/// Everything that this project starts in an engine or a cluster carries this label; its value names who started it.
-pub(super) const LABEL: &str = "io.vsphere-lab";
+/// Every container and pod of a driver carries this label; its value names the driver.
+pub(super) const LABEL: &str = "io.vsphere-lab.driver";
+/// The machine on which a driver runs: its process ID means nothing on another.
+pub(super) const WHERE: &str = "io.vsphere-lab.driver/where";
 /// How values of drivers begin; the process ID follows.
 const OWNER: &str = "conformance-";
 
 /// This process as an owner.
 pub(super) fn owner() -> String {
     format!("{OWNER}{}", std::process::id())
+}
+
+/// Both labels of this process.
+pub(super) fn labels() -> anyhow::Result<BTreeMap<&'static str, String>> {
+    Ok(BTreeMap::from([(LABEL, owner()), (WHERE, whereabouts::here()?)]))
 }
 
 /// Whether a driver of this name does not run any more.

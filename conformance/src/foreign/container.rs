@@ -9,7 +9,7 @@ use std::process::{Output, Stdio};
 use anyhow::{Context as _, bail};
 use tokio::process::Command;
 
-use super::behind::{self, LABEL, Start};
+use super::behind::{self, LABEL, Start, WHERE};
 use super::launch::Launcher;
 
 /// What `docker` needs of the environment.
@@ -20,6 +20,8 @@ pub(super) const VARIABLES: [&str; 5] =
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
     variables: BTreeMap<String, String>,
+    /// What its containers carry.
+    labels: BTreeMap<&'static str, String>,
 }
 
 /// A container that was started, or is about to be: its name.
@@ -31,8 +33,8 @@ pub(super) struct Running {
 
 impl Engine {
     /// The engine that these variables of the environment lead to.
-    pub(super) fn new(variables: BTreeMap<String, String>) -> Self {
-        Self { variables }
+    pub(super) fn new(variables: BTreeMap<String, String>) -> anyhow::Result<Self> {
+        Ok(Self { variables, labels: behind::labels()? })
     }
 
     fn command(&self) -> Command {
@@ -66,11 +68,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the containers of drivers that do not run any more.
+    /// Removes the containers of drivers that do not run any more on this machine.
     async fn sweep(&self) -> anyhow::Result<()> {
         let format = format!("{{{{.ID}}}} {{{{.Label {LABEL:?}}}}}");
-        let filter = format!("label={LABEL}");
-        let found = self.call(&["ps", "-a", "--filter", &filter, "--format", &format]).await?;
+        let here = format!("label={WHERE}={}", self.labels[WHERE]);
+        let found = self.call(&["ps", "-a", "--filter", &here, "--format", &format]).await?;
         let text = String::from_utf8_lossy(&found.stdout).into_owned();
         let mut orphans = vec!["rm", "-f", "-v"];
         orphans.extend(text.lines().filter_map(|line| {
@@ -89,7 +91,9 @@ impl Engine {
         let name = start.full_name();
         let mut command = launcher.command("docker");
         command.args(["run", "--rm", "--pull", "never", "--network", "host", "--name", &name]);
-        command.args(["--label", &format!("{LABEL}={}", behind::owner())]);
+        for (key, value) in &self.labels {
+            command.args(["--label", &format!("{key}={value}")]);
+        }
         // The signal is sent to the container itself: one to this program may come before there is one.
         command.arg("--sig-proxy=false");
         let same = directory.display();
@@ -158,7 +162,7 @@ mod tests {
         };
         let variables = BTreeMap::from([("DOCKER_HOST".to_owned(), "unix:///x".to_owned())]);
         let launcher = Launcher::new("conformance".into()).unwrap();
-        let (command, running) = Engine::new(variables).run(&launcher, &start);
+        let (command, running) = Engine::new(variables).unwrap().run(&launcher, &start);
         let arguments: Vec<&str> = command
             .as_std()
             .get_args()
@@ -167,7 +171,8 @@ mod tests {
             .collect();
         let owner = format!("conformance-{}", std::process::id());
         assert_eq!(running.name, format!("{owner}-node-004-0-0"));
-        let label = format!("io.vsphere-lab={owner}");
+        let label = format!("io.vsphere-lab.driver={owner}");
+        let place = format!("io.vsphere-lab.driver/where={}", crate::whereabouts::here().unwrap());
         assert_eq!(
             arguments,
             [
@@ -182,6 +187,8 @@ mod tests {
                 &running.name,
                 "--label",
                 &label,
+                "--label",
+                &place,
                 "--sig-proxy=false",
                 "--volume",
                 "/tmp/run:/tmp/run",

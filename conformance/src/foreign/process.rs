@@ -196,11 +196,11 @@ impl Kept {
                 }
             }
         };
-        // It may have ended already; what it stands for may not.
+        // First what may still make something; it may have ended already, and what it stands for may not.
+        let _ = self.child.kill().await;
         if let Some(behind) = &self.behind {
             behind.remove().await;
         }
-        let _ = self.child.kill().await;
         how.unwrap_or(Exit::Killed)
     }
 

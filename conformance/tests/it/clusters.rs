@@ -124,7 +124,7 @@ fn a_run_that_is_told_to_stop_leaves_no_pod() {
     assert!(names.iter().all(|it| it.starts_with(&own)), "{names:?}");
     // Whatever it was about to make when the signal came.
     let last = asked.lines().last().unwrap_or_default();
-    let rest = format!("delete pods,secrets -l io.vsphere-lab=conformance-{process},");
+    let rest = format!("delete pods,secrets -l io.vsphere-lab.driver=conformance-{process},");
     assert!(last.contains(&rest), "{asked}");
 }
 

@@ -13,7 +13,7 @@ version=$(sed -nE 's,^require k8s.io/kubernetes (v.*),\1,p' "$root/conformance/p
 
 render() { # VALUES…
   echo "# Rendered from the chart by chart/render.sh. Change server, datacenter, user, password and image before use."
-  "$helm" template vsphere-cpi "$here" --namespace kube-system --kube-version "$version" --set-string 'daemonset.tag=latest' "$@" |
+  "$helm" template vsphere-cpi "$here" --namespace kube-system --kube-version "$version" "$@" |
     sed -e '/^# Source: /d' -e '/helm.sh\/chart/d' -e '/app.kubernetes.io\/managed-by/d' -e '/app.kubernetes.io\/instance/d' -e '$a\'
 }
 differ=0

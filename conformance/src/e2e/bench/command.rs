@@ -9,15 +9,17 @@ use clap::Args;
 
 use super::imagined;
 use super::plan::Plan;
-use super::played::Play;
+use super::played::{Play, Played};
 use super::report::{self, Column};
 use crate::backend::Backend;
 use crate::cost::Subject;
-use crate::e2e::cluster::Cluster;
+use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
+use crate::e2e::interrupt::guarded;
 use crate::e2e::lab::{Made, Wanted};
 use crate::e2e::peer::{Peer, peer};
 use crate::e2e::simulator::Simulator;
+use crate::e2e::{engine, kubelet};
 
 /// What is counted.
 #[derive(Args, Clone, Debug)]
@@ -26,7 +28,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100,1000", value_parser = clap::value_parser!(u32).range(1..=5000))]
     nodes: Vec<u32>,
     /// Ways of following machines: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1;
-    /// vcenter and supervisor-watch if neither these nor peers are named.
+    /// without these and peers vcenter, or supervisor-watch where the laboratory is of that mode.
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = subject)]
     columns: Vec<Subject>,
     /// Status period of the provider, in seconds; without it 20, and 40 for more than 200 nodes.
@@ -55,34 +57,43 @@ pub(in crate::e2e) async fn run(
     wanted: &Wanted,
 ) -> anyhow::Result<ExitCode> {
     let was_there = wanted.is_kept();
+    if was_there {
+        engine::ready(&wanted.project, wanted.start_engine).await?;
+    }
+    for peer in &bench.peers {
+        peer.check().await?;
+    }
     let (cluster, made) = match was_there {
         true => wanted.open_cluster().await?,
         false => wanted.cluster_up(out).await?,
     };
+    wanted.touch()?;
     deploy::remove(&cluster).await?;
     Simulator::end(&wanted.name, &wanted.directory()).await?;
-    let columns = count(out, bench, wanted, &cluster, &made).await;
+    let columns = guarded(count(out, bench, wanted, &cluster, &made)).await;
     if was_there {
         // As it was found, whatever came of it.
+        deploy::remove(&cluster).await?;
+        kubelet::remove_all(&cluster).await?;
+        Simulator::end(&wanted.name, &wanted.directory()).await?;
         wanted.furnish(&cluster, &made).await?;
     }
+    wanted.settle()?;
     let columns = columns?;
-    let differences: Vec<String> = columns.iter().flat_map(Column::differences).collect();
+    let mut differences: Vec<String> = columns.iter().flat_map(Column::differences).collect();
+    let n_differ = differences.len();
+    differences.extend(columns.iter().flat_map(Column::over_budget));
     writeln!(out, "\n{}", report::markdown(&columns))?;
     if let Some(directory) = &bench.out {
         report::write(directory, &columns)?;
         writeln!(out, "written: {}", directory.display())?;
     }
     for difference in &differences {
-        writeln!(out, "differs: {difference}")?;
+        writeln!(out, "not as it should be: {difference}")?;
     }
     let errors: usize = columns.iter().map(|it| it.errors.len()).sum();
     let n_plays: usize = columns.iter().map(|it| it.virtual_time.len()).sum();
-    writeln!(
-        out,
-        "{n_plays} fleets compared with virtual time, {} operations differ",
-        differences.len()
-    )?;
+    writeln!(out, "{n_plays} fleets compared with virtual time, {n_differ} operations differ")?;
     if errors > 0 {
         anyhow::bail!("{errors} fleets were not played to their end");
     }
@@ -108,7 +119,10 @@ async fn count(
             program: None,
         },
     };
-    let usual = [Subject::Vcenter, Subject::SupervisorWatch];
+    let usual = match made.backend {
+        Backend::VCenter => [Subject::Vcenter],
+        Backend::Supervisor => [Subject::SupervisorWatch],
+    };
     let is_asked = !bench.columns.is_empty() || !bench.peers.is_empty();
     let subjects: &[Subject] = if is_asked { &bench.columns } else { &usual };
     let mut providers: Vec<Provider> = subjects.iter().map(ours).collect();
@@ -129,18 +143,8 @@ async fn count(
             writeln!(out, "{}, {nodes} nodes, periods of {} s", provider.name, period.as_secs())?;
             let made = Made { backend: provider.backend, ..made.clone() };
             let simulator = wanted.simulator_up(cluster, &made, *nodes).await?;
-            let mut deployment = provider.deployment.clone();
-            deployment.flags.extend(plan.flags());
-            let play = Play {
-                cluster,
-                simulator: &simulator,
-                machines: &machines,
-                provider: &deployment,
-                project: &wanted.project,
-                backend: provider.backend,
-                plan,
-            };
-            let played = play.play(out).await;
+            let place = Place { cluster, simulator: &simulator, machines: &machines };
+            let played = provider.play(out, &place, wanted, plan).await;
             Simulator::end(&wanted.name, &wanted.directory()).await?;
             match played {
                 Ok(played) => column.kind.insert(*nodes, played),
@@ -170,4 +174,28 @@ struct Provider {
     /// In virtual time; nothing for programs of others.
     subject: Option<Subject>,
     deployment: Deployment,
+}
+
+/// Where it is counted.
+struct Place<'a> {
+    cluster: &'a Cluster,
+    simulator: &'a Simulator,
+    machines: &'a [Machine],
+}
+
+impl Provider {
+    async fn play(
+        &self,
+        out: &mut impl Write,
+        place: &Place<'_>,
+        wanted: &Wanted,
+        plan: Plan,
+    ) -> anyhow::Result<Played> {
+        let mut deployment = self.deployment.clone();
+        deployment.flags.extend(plan.flags());
+        let Place { cluster, simulator, machines } = *place;
+        let (provider, project, backend) = (&deployment, wanted.project.as_path(), self.backend);
+        let play = Play { cluster, simulator, machines, provider, project, backend, plan };
+        play.play(out).await
+    }
 }

@@ -8,10 +8,10 @@ use sim::faults::Rule;
 use sim_world::{Command, Completion, ControlPlane, Nodes, Step};
 
 use super::plan::{AWAY, FIRST, MONITOR, Phase, Plan, QPS, REAL, SERVICE_START, WORKERS};
-use super::tally::Tally;
 use crate::backend::Backend;
 use crate::cost::Subject;
 use crate::e2e::simulator::addresses_of;
+use crate::e2e::tally::Tally;
 use crate::lab::{Stage, run};
 use crate::scenario::{Act, Scenario};
 

@@ -4,7 +4,6 @@
 //! | --- | --- |
 //! | `plan` | the phases, as lengths of time that both stages share |
 //! | `fleet` | Nodes without machines beside the real ones |
-//! | `tally` | calls of a phase, from ledger and audit log |
 //! | `played` | the phases in a cluster made by kind |
 //! | `imagined` | the same in virtual time |
 //! | `report` | `bench.json`, `bench.md`, `bench.svg`, and what differs |
@@ -17,6 +16,5 @@ mod imagined;
 mod plan;
 mod played;
 mod report;
-mod tally;
 
 pub(super) use command::{BenchOptions, run};

@@ -18,7 +18,7 @@ pub(super) enum Phase {
     Steady,
     /// 1 % of the machines change address at once.
     Change,
-    /// What stands behind the provider ends, and begins again after ten seconds.
+    /// vCenter ends, and begins again after ten seconds; a Supervisor's API server is replaced: its watches end.
     Restart,
     /// The leader is killed; another replica takes over.
     Failover,
@@ -44,7 +44,9 @@ impl Phase {
             Self::Join => "the provider starts, N nodes wait for it; until all are initialized",
             Self::Steady => "three status periods, nothing touched",
             Self::Change => "1 % of the machines change address at once; two periods",
-            Self::Restart => "vCenter ends and is back after 10 s; two periods",
+            Self::Restart => {
+                "vCenter ends and is back after 10 s, a Supervisor ends its watches; two periods"
+            }
             Self::Failover => "the leader is killed; a period and a half, and 20 s",
         }
     }

@@ -6,19 +6,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
-use sim::ledger::Record;
 use sim_world::{Command, Completion, Step};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::fleet::{self, Fleet};
 use super::imagined::restart;
 use super::plan::{FIRST, Phase, Plan, SERVICE_START};
-use super::tally::{Audited, Tally};
 use crate::backend::Backend;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
 use crate::e2e::kubelet;
 use crate::e2e::simulator::{Simulator, addresses_of};
+use crate::e2e::tally::{Audited, Since, Tally};
 use crate::e2e::until;
 
 /// What a provider in a cluster cost.
@@ -31,7 +30,7 @@ pub(super) struct Played {
     pub(super) join_seconds: f64,
     /// Share of a core in the steady phase, in percent.
     pub(super) steady_cpu_percent: f64,
-    /// The most memory that it had resident, in MiB.
+    /// The most memory that a leader had resident in any phase, in MiB.
     pub(super) peak_memory_mib: f64,
 }
 
@@ -49,7 +48,7 @@ pub(super) struct Play<'a> {
 /// Where the counting is: the last record of the ledger, the length of the audit log.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
-    record: u64,
+    record: Since,
     audited: u64,
 }
 
@@ -91,6 +90,8 @@ impl Play<'_> {
                 Phase::Steady => self.steady(&mut played).await?,
                 _ => self.disturbed(phase, begin).await?,
             }
+            // Whoever leads; after the failover that is another process.
+            played.peak_memory_mib = played.peak_memory_mib.max(self.peak_memory().await?);
             let tally = self.tally(&mut mark).await?;
             let (name, calls, writes) = (phase.name(), tally.total(), tally.writes());
             let took = begin.elapsed().as_secs_f64();
@@ -180,7 +181,6 @@ impl Play<'_> {
         sleep_until(begin + self.plan.length(Phase::Steady)).await;
         let used = self.processor_seconds().await? - before;
         played.steady_cpu_percent = 100.0 * used / begin.elapsed().as_secs_f64();
-        played.peak_memory_mib = self.peak_memory().await?;
         Ok(())
     }
 
@@ -212,8 +212,7 @@ impl Play<'_> {
         let mut last_call = None;
         loop {
             sleep(Duration::from_millis(250)).await;
-            let records = self.ledger_since(&mut mark.record).await?;
-            if Tally::of_records(records.iter(), self.backend).total() > 0 {
+            if mark.record.calls(self.simulator).await?.total() > 0 {
                 last_call = Some(Instant::now());
             }
             let is_quiet = match last_call {
@@ -232,25 +231,15 @@ impl Play<'_> {
     }
 
     async fn now(&self) -> anyhow::Result<Mark> {
-        let mut mark = Mark::default();
-        self.ledger_since(&mut mark.record).await?;
+        let record = Since::now(self.simulator).await?;
         let size = self.cluster.on_control_plane(&format!("wc -c <{AUDIT}")).await?;
-        mark.audited = size.trim().parse().with_context(|| format!("{AUDIT}: {size:?}"))?;
-        Ok(mark)
-    }
-
-    async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
-        let text = self.simulator.ledger_since(*record + 1).await?;
-        let read = |line: &str| Record::from_line(line).with_context(|| line.to_owned());
-        let records = text.lines().map(read).collect::<anyhow::Result<Vec<_>>>()?;
-        *record = records.iter().map(|it| it.seq).max().unwrap_or(*record).max(*record);
-        Ok(records)
+        let audited = size.trim().parse().with_context(|| format!("{AUDIT}: {size:?}"))?;
+        Ok(Mark { record, audited })
     }
 
     /// What was asked since the mark.
     async fn tally(&self, mark: &mut Mark) -> anyhow::Result<Tally> {
-        let records = self.ledger_since(&mut mark.record).await?;
-        let tally = Tally::of_records(records.iter(), self.backend);
+        let tally = mark.record.calls(self.simulator).await?;
         Ok(tally.with(&self.audited_since(*mark).await?))
     }
 

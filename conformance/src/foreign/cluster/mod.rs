@@ -19,15 +19,12 @@ use anyhow::Context as _;
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::behind::{self, LABEL, Start};
+use super::behind::{self, LABEL, Start, WHERE};
 use super::launch::Launcher;
 use super::manifest::Container;
 use files::Files;
 use kubectl::Kubectl;
 pub(super) use pod::{Pod, Wire};
-
-/// The machine on which a driver runs: its process ID means nothing on another.
-const WHERE: &str = "io.vsphere-lab/where";
 
 /// A cluster, as `kubectl` finds it.
 #[derive(Clone, Debug)]
@@ -47,7 +44,7 @@ impl Cluster {
         environment: BTreeMap<String, String>,
         place: &BTreeMap<&'static str, String>,
     ) -> anyhow::Result<Self> {
-        let labels = BTreeMap::from([(LABEL, behind::owner()), (WHERE, here()?)]);
+        let labels = behind::labels()?;
         Ok(Self {
             kubectl: Kubectl::new(launcher, environment, place),
             written: place.get("address").cloned(),
@@ -163,15 +160,6 @@ fn orphans(listed: &Value) -> Vec<String> {
     items.iter().filter_map(orphan).collect()
 }
 
-/// This machine since it was started, and the space in which process IDs are counted.
-fn here() -> anyhow::Result<String> {
-    let (boot, space) = ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid");
-    let boot = std::fs::read_to_string(boot).with_context(|| format!("cannot read {boot}"))?;
-    let space = std::fs::read_link(space).with_context(|| format!("cannot read {space}"))?;
-    let space: String = space.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    Ok(format!("{}-{space}", boot.trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -188,13 +176,5 @@ mod tests {
             item("Secret", "somebody-0".to_owned()),
         ]});
         assert_eq!(orphans(&listed), ["pod/x", "secret/x"]);
-    }
-
-    #[test]
-    fn where_a_driver_runs_is_a_label() {
-        let here = here().unwrap();
-        assert!(here.len() <= 63 && here.ends_with(|it: char| it.is_ascii_digit()), "{here}");
-        assert!(here.chars().all(|it| it.is_ascii_alphanumeric() || it == '-'), "{here}");
-        assert_eq!(here, super::here().unwrap());
     }
 }

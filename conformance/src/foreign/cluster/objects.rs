@@ -157,7 +157,7 @@ mod tests {
             env: vec![("A".to_owned(), "5$".to_owned())],
             binds: Vec::new(),
         };
-        let labels = BTreeMap::from([("io.vsphere-lab", "conformance-7".to_owned())]);
+        let labels = BTreeMap::from([("io.vsphere-lab.driver", "conformance-7".to_owned())]);
         let mut list = objects(&start, &labels, &files());
         let name = format!("conformance-{}-node-004-0-0", std::process::id());
         for item in list["items"].as_array_mut().unwrap() {

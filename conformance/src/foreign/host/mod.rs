@@ -54,7 +54,7 @@ impl Setup {
     pub(super) async fn ready(&self) -> anyhow::Result<()> {
         match self.manifest.driver() {
             Driver::Process(_) => Ok(()),
-            Driver::Container(container) => self.engine().ready(&container.image).await,
+            Driver::Container(container) => self.engine()?.ready(&container.image).await,
             Driver::Cluster(container) => self.cluster()?.ready(container).await,
         }
     }
@@ -85,7 +85,7 @@ impl Setup {
         Ok(ListenOptions { vcenter: picked, cluster: picked, supervisor: picked, ..options })
     }
 
-    fn engine(&self) -> Engine {
+    fn engine(&self) -> anyhow::Result<Engine> {
         let wanted = |name: &&String| {
             name.as_str() == "PATH"
                 || name.as_str() == "HOME"
@@ -247,7 +247,7 @@ impl Host {
         let name = format!("{}-{index}", run.unwrap_or_default());
         let start = Start { container, directory, replica, name, arguments, env, binds };
         let Some(cluster) = &self.setup.cluster else {
-            let (command, running) = self.setup.engine().run(&self.setup.launcher, &start);
+            let (command, running) = self.setup.engine()?.run(&self.setup.launcher, &start);
             return Ok((command, Some(Behind::Container(running))));
         };
         let (door, world) = (self.door.clone(), sim.world().clone());

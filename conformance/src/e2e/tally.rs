@@ -1,4 +1,4 @@
-//! Calls of a phase, counted: from ledger lines and audit lines of a cluster, or from the ledger of a run in virtual time.
+//! Calls of a phase or a scenario, counted: from ledger lines and audit lines of a cluster, or from the ledger of a run in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sim::Class;
 use sim::ledger::{Kind, Record};
 
+use super::simulator::Simulator;
 use crate::backend::Backend;
 
 /// Calls of one phase.
@@ -77,6 +78,25 @@ impl Tally {
             self.cluster_call(&line.operation());
         }
         self
+    }
+}
+
+/// A place in a simulator's ledger.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Since(u64);
+
+impl Since {
+    /// Behind all that is there.
+    pub(super) async fn now(simulator: &Simulator) -> anyhow::Result<Self> {
+        let mut since = Self::default();
+        since.calls(simulator).await?;
+        Ok(since)
+    }
+
+    /// Calls to vCenter or Supervisor since then; the next are those after them.
+    pub(super) async fn calls(&mut self, simulator: &Simulator) -> anyhow::Result<Tally> {
+        let records = simulator.ledger_since(&mut self.0).await?;
+        Ok(Tally::of_records(records.iter(), simulator.backend()))
     }
 }
 
