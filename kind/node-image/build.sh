@@ -19,7 +19,7 @@ say() { printf 'node image: %s\n' "$*" >&2; }
 die() { say "$1"; say "remedy: $2"; exit 1; }
 leftovers() { # of builds that were killed
   local name
-  for name in $(cd "$cache" && ls -d build.* 2>/dev/null; docker ps -a --filter label=io.vsphere-lab=node-image --format '{{.Names}}'); do
+  for name in $(cd "$cache" && ls -d build.* 2>/dev/null; docker ps -a --filter label=io.vsphere-lab.build=node-image --format '{{.Names}}'); do
     case $name in
       build.*) ! alive "$(echo "$name" | cut -d. -f2)" || continue; rm -rf "${cache:?}/$name" ;;
       vsphere-lab-node-build-*) alive "${name##*-}" || docker rm -f "$name" >/dev/null ;;
@@ -63,7 +63,7 @@ scratch=$(mktemp -d "$cache/build.$$.XXXXXX")
 trap 'rm -rf "$scratch"; docker rm -f "vsphere-lab-node-build-$$" >/dev/null 2>&1 || true' EXIT
 
 peer() { "$peers/build.sh" "$1"; }
-label() { printf 'LABEL io.vsphere-lab=node-image\n'; }
+label() { printf 'LABEL io.vsphere-lab.image=node\n'; }
 
 # --- the parts
 
@@ -208,7 +208,7 @@ packet_filter() { # FOLDER: nft and the iptables over it, with their libraries, 
 
 node() { # the cluster's images go into the store of the base's containerd
   local name=vsphere-lab-node-build-$$ n=0
-  docker run -d --name "$name" --label io.vsphere-lab=node-image --privileged --entrypoint sleep "$base" infinity
+  docker run -d --name "$name" --label io.vsphere-lab.build=node-image --privileged --entrypoint sleep "$base" infinity
   docker exec -d "$name" /usr/local/bin/containerd
   until docker exec "$name" ctr version >/dev/null 2>&1; do
     n=$((n + 1))

@@ -37,7 +37,8 @@ pub(super) async fn ready(project: &Path, start: bool) -> anyhow::Result<()> {
 /// Containers with this label, running or not.
 async fn labelled(label: &str, name: &str) -> anyhow::Result<Vec<String>> {
     let filter = format!("label={label}={name}");
-    let found = call("docker").args(["ps", "-aq", "--filter", &filter]).output().await?;
+    let found =
+        call("docker").args(["ps", "-aq", "--no-trunc", "--filter", &filter]).output().await?;
     Ok(found.split_whitespace().map(str::to_owned).collect())
 }
 
@@ -65,7 +66,7 @@ pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Res
         if found.is_empty() {
             break;
         }
-        call("docker").args(["rm", "-f", "-v"]).args(&found).output().await?;
+        remove(&found).await?;
         count += found.len();
     }
     // kind's network stays as long as another cluster uses it, or is about to.
@@ -77,6 +78,28 @@ pub(super) async fn sweep(name: &str, cluster: &str, lock: &File) -> anyhow::Res
         lock.unlock()?;
     }
     Ok(count)
+}
+
+/// Removes containers. One that is killed while the runc inside it has frozen a container of its own cannot end where the kernel's
+/// groups are of version 1: what is frozen there does not notice that it was killed.
+async fn remove(containers: &[String]) -> anyhow::Result<()> {
+    let remove = || call("docker").args(["rm", "-f", "-v"]).args(containers).output();
+    let Err(first) = remove().await else { return Ok(()) };
+    let groups = Path::new("/sys/fs/cgroup/freezer");
+    let n = containers.iter().map(|it| thaw(groups, it)).sum::<usize>();
+    // Another may have removed one meanwhile, or it has ended by now.
+    remove().await.map(drop).with_context(|| format!("{first:#}; {n} groups were thawed"))
+}
+
+/// Thaws whatever of a container is frozen below this directory; how much that was.
+fn thaw(directory: &Path, container: &str) -> usize {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    let is_its = directory.to_string_lossy().contains(container);
+    let state = directory.join("freezer.state");
+    let is_frozen = is_its && std::fs::read_to_string(&state).is_ok_and(|it| it.trim() == "FROZEN");
+    let thawed = is_frozen && std::fs::write(&state, "THAWED").is_ok();
+    let below = entries.flatten().map(|it| it.path()).filter(|it| it.is_dir());
+    usize::from(thawed) + below.map(|it| thaw(&it, container)).sum::<usize>()
 }
 
 /// What is held, shared, by whoever makes a cluster, and alone by whoever removes its network.
@@ -103,4 +126,25 @@ pub(super) async fn address(container: &str) -> anyhow::Result<String> {
         bail!("{container} has no address on the network `kind`");
     }
     Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_frozen_of_a_container_is_thawed_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, state: &str| {
+            let directory = root.path().join(path);
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("freezer.state"), format!("{state}\n")).unwrap();
+            directory.join("freezer.state")
+        };
+        let (own, inner) = (put("docker/c1", "THAWED"), put("docker/c1/pods/x.scope", "FROZEN"));
+        let other = put("docker/c2/pods/y.scope", "FROZEN");
+        assert_eq!(thaw(root.path(), "c1"), 1);
+        let state = |path: &Path| std::fs::read_to_string(path).unwrap().trim().to_owned();
+        assert_eq!([state(&own), state(&inner), state(&other)], ["THAWED", "THAWED", "FROZEN"]);
+    }
 }

@@ -66,7 +66,11 @@ fn scenario(backend: Backend, plan: &Plan) -> Scenario {
                     scenario = scenario.at(at + after, command);
                 }
             }
-            Phase::Failover => scenario = scenario.at(at + FIRST, Act::CrashLeader),
+            // A kubelet starts a container anew that ended for the first time.
+            Phase::Failover => {
+                scenario =
+                    scenario.at(at + FIRST, Act::CrashLeader).at(at + FIRST * 2, Act::StartAll);
+            }
         }
         let end = at + plan.length(phase);
         scenario = scenario.at(end, Act::Phase("between".to_owned()));

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use plotters::prelude::*;
 use serde::Serialize;
 
-use super::plan::Phase;
+use super::plan::{Phase, Plan};
 use super::played::Played;
 use crate::cost::{Fit, fit};
 use crate::e2e::tally::Tally;
@@ -59,12 +61,30 @@ impl Column {
                 let of = format!("{}, {n} nodes, {phase}", self.name);
                 differ(&mut found, &of, &seen.calls, &wanted.calls, 0);
                 differ(&mut found, &of, &seen.cluster, &wanted.cluster, 0);
-                // These come with the time that passes: a window may hold one more or less.
+                // The others come with the time that passes, and a join lasts as long as it lasts.
+                let Some(window) = self.window(*n, phase) else { continue };
                 differ(&mut found, &of, &seen.waits, &wanted.waits, 1);
-                differ(&mut found, &of, &seen.cluster_waits, &wanted.cluster_waits, 1);
+                let renewed = |of: &Tally| {
+                    let drawn = |op: &String| op == LOOKED_AT;
+                    let waits = of.cluster_waits.iter().filter(|(op, _)| !drawn(op));
+                    waits.map(|(op, n)| (op.clone(), *n)).collect()
+                };
+                differ(&mut found, &of, &renewed(seen), &renewed(wanted), 1);
+                let looks = seen.cluster_waits.get(LOOKED_AT).copied().unwrap_or(0);
+                let bounds = looks_of_a_standby(window);
+                if !bounds.contains(&looks) {
+                    found.push(format!("{of}: {LOOKED_AT}: {looks} in kind, not in {bounds:?}"));
+                }
             }
         }
         found
+    }
+
+    /// How long a phase lasts in both stages; nothing where it ends when something is done.
+    fn window(&self, nodes: u32, phase: &str) -> Option<Duration> {
+        let period = Duration::from_secs(*self.periods.get(&nodes)?);
+        let phase = Phase::ALL.into_iter().find(|it| it.name() == phase && *it != Phase::Join)?;
+        Some(Plan { nodes, period }.length(phase))
     }
 
     /// Where ours takes more of its machine than it may with a thousand nodes.
@@ -86,6 +106,16 @@ impl Column {
         }
         found
     }
+}
+
+/// How often a replica that stands by looks at the Lease: every 2 s and up to 1.2 times as much more, drawn anew each time
+/// (`--leader-elect-retry-period`, and client-go's `JitterFactor`).
+const LOOKED_AT: &str = "get leases";
+
+/// How many looks a window may hold, one more or less.
+fn looks_of_a_standby(window: Duration) -> RangeInclusive<u64> {
+    let millis = u64::try_from(window.as_millis()).unwrap_or(u64::MAX);
+    (millis / 4400).saturating_sub(1)..=millis / 2000 + 1
 }
 
 /// Resident, in MiB.
@@ -255,6 +285,7 @@ mod tests {
     fn column(seen: u64, wanted: u64) -> Column {
         let tally = |n| Tally {
             calls: [("list virtualmachines".to_owned(), n)].into(),
+            cluster_waits: [(LOOKED_AT.to_owned(), 20)].into(),
             ..Tally::default()
         };
         let played =
@@ -275,6 +306,39 @@ mod tests {
             column(4, 3).differences(),
             ["ours, 10 nodes, steady: list virtualmachines: 4 in kind, 3 in virtual time"]
         );
+    }
+
+    #[test]
+    fn what_comes_with_time_may_differ_by_one() {
+        let waits = |renewals, looks| Tally {
+            cluster_waits: [("update leases".to_owned(), renewals), (LOOKED_AT.to_owned(), looks)]
+                .into(),
+            ..Tally::default()
+        };
+        // Three periods of 20 s.
+        let differences = |renewals, looks| {
+            let mut column = column(0, 0);
+            let seen = column.kind.get_mut(&10).unwrap();
+            seen.tallies.insert("steady".to_owned(), waits(renewals, looks));
+            column.virtual_time = [(10, [("steady", waits(30, 20))].into())].into();
+            column.differences()
+        };
+        assert_eq!(differences(31, 14), Vec::<String>::new());
+        let much = differences(33, 60);
+        assert!(much[0].contains("update leases: 33 in kind, 30 in virtual time"), "{much:?}");
+        assert!(much[1].contains("get leases: 60 in kind, not in 12..=31"), "{much:?}");
+    }
+
+    #[test]
+    fn ours_has_a_budget() {
+        let mut column = column(0, 0);
+        assert_eq!(column.over_budget(), Vec::<String>::new());
+        let seen = column.kind.get_mut(&10).unwrap();
+        (seen.peak_memory_mib, seen.steady_cpu_percent) = (61.0, 5.5);
+        assert_eq!(column.over_budget().len(), 2);
+        // A program of others has none.
+        column.virtual_time.clear();
+        assert_eq!(column.over_budget(), Vec::<String>::new());
     }
 
     #[test]
