@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::cluster::{self, Cluster, Machine, Programs};
-use super::deploy::Deployment;
+use super::deploy::{self, Deployment};
 use super::shell::call;
 use super::simulator::Simulator;
 use super::usage::Usage;
@@ -204,6 +204,8 @@ impl Wanted {
         let (directory, kubectl) = (self.directory(), cluster.kubectl_path());
         let (simulator, machines) = if was_touched {
             let mut step = Steps::begin(out);
+            // It has the authority of the simulator that goes.
+            deploy::remove(&cluster).await?;
             Simulator::end(&self.name, &directory).await?;
             let furnished = self.furnish(&cluster, &made).await?;
             step.done("simulator and provider anew, after an interruption")?;
