@@ -101,12 +101,7 @@ impl Wanted {
     pub(super) async fn begin_passing(&self) -> anyhow::Result<()> {
         let (directory, name) = (self.directory(), &self.name);
         match std::fs::read_to_string(self.passing()) {
-            Ok(owner) if whereabouts::may_run(&owner)? => {
-                let process = owner.split(' ').next().unwrap_or_default();
-                return Err(Usage::error(format!(
-                    "the laboratory `{name}` is that of process {process}, which is at work; wait for it, or choose another --name"
-                )));
-            }
+            Ok(owner) if whereabouts::may_run(&owner)? => return Err(self.is_in_use(&owner)),
             Ok(_) => {}
             Err(_) if directory.exists() => {
                 return Err(Usage::error(format!(
@@ -126,14 +121,33 @@ impl Wanted {
         self.directory().join("passing")
     }
 
-    /// Marks a laboratory with which something is done. Found there by the next, it was interrupted, and nothing is as it should be.
+    /// Marks a laboratory with which something is done; says by whom.
     fn touched(&self) -> PathBuf {
         self.directory().join("touched")
     }
 
     /// From here on nothing is as it should be.
     pub(super) fn touch(&self) -> anyhow::Result<()> {
-        Ok(std::fs::write(self.touched(), "")?)
+        Ok(std::fs::write(self.touched(), whereabouts::this_process()?)?)
+    }
+
+    /// Whether something was done with it that did not come to its end, so that nothing is as it should be.
+    ///
+    /// # Errors
+    /// Whoever does it is at work.
+    fn was_interrupted(&self) -> anyhow::Result<bool> {
+        let Ok(owner) = std::fs::read_to_string(self.touched()) else { return Ok(false) };
+        if whereabouts::may_run(&owner)? {
+            return Err(self.is_in_use(&owner));
+        }
+        Ok(true)
+    }
+
+    fn is_in_use(&self, owner: &str) -> anyhow::Error {
+        let (name, process) = (&self.name, owner.split(' ').next().unwrap_or_default());
+        Usage::error(format!(
+            "process {process} is at work in the laboratory `{name}`; wait for it, end it with `conformance e2e down --name {name}`, or choose another --name"
+        ))
     }
 
     /// Everything is as it should be again.
@@ -199,10 +213,10 @@ impl Wanted {
 
     /// The one that is there. What something interrupted has left of it is made good.
     pub(super) async fn open(&self, out: &mut impl Write) -> anyhow::Result<Lab> {
-        let was_touched = self.touched().exists();
+        let was_interrupted = self.was_interrupted()?;
         let (cluster, made) = self.open_cluster().await?;
         let (directory, kubectl) = (self.directory(), cluster.kubectl_path());
-        let (simulator, machines) = if was_touched {
+        let (simulator, machines) = if was_interrupted {
             let mut step = Steps::begin(out);
             // It has the authority of the simulator that goes.
             deploy::remove(&cluster).await?;
@@ -231,7 +245,7 @@ impl Wanted {
         engine::ready(&self.project, self.start_engine).await?;
         let programs = Programs::find(&self.project).await?;
         let cluster = Cluster::open(&self.cluster_name(), programs, &self.directory()).await?;
-        if self.touched().exists() {
+        if self.was_interrupted()? {
             cluster.recover().await?;
         }
         kubelet::remove_all(&cluster).await?;
