@@ -322,8 +322,9 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     let ready = ["wait", "--for=condition=Ready", "--timeout=60s", "pod/doomed"];
     lab.cluster.kubectl().args(ready).output().await?;
     kubelet(machine, "stop").await?;
-    lab.simulator.delete(machine).await?;
+    // What the deletion itself brings about counts too.
     let mut since = Since::now(&lab.simulator).await?;
+    lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
     let (calls, budget) = (since.calls(&lab.simulator).await?, gone::budget(lab.made.backend));
     let evicted = until(SOON * 2, async || {
