@@ -94,7 +94,7 @@ CONF
 cp "$SIM_CA" "$dir/given/ca.pem"
 cp "$KUBECONFIG" "$dir/given/kubeconfig"
 chmod -R a+rX "$dir/given"
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 10000)) # below those that the system picks
 run "${confined[@]}" --network host --volume "$dir/given:/given:ro" --entrypoint /bin/vsphere-cloud-controller-manager "$provider" \
   --cloud-provider=vsphere --cloud-config=/given/vsphere.conf --kubeconfig=/given/kubeconfig --secure-port=$port --bind-address=127.0.0.1
 ready() { curl -fsSk "https://127.0.0.1:$port/readyz"; }

@@ -194,8 +194,8 @@ impl Provider {
         let mut deployment = self.deployment.clone();
         deployment.flags.extend(plan.flags());
         let Place { cluster, simulator, machines } = *place;
-        let (provider, project, backend) = (&deployment, wanted.project.as_path(), self.backend);
-        let play = Play { cluster, simulator, machines, provider, project, backend, plan };
+        let (provider, project) = (&deployment, wanted.project.as_path());
+        let play = Play { cluster, simulator, machines, provider, project, plan };
         play.play(out).await
     }
 }

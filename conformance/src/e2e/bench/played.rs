@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::fleet::{self, Fleet};
 use super::imagined::restart;
 use super::plan::{FIRST, Phase, Plan, SERVICE_START};
-use crate::backend::Backend;
 use crate::e2e::cluster::{Cluster, Machine};
 use crate::e2e::deploy::{self, Deployment};
 use crate::e2e::kubelet;
@@ -41,7 +40,6 @@ pub(super) struct Play<'a> {
     pub(super) machines: &'a [Machine],
     pub(super) provider: &'a Deployment,
     pub(super) project: &'a std::path::Path,
-    pub(super) backend: Backend,
     pub(super) plan: Plan,
 }
 
@@ -173,7 +171,9 @@ impl Play<'_> {
     }
 
     async fn deploy(&self) -> anyhow::Result<()> {
-        self.provider.deploy(self.cluster, self.project, self.simulator, self.backend).await
+        self.provider
+            .deploy(self.cluster, self.project, self.simulator, self.simulator.backend())
+            .await
     }
 
     async fn steady(&self, played: &mut Played) -> anyhow::Result<()> {
@@ -193,7 +193,7 @@ impl Play<'_> {
                 self.simulator.events(&commands).await?;
             }
             Phase::Restart => {
-                for (after, command) in restart(self.backend) {
+                for (after, command) in restart(self.simulator.backend()) {
                     sleep_until(begin + after).await;
                     self.simulator.event(&command).await?;
                 }
