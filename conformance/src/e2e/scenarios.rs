@@ -316,6 +316,11 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
 }
 
 async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
+    // Nobody deletes a node that was never initialized, and what its initialization takes is none of the deletion's.
+    let ready = join(lab).await?;
+    if ready != Verdict::Pass {
+        return Ok(ready);
+    }
     let machine = lab.worker(0)?;
     let on_it = pod("doomed", &lab.made.sim_image, json!({"nodeName": machine.name}));
     lab.cluster.apply(&on_it.to_string()).await?;
