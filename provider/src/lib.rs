@@ -78,9 +78,9 @@ pub use instances::{
     ZoneError, ZoneWanted, path_up, resolve, select,
 };
 pub use model::{
-    Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MachineId,
-    MachineReference, Metadata, Node, NodeIdentity, ParseProviderIdError, ParseReferenceError,
-    ProviderId, Taint, Unknown, Zone, swap_byte_order,
+    Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION,
+    MachineId, MachineReference, Metadata, Node, NodeIdentity, ParseProviderIdError,
+    ParseReferenceError, ProviderId, Taint, Unknown, Zone, swap_byte_order,
 };
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

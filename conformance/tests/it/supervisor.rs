@@ -86,7 +86,7 @@ fn a_machine_that_is_powered_off_and_deleted_takes_its_node_with_it() {
         "{off}"
     );
     assert!(node(&run, "node-0007").is_none(), "{}", run.logs);
-    assert_eq!(calls(&run, "delete"), table(&[("get", 1), ("list", 1), ("watch", 1)]));
+    assert_eq!(calls(&run, "delete"), table(&[("get", 2), ("list", 1), ("watch", 1)]));
 }
 
 #[test]

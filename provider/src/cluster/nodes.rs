@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Node;
@@ -53,6 +54,21 @@ impl NodeStore {
         }
         nodes.insert(node.name.clone(), Arc::new(node));
         true
+    }
+
+    /// Takes a node over from a full list, whatever version is known: after a restore of the cluster's store from a backup
+    /// versions begin lower. A newer version that was known from the answer to a write comes again with the watch.
+    pub(crate) fn replace(&self, node: Node) {
+        self.lock().insert(node.name.clone(), Arc::new(node));
+    }
+
+    /// Takes over the Node in the answer to a write, and returns it. One that was deleted meanwhile does not come back.
+    pub(crate) fn take_over(&self, written: &Value) -> Option<Arc<Node>> {
+        let node = Node::from_json(written).ok()?;
+        if self.get(&node.name).is_some_and(|known| known.uid == node.uid) {
+            self.upsert(node.clone());
+        }
+        Some(Arc::new(node))
     }
 
     /// Drops a node, unless another of the same name has taken its place.

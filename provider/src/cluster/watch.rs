@@ -1,7 +1,7 @@
 //! One list and one watch of nodes, for ever.
 //!
-//! A watch that says nothing for a while is closed and opened again at the last version: a connection that died
-//! quietly looks just like a quiet cluster. A version that is too old (410, as an event or as a status) leads to a new
+//! After a watch that says nothing for a while everything is listed again: a connection that died quietly, and a store that
+//! was restored from a backup and has not reached the version yet, look just like a quiet cluster. A version that is too old (410, as an event or as a status) leads to a new
 //! list. `kube::runtime::watcher` is not used because its default pauses are not seeded, it has no idle guard, and it
 //! retries an HTTP 410 with the same version for ever.
 
@@ -151,7 +151,11 @@ async fn list(
         on_change(NodeChange::Deleted(node));
     }
     for node in listed.into_values() {
-        apply(store, node, on_change);
+        let is_known = store.get(&node.name).is_some_and(|known| *known == node);
+        store.replace(node.clone());
+        if !is_known {
+            on_change(NodeChange::Applied(Arc::new(node)));
+        }
     }
     store.mark_synced();
     Ok(version)
@@ -164,6 +168,11 @@ fn apply(store: &NodeStore, node: Node, on_change: &(dyn Fn(NodeChange) + Send +
     {
         on_change(NodeChange::Applied(node));
     }
+}
+
+/// Whether a version is lower than another one, where both are numbers. Kubernetes 1.35 and newer promise that they are.
+fn is_earlier(version: &str, than: &str) -> bool {
+    matches!((version.parse::<u64>(), than.parse::<u64>()), (Ok(version), Ok(than)) if version < than)
 }
 
 async fn watch(
@@ -188,9 +197,11 @@ async fn watch(
             Heard::Event(event) => event,
             Heard::End if opened_at.elapsed() < LIVED => return Ok(End::AtOnce { has_told }),
             Heard::End => return Ok(End::Closed),
+            // A dead connection, or a store that was restored from a backup: to a version that it has not reached yet a
+            // server answers with silence.
             Heard::Nothing => {
-                tracing::debug!("the node watch is silent and will be opened again");
-                return Ok(End::Closed);
+                tracing::info!("the node watch is silent; nodes are listed again");
+                return Ok(End::Expired);
             }
         };
         let malformed = |what: String| ClusterError::Malformed { path: path.clone(), what };
@@ -217,6 +228,10 @@ async fn watch(
             }
         }
         if let Some(seen) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
+            if is_earlier(seen, version) {
+                tracing::warn!(from = %version, to = %seen, "versions run backwards; nodes are listed again");
+                return Ok(End::Expired);
+            }
             seen.clone_into(version);
         }
     }

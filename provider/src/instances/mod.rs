@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::model::{Lookup, Metadata, NodeIdentity};
+use crate::model::{Lookup, Metadata, NodeIdentity, Unknown};
 
 pub use addresses::{AddressError, Family, Guest, Nic, Selection, select};
 pub use datacenters::Datacenters;
@@ -61,6 +61,12 @@ pub trait Instances: Send + Sync {
         node: &'a NodeIdentity,
         proof_after: Instant,
     ) -> BoxFuture<'a, Lookup<()>>;
+
+    /// One last look before the node is deleted whose machine was just proved gone: why the proof is not to be believed, or
+    /// `None`. For backends whose proof is a list, which can leave out what it claims to hold whole.
+    fn objection<'a>(&'a self, _node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Whether the machine is not powered on. Suspended counts as shut down in vCenter mode and not in Supervisor mode, as
     /// upstream has it.

@@ -64,12 +64,14 @@ pub struct NodeIdentity {
     pub system_uuid: Option<String>,
     /// Where the machine was found earlier, as the Node's annotation says. Advice: it never changes who the node is.
     pub reference: Option<MachineReference>,
+    /// Whether a person has confirmed by annotation that this machine is gone.
+    pub confirmed_gone: bool,
 }
 
 impl NodeIdentity {
     /// Whether both say the same about which machine the node is.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let Self { name, uid, provider_id, system_uuid, reference: _ } = self;
+        let Self { name, uid, provider_id, system_uuid, reference: _, confirmed_gone: _ } = self;
         (name, uid, provider_id, system_uuid)
             == (&other.name, &other.uid, &other.provider_id, &other.system_uuid)
     }
@@ -146,6 +148,7 @@ mod tests {
             provider_id: None,
             system_uuid: Some("56492E42-22AD-3911-6D72-59CC8F26BC90".into()),
             reference: None,
+            confirmed_gone: false,
         };
         let text = |c: Vec<Uuid>| c.iter().map(Uuid::to_string).collect::<Vec<_>>();
         assert_eq!(

@@ -38,6 +38,12 @@ pub enum Unknown {
     /// A vCenter or Supervisor that could own the machine did not answer, or not completely.
     #[error("{0}")]
     Unavailable(String),
+    /// No machine of this identity is visible, and nothing shows that this login ever saw it: it may be hidden.
+    #[error("{0}")]
+    Unproven(String),
+    /// The node names a vCenter that is not among those of the configuration.
+    #[error("{0}")]
+    Elsewhere(String),
     /// The machine exists, in a datacenter that the configuration leaves out.
     #[error("{0}")]
     Outside(String),

@@ -11,4 +11,6 @@ pub(crate) use identity::parse_uuid;
 pub use identity::{MachineId, NodeIdentity, ParseProviderIdError, ProviderId, swap_byte_order};
 pub use lookup::{AddressOrder, Lookup, Metadata, Unknown, Zone};
 pub use node::{Address, AddressKind, Node, Taint};
-pub use reference::{MACHINE_ANNOTATION, MachineReference, ParseReferenceError};
+pub use reference::{
+    MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, ParseReferenceError,
+};

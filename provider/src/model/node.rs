@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{MACHINE_ANNOTATION, MachineReference, NodeIdentity};
+use super::{MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION, MachineReference, NodeIdentity};
 
 /// Kind of a node address, as the API spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +96,8 @@ pub struct Node {
     pub provided_node_ip: Option<String>,
     /// The annotation [`MACHINE_ANNOTATION`]; one that cannot be read counts as none.
     pub reference: Option<MachineReference>,
+    /// Whether the annotation [`MACHINE_GONE_ANNOTATION`] names this node's provider ID.
+    pub confirmed_gone: bool,
     /// `spec.providerID`, when not empty.
     pub provider_id: Option<String>,
     /// `spec.taints`.
@@ -118,6 +120,8 @@ impl Node {
         let raw = RawNode::deserialize(value)?;
         let some = |text: String| Some(text).filter(|t| !t.is_empty());
         let mut annotations = raw.metadata.annotations.unwrap_or_default();
+        let provider_id = some(raw.spec.provider_id);
+        let confirmed = annotations.remove(MACHINE_GONE_ANNOTATION);
         Ok(Self {
             name: raw.metadata.name,
             uid: raw.metadata.uid,
@@ -127,7 +131,10 @@ impl Node {
             labels: raw.metadata.labels.unwrap_or_default(),
             provided_node_ip: annotations.remove("alpha.kubernetes.io/provided-node-ip"),
             reference: annotations.get(MACHINE_ANNOTATION).and_then(|text| text.parse().ok()),
-            provider_id: some(raw.spec.provider_id),
+            confirmed_gone: confirmed
+                .zip(provider_id.as_deref())
+                .is_some_and(|(confirmed, id)| confirmed.trim().eq_ignore_ascii_case(id)),
+            provider_id,
             taints: raw.spec.taints.unwrap_or_default().into_iter().map(Taint).collect(),
             addresses: raw
                 .status
@@ -154,6 +161,7 @@ impl Node {
             provider_id: self.provider_id.clone(),
             system_uuid: self.system_uuid.clone(),
             reference: self.reference.clone(),
+            confirmed_gone: self.confirmed_gone,
         }
     }
 }

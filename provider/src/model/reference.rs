@@ -12,6 +12,10 @@ use super::parse_uuid;
 /// The annotation that carries a [`MachineReference`]. Written by this provider, read by nobody else.
 pub const MACHINE_ANNOTATION: &str = "vsphere.cloud-provider/machine";
 
+/// The annotation with which a person confirms that a node's machine is gone. Its value is the node's provider ID, so that
+/// no template can put it on another node.
+pub const MACHINE_GONE_ANNOTATION: &str = "vsphere.cloud-provider/machine-gone";
+
 /// A machine's managed object id, and the vCenter in which it means anything: `<instance UUID>/<id>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineReference {

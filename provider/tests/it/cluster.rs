@@ -163,6 +163,19 @@ impl Cluster {
         node
     }
 
+    /// Restores the store from a backup: versions count from `version` again, and nodes are as `edit` makes them. Watches go
+    /// on in silence, as they do where a server has not reached their version yet.
+    pub(crate) fn restore(&self, version: u64, edit: impl Fn(&mut Value)) {
+        let state = &mut *self.state.lock().unwrap();
+        state.version = version;
+        state.log.clear();
+        for node in state.nodes.values_mut() {
+            state.version += 1;
+            node["metadata"]["resourceVersion"] = state.version.to_string().into();
+            edit(node);
+        }
+    }
+
     pub(crate) async fn serve(&self, request: Request<kube::client::Body>) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().to_string());
         let body = request.into_body().collect_bytes().await.unwrap();

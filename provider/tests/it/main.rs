@@ -16,6 +16,7 @@ mod obligations;
 mod paravirtual;
 mod process;
 mod references;
+mod restore;
 mod scenarios;
 #[allow(dead_code, reason = "the unit tests of the backend use the rest")]
 mod supervisor;

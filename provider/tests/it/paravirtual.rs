@@ -93,7 +93,7 @@ async fn a_node_lives_and_goes_with_its_machine() {
     let mut calls = supervisor.take_calls();
     // This fake sends no bookmarks, so its watches are opened again now and then.
     calls.retain(|call| call != "WATCH");
-    assert_eq!(calls, ["LIST"], "one list proves it");
+    assert_eq!(calls, ["LIST", "GET node-1"], "one list and one read prove it");
     assert_eq!(cluster.n_nodes(), 2);
 }
 

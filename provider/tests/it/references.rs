@@ -11,6 +11,7 @@ use crate::{
 };
 
 const ANNOTATION: &str = "vsphere.cloud-provider/machine";
+const GONE: &str = "vsphere.cloud-provider/machine-gone";
 const VCENTER: &str = "dbed6e0c-bd88-4ef6-b594-21283e1c677f";
 
 /// Three initialized nodes, of which the second falls silent while nobody looks.
@@ -67,12 +68,13 @@ async fn a_machine_without_storage_or_behind_a_privilege_is_not_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_reference_a_machine_that_cannot_say_its_name_may_be_the_one() {
+async fn a_confirmed_machine_may_be_one_that_cannot_say_its_name() {
     for unreadable in ["", "vm-1", "somewhere/else/vm-1"] {
         let lab = restarted(|vcenter, cluster| {
             vcenter.remove("vm-1");
             vcenter.add("vm-9", "", "another", None);
-            cluster.annotate("node-001", json!({ANNOTATION: unreadable}));
+            let confirmed = format!("vsphere://{}", uuid(1));
+            cluster.annotate("node-001", json!({ANNOTATION: unreadable, GONE: confirmed}));
         })
         .await;
         sleep(120 * SECOND).await;
@@ -82,6 +84,62 @@ async fn without_a_reference_a_machine_that_cannot_say_its_name_may_be_the_one()
         assert_eq!(lab.cluster.n_nodes(), 2);
         lab.finish().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
+    let lab = restarted(|vcenter, cluster| {
+        vcenter.hide("vm-1");
+        cluster.annotate("node-001", json!({}));
+    })
+    .await;
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    // A confirmation of another machine is none.
+    lab.cluster.annotate("node-001", json!({GONE: format!("vsphere://{}", uuid(2))}));
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.cluster.annotate("node-001", json!({GONE: format!("vsphere://{}", uuid(1))}));
+    sleep(40 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 2);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_names_another_machine_proves_nothing() {
+    // The vCenter was restored from a backup: what was vm-1 is vm-101 now, and hidden.
+    let lab = restarted(|vcenter, _| {
+        vcenter.remove("vm-1");
+        vcenter.add("vm-1", &uuid(77), "another", None);
+        vcenter.add("vm-101", &uuid(1), "node-001", None);
+        vcenter.hide("vm-101");
+    })
+    .await;
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn references_of_nodes_that_another_hand_initialized_are_recorded_once() {
+    let first = lab_in(Vcenter::new().with_identity(), 30, PLAIN);
+    sleep(60 * SECOND).await;
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    first.finish().await;
+    for n in 0..30 {
+        cluster.annotate(&format!("node-{n:03}"), json!({}));
+    }
+    cluster.take_writes();
+    let second = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(SECOND).await;
+    let n_soon = cluster.take_writes().len();
+    assert!((1..=10).contains(&n_soon), "{n_soon} writes within a second");
+    sleep(9 * SECOND).await;
+    assert_eq!(n_soon + cluster.take_writes().len(), 30);
+    assert_eq!(reference(&cluster), format!("{VCENTER}/vm-1"));
+    sleep(600 * SECOND).await;
+    assert!(cluster.take_writes().is_empty());
+    second.finish().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,7 @@ struct State {
     n_expired_pages: u32,
     /// The next lists are answered with nothing in them.
     n_empty_lists: u32,
+    left_out: Option<String>,
     page: usize,
     is_mute: bool,
     /// How long lists are on their way.
@@ -197,6 +198,11 @@ impl Supervisor {
         self.state.lock().unwrap().delay = delay;
     }
 
+    /// From now on lists and watches leave this machine out; reads by name show it.
+    pub(crate) fn leave_out(&self, name: &str) {
+        self.state.lock().unwrap().left_out = Some(name.to_owned());
+    }
+
     /// So many of the next lists are complete, consistent, and empty.
     pub(crate) fn empty_lists(&self, n_lists: u32) {
         self.state.lock().unwrap().n_empty_lists = n_lists;
@@ -321,7 +327,9 @@ fn list(state: &mut State, offset: Option<usize>, is_paged: bool) -> Answer {
     }
     let offset = offset.unwrap_or(0);
     let page = if is_paged { state.page } else { usize::MAX };
-    let items: Vec<&Value> = state.machines.values().skip(offset).take(page).collect();
+    let is_shown = |name: &String| state.left_out.as_ref() != Some(name);
+    let shown = state.machines.iter().filter(|(name, _)| is_shown(name)).map(|(_, it)| it);
+    let items: Vec<&Value> = shown.skip(offset).take(page).collect();
     let next = offset.saturating_add(items.len());
     let token = if next < state.machines.len() { next.to_string() } else { String::new() };
     let metadata = json!({"resourceVersion": version, "continue": token});

@@ -111,16 +111,28 @@ impl LifecycleController {
         // Where nothing is deleted, nothing has to be known that well.
         let is_harmless = self.settings.skip_deletion;
         let is_fresh = proved_at.elapsed() <= FRESH;
-        if is_fresh || is_harmless || mutant!(self.settings.active, StaleProof) {
+        if is_harmless {
             return Some(step);
         }
-        match self.exists(node, Instant::now()).await {
-            Lookup::Gone { .. } => Some(step),
-            other => {
-                tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
-                None
+        if !is_fresh && !mutant!(self.settings.active, StaleProof) {
+            match self.exists(node, Instant::now()).await {
+                Lookup::Gone { .. } => {}
+                other => {
+                    tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
+                    return None;
+                }
             }
         }
+        let identity = node.identity();
+        let asked = tokio::time::timeout(QUESTION, self.instances.objection(&identity));
+        let objection = asked.await.unwrap_or_else(|_| {
+            Some(Unknown::Unavailable(format!("no answer within {QUESTION:?}")))
+        });
+        if let Some(why) = objection {
+            tracing::warn!(node = %node.name, reason = %why, "not deleted: the last look speaks against it");
+            return None;
+        }
+        Some(step)
     }
 
     /// Whether the node's machine exists, as far as that is known within [`QUESTION`].
@@ -246,7 +258,7 @@ impl LifecycleController {
             });
             match self.cluster.patch(&path, PatchKind::Strategic, &body).await {
                 Ok(written) => {
-                    self.take_over(&written, &node.uid);
+                    self.store.take_over(&written);
                     return Ok(());
                 }
                 Err(err) if err.is_not_found() => return Ok(()),
@@ -257,7 +269,7 @@ impl LifecycleController {
                         Err(err) if err.is_not_found() => return Ok(()),
                         other => other?,
                     };
-                    let fresh = self.take_over(&value, &node.uid);
+                    let fresh = self.store.take_over(&value).filter(|it| it.uid == node.uid);
                     let Some(fresh) = fresh else { return Ok(()) };
                     // Readiness may have changed meanwhile; the next round decides anew.
                     if fresh.ready == is_off {
@@ -269,14 +281,6 @@ impl LifecycleController {
             }
         }
         Ok(())
-    }
-
-    fn take_over(&self, value: &serde_json::Value, uid: &str) -> Option<Arc<Node>> {
-        let node = Node::from_json(value).ok().filter(|node| node.uid == uid)?;
-        if self.store.get(&node.name).is_some_and(|known| known.uid == uid) {
-            self.store.upsert(node.clone());
-        }
-        Some(Arc::new(node))
     }
 }
 

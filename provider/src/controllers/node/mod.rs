@@ -2,6 +2,7 @@
 
 mod plan;
 mod provided_ip;
+mod record;
 mod run;
 
 pub(crate) use plan::valid_label;

@@ -10,7 +10,10 @@ use provider_vcenter::{Chain, Jitter};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{self, Plan, Writes};
+use super::{
+    plan::{self, Plan, Writes},
+    record::Recorder,
+};
 use crate::{
     cluster::{Cluster, ClusterError, Events, NodeChange, NodeStore, PatchKind, Severity},
     controllers::WorkQueue,
@@ -52,6 +55,7 @@ pub(crate) struct NodeController {
     telemetry: Arc<Telemetry>,
     settings: Settings,
     queue: WorkQueue,
+    recorder: Recorder,
     /// Nodes whose addresses are to be looked at.
     due: Mutex<BTreeSet<String>>,
     /// Begin of the current window and address writes in it, by node.
@@ -69,6 +73,7 @@ impl NodeController {
     ) -> Arc<Self> {
         // Named as the framework names it.
         let queue = telemetry.queue("Nodes");
+        let recorder = Recorder::new(cluster.clone(), Arc::clone(&store));
         Arc::new(Self {
             cluster,
             store,
@@ -77,6 +82,7 @@ impl NodeController {
             telemetry,
             settings,
             queue: WorkQueue::new(queue),
+            recorder,
             due: Mutex::new(BTreeSet::new()),
             written: Mutex::new(BTreeMap::new()),
         })
@@ -84,9 +90,17 @@ impl NodeController {
 
     /// Takes note of a change seen by the watch.
     pub(crate) fn on_change(&self, change: &NodeChange) {
-        if let NodeChange::Applied(node) = change {
-            self.queue.add(&node.name);
+        let (NodeChange::Applied(node) | NodeChange::Deleted(node)) = change;
+        if let NodeChange::Deleted(_) = change {
+            self.forget(&node.name);
         }
+        self.queue.add(&node.name);
+    }
+
+    /// Drops what is remembered of a node; another one of its name begins anew.
+    fn forget(&self, name: &str) {
+        self.take_due(name);
+        self.written.lock().expect("nothing panics under this lock").remove(name);
     }
 
     /// Starts workers and loops; a write under way is finished before a worker stops.
@@ -102,6 +116,9 @@ impl NodeController {
         let this = Arc::clone(self);
         let span = tracing::info_span!("cloud-node-addresses");
         tasks.spawn_droppable(span, async move { this.pass_periodically().await });
+        let this = Arc::clone(self);
+        let span = tracing::info_span!("cloud-node-references");
+        tasks.spawn_droppable(span, async move { this.recorder.run().await });
     }
 
     async fn follow_backend(&self) {
@@ -158,9 +175,8 @@ impl NodeController {
 
     /// One look at one node. `Some` says what it waits for.
     async fn sync(&self, name: &str, jitter: &mut Jitter) -> Result<Option<Unknown>, ClusterError> {
-        let Some(node) = self.store.get(name) else {
-            self.take_due(name);
-            self.written.lock().expect("nothing panics under this lock").remove(name);
+        let Some(mut node) = self.store.get(name) else {
+            self.forget(name);
             return Ok(None);
         };
         if node.is_uninitialized() {
@@ -169,7 +185,10 @@ impl NodeController {
         let identity = node.identity();
         let lookup = || self.instances.metadata(&identity, ZoneWanted::No);
         if let Plan::Write(writes) = plan::reconcile_labels(&node, lookup) {
-            self.write(&node, &writes).await?;
+            // What follows is decided about the node as it is after this write: the version of before would be refused.
+            if let Some(written) = self.write(&node, &writes).await?.node() {
+                node = written;
+            }
         }
         if !self.take_due(name) {
             return Ok(None);
@@ -180,6 +199,10 @@ impl NodeController {
             Plan::Wait(Unknown::Pending) => Ok(None),
             Plan::Wait(why) => {
                 tracing::info!(node = %name, reason = %why, "addresses left as they are");
+                Ok(None)
+            }
+            Plan::Record(reference) => {
+                self.recorder.record(&node, reference);
                 Ok(None)
             }
             Plan::Write(writes) => {
@@ -223,12 +246,23 @@ impl NodeController {
             let plan =
                 plan::initialize(&node, &lookup, &self.settings.extra_labels, self.settings.active);
             let writes = match plan {
-                Plan::Nothing => return Ok(None),
+                Plan::Nothing | Plan::Record(_) => return Ok(None),
                 Plan::Wait(why) => return Ok(Some(why)),
                 Plan::Write(writes) => writes,
             };
             match self.write(&node, &writes).await {
-                Ok(()) => {
+                // Decided anew about the node as it is; nobody had to be asked for it.
+                Ok(Written::Overtaken(fresh)) if conflicts < MAX_CONFLICTS => {
+                    conflicts += 1;
+                    if !fresh.is_uninitialized() {
+                        return Ok(None);
+                    }
+                    node = fresh;
+                }
+                Ok(Written::Overtaken(_)) => {
+                    return Ok(Some(Unknown::Incomplete("others keep writing to it".to_owned())));
+                }
+                Ok(Written::Whole(_)) => {
                     self.take_due(&node.name);
                     let message = "Node synced successfully".to_owned();
                     self.events.record(&node, Severity::Normal, "Synced", message);
@@ -254,14 +288,23 @@ impl NodeController {
         }
     }
 
-    async fn write(&self, node: &Arc<Node>, writes: &Writes) -> Result<(), ClusterError> {
+    async fn write(&self, node: &Arc<Node>, writes: &Writes) -> Result<Written, ClusterError> {
         let path = format!("/api/v1/nodes/{}", node.name);
+        let mut last = None;
         let mut version = node.resource_version.clone();
         if let Some(status) = &writes.status {
             let written =
                 self.cluster.patch(&format!("{path}/status"), PatchKind::Strategic, status).await?;
-            if let Some(written) = self.take_over(&written) {
-                version = written;
+            if let Some(written) = self.store.take_over(&written) {
+                // The second write was computed from the node as it was, and its lists are atomic: what others wrote
+                // meanwhile would be lost under the version of the first answer.
+                if writes.node.is_some() && !is_same_for_writes(node, &written) {
+                    return Ok(Written::Overtaken(written));
+                }
+                if !written.resource_version.is_empty() {
+                    version.clone_from(&written.resource_version);
+                }
+                last = Some(written);
             }
         }
         if let Some(body) = &writes.node {
@@ -269,31 +312,41 @@ impl NodeController {
             // Our own status write just before is no conflict.
             body["metadata"]["resourceVersion"] = version.into();
             let written = self.cluster.patch(&path, PatchKind::Strategic, &body).await?;
-            self.take_over(&written);
+            last = self.store.take_over(&written);
         }
-        Ok(())
-    }
-
-    /// Takes the answer to a write into the store; says its version.
-    fn take_over(&self, written: &serde_json::Value) -> Option<String> {
-        let node = Node::from_json(written).ok()?;
-        let version = node.resource_version.clone();
-        // A node that was deleted meanwhile must not come back through the answer to an older write.
-        if self.store.get(&node.name).is_some_and(|known| known.uid == node.uid) {
-            self.store.upsert(node);
-        }
-        Some(version).filter(|v| !v.is_empty())
+        Ok(Written::Whole(last))
     }
 
     async fn read_again(&self, node: &Node) -> Result<Option<Arc<Node>>, ClusterError> {
         match self.cluster.get(&format!("/api/v1/nodes/{}", node.name)).await {
-            Ok(value) => {
-                self.take_over(&value);
-                let fresh = Node::from_json(&value).ok().filter(|fresh| fresh.uid == node.uid);
-                Ok(fresh.map(Arc::new))
-            }
+            Ok(value) => Ok(self.store.take_over(&value).filter(|fresh| fresh.uid == node.uid)),
             Err(err) if err.is_not_found() => Ok(None),
             Err(err) => Err(err),
         }
     }
+}
+
+/// How the writes to one node ended.
+enum Written {
+    /// All were made; the node as the last answer shows it.
+    Whole(Option<Arc<Node>>),
+    /// The first was made, and its answer shows that others have written meanwhile: the node as it is now.
+    Overtaken(Arc<Node>),
+}
+
+impl Written {
+    /// The node as the last answer shows it.
+    fn node(self) -> Option<Arc<Node>> {
+        match self {
+            Self::Whole(node) => node,
+            Self::Overtaken(node) => Some(node),
+        }
+    }
+}
+
+/// Whether a write that was computed from one version of a node loses nothing when it is made to the other one.
+fn is_same_for_writes(computed_from: &Node, now: &Node) -> bool {
+    computed_from.uid == now.uid
+        && computed_from.provider_id == now.provider_id
+        && computed_from.taints == now.taints
 }

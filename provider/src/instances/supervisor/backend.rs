@@ -1,6 +1,6 @@
 //! The questions of the controllers, answered from the view or after what must come before an answer.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;
@@ -23,6 +23,8 @@ use crate::{
     telemetry::{ListReason, SupervisorReading, Telemetry},
 };
 
+/// A read that is no older needs no other one before a node is deleted.
+const JUST_NOW: Duration = Duration::from_secs(1);
 /// A question is asked again after a read or a list this often at most.
 const MAX_ROUNDS: u32 = 4;
 
@@ -194,6 +196,31 @@ impl SupervisorInstances {
         }
         Lookup::Unknown(Unknown::Unavailable("its machine comes and goes".to_owned()))
     }
+
+    /// Asks by name for a machine that a list does not show, where the list does not show the name at all.
+    async fn last_look(&self, node: &NodeIdentity) -> Option<Unknown> {
+        let machine = {
+            let state = self.shared.lock();
+            // Where lists are forbidden the proof was a read by name already.
+            if state.freshness.mode() == Mode::Get || mutant!(self.shared.active, ProofFromView) {
+                return None;
+            }
+            if let Some((at, read)) = state.reads.get(&node.name)
+                && at.elapsed() <= JUST_NOW
+            {
+                return proof::objection(read);
+            }
+            let machine = state.machine_of(node);
+            if state.evidence.as_deref().is_some_and(|it| it.by_name(&machine).is_some()) {
+                return None;
+            }
+            machine
+        };
+        self.shared.read(&node.name, &machine).await;
+        let read = self.shared.lock().reads.get(&node.name).map(|(_, read)| read.clone());
+        // A node that was forgotten meanwhile is not there to be deleted.
+        read.map_or(Some(Unknown::Pending), |read| proof::objection(&read))
+    }
 }
 
 fn earlier_by_window(now: Instant) -> Instant {
@@ -254,6 +281,10 @@ impl Instances for SupervisorInstances {
         proof_after: Instant,
     ) -> BoxFuture<'a, Lookup<()>> {
         Box::pin(self.exists(node, proof_after))
+    }
+
+    fn objection<'a>(&'a self, node: &'a NodeIdentity) -> BoxFuture<'a, Option<Unknown>> {
+        Box::pin(self.last_look(node))
     }
 
     fn shutdown(&self, node: &NodeIdentity) -> Lookup<bool> {

@@ -58,6 +58,7 @@ mod tests {
                 provider_id: provider_id.map(str::to_owned),
                 system_uuid: None,
                 reference: None,
+                confirmed_gone: false,
             };
             assert_eq!(identity(&node).ok(), want, "{provider_id:?}");
         }

@@ -29,6 +29,8 @@ pub(super) struct Tracked {
     pub identity: NodeIdentity,
     /// Its machine was seen once.
     pub matched: bool,
+    /// Under which name its machine was last seen.
+    pub machine: Option<String>,
     /// That its machine has another UUID was told already.
     pub mismatch_told: bool,
 }
@@ -96,11 +98,12 @@ impl State {
         }
         let matched = known.is_some_and(|known| known.identity.uid == node.uid && known.matched);
         let mismatch_told = known.is_some_and(|known| known.mismatch_told);
+        let machine = known.filter(|_| matched).and_then(|known| known.machine.clone());
         self.forget(&node.name);
         if let Ok(Identity::Uuid(key)) = identity(node) {
             self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
         }
-        let tracked = Tracked { identity: node.clone(), matched, mismatch_told };
+        let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_told };
         self.nodes.insert(node.name.clone(), tracked);
         self.note_match(&node.name);
     }
@@ -136,9 +139,11 @@ impl State {
     fn note_match(&mut self, name: &str) {
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         let found = identity(&tracked.identity)
-            .is_ok_and(|it| find_strict(&self.view, &it, &tracked.identity).is_some());
-        if found {
+            .ok()
+            .and_then(|it| find_strict(&self.view, &it, &tracked.identity));
+        if let Some(entry) = found {
             tracked.matched = true;
+            tracked.machine = Some(entry.machine.name.clone());
             self.any_matched = true;
         }
     }
@@ -146,8 +151,11 @@ impl State {
     /// Under which name a node's machine was last seen; its own, if never.
     pub(super) fn machine_of(&self, node: &NodeIdentity) -> String {
         let it = identity(node).ok();
-        let entry = it.and_then(|it| find_strict(&self.view, &it, node));
-        entry.map_or(&node.name, |entry| &entry.machine.name).clone()
+        if let Some(entry) = it.and_then(|it| find_strict(&self.view, &it, node)) {
+            return entry.machine.name.clone();
+        }
+        let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
+        tracked.and_then(|it| it.machine.clone()).unwrap_or_else(|| node.name.clone())
     }
 
     /// A question about a node.

@@ -1,10 +1,14 @@
 //! Whether a machine exists, and the proof when it does not.
 //!
 //! With a reference, known or noted on the node: the reference itself must be answered with `ManagedObjectNotFound`, and
-//! a search by UUID in both byte orders in every vCenter must come back empty. Without one (upstream initialized the
-//! node, and we were restarted): two such searches a period apart, and a whole [`census`] in which every machine says
-//! which one it is. An empty answer alone proves nothing, because it is also what a login without privileges gets; an
-//! error proves nothing at all.
+//! a search by UUID in both byte orders in every vCenter must come back empty. An empty answer alone proves nothing,
+//! because it is also what a login without privileges gets; an error proves nothing at all.
+//!
+//! Without a reference nothing shows that this login, in this inventory, ever saw the machine: another hand initialized
+//! the node, and the machine was not visible since. No amount of searching tells such a machine from one that is hidden,
+//! so the answer is [`Unknown::Unproven`] until a person confirms by annotation that it is gone. Even then it takes two
+//! searches a period apart, and a whole [`census`] in which every machine says which one it is. Decision 11 has the
+//! reasons, and what else was considered as evidence.
 
 use std::time::Duration;
 
@@ -24,14 +28,19 @@ use crate::{
 };
 
 const NOT_VISIBLE: &str = "its machine is not visible to this login";
+pub(super) const UNPROVEN: &str = "no machine with its provider ID is visible, and no reference shows that this login ever \
+    saw one; if the machine is gone, delete the Node, or annotate it with \
+    vsphere.cloud-provider/machine-gone=<its provider ID>";
 /// Privileges do not come back within seconds; asking at every look would only be noise.
 const HIDDEN_PAUSE: Duration = Duration::from_secs(30);
 
 enum Reference {
     /// Answered as the node's machine.
     There,
-    /// Answered with "no such object", or as another machine.
+    /// Answered with "no such object".
     NotFound,
+    /// Answered as another machine: references are given out again after a restore from backup.
+    Another,
     /// Not answered at all: objects that a login may not see are left out.
     Hidden,
 }
@@ -65,8 +74,12 @@ pub(super) async fn exists(
                     Err(Lookup::Gone { proved_at, matched: tracked.matched })
                 }
                 _ => match &tracked.hidden {
+                    // A person's word is news.
+                    Some((Unknown::Unproven(_), _)) if node.confirmed_gone => {
+                        Ok(tracked.link.clone())
+                    }
                     Some((why, until)) if Instant::now() < *until => {
-                        Err(Lookup::Unknown(Unknown::Unavailable(why.clone())))
+                        Err(Lookup::Unknown(why.clone()))
                     }
                     _ => Ok(tracked.link.clone()),
                 },
@@ -111,23 +124,31 @@ async fn prove(
         (Some(link), _) => Some(link),
         (None, Some(noted)) => {
             let Some(vcenter) = locate(shared, noted).await? else {
-                let why = format!("its machine was in vCenter {}, not in ours", noted.vcenter);
-                return Ok(hide(shared, node, why));
+                return Ok(hide(shared, node, Unknown::Elsewhere(elsewhere(noted))));
             };
             let machine = MoRef::new("VirtualMachine", noted.machine.clone());
             Some(Link { vcenter, machine, uuid })
         }
         (None, None) => None,
     };
+    let mut was_seen = reference.is_some();
     if let Some(reference) = &reference {
         match by_reference(shared, reference).await? {
             Reference::NotFound => {}
+            // What the reference meant when it was noted is not known to this process, unless it was a link of its own.
+            Reference::Another => {
+                was_seen = shared
+                    .with(|state, _| state.nodes.get(&node.name).is_some_and(|it| it.matched));
+            }
             Reference::There => {
                 // There, and not in the view: tell the view again.
                 again(shared, node);
                 return Ok(Lookup::Found(()));
             }
-            Reference::Hidden => return Ok(hide(shared, node, NOT_VISIBLE.to_owned())),
+            Reference::Hidden => {
+                let why = Unknown::Unavailable(NOT_VISIBLE.to_owned());
+                return Ok(hide(shared, node, why));
+            }
         }
     }
     for backend in &shared.vcenters {
@@ -140,19 +161,22 @@ async fn prove(
         }
     }
     let now = Instant::now();
-    if reference.is_none() && !mutant!(active, EmptySearchIsGone) {
+    if !was_seen && !mutant!(active, EmptySearchIsGone) {
+        if !node.confirmed_gone {
+            return Ok(hide(shared, node, Unknown::Unproven(UNPROVEN.to_owned())));
+        }
         let since = first_absence(shared, node, now);
         if now.duration_since(since) < shared.tuning.absence_period {
             return Ok(Lookup::Unknown(Unknown::NotSeen));
         }
         if let Some(why) = census::doubt(shared, uuid, since.max(proof_after)).await? {
-            return Ok(hide(shared, node, why));
+            return Ok(hide(shared, node, Unknown::Unavailable(why)));
         }
     }
     let matched = shared.with(|state, _| {
         let Some(tracked) = state.nodes.get_mut(&node.name) else { return false };
         tracked.gone = Some(now);
-        tracked.matched || reference.is_some()
+        tracked.matched || was_seen
     });
     Ok(Lookup::Gone { proved_at: now, matched })
 }
@@ -175,14 +199,23 @@ async fn locate(
 }
 
 /// Nothing is to be learned now, and asking at every look would only be noise.
-fn hide(shared: &Shared, node: &NodeIdentity, why: String) -> Lookup<()> {
+fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
     tracing::info!(node = %node.name, reason = %why, "whether the machine exists is not known");
     shared.with(|state, _| {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
             tracked.hidden = Some((why.clone(), Instant::now() + HIDDEN_PAUSE));
         }
     });
-    Lookup::Unknown(Unknown::Unavailable(why))
+    Lookup::Unknown(why)
+}
+
+/// The reason for a node whose reference names a vCenter that is not ours.
+pub(super) fn elsewhere(noted: &MachineReference) -> String {
+    format!(
+        "its machine was in the vCenter with instance UUID {}, which the configuration does not reach; add that vCenter to \
+         vsphere.conf, or delete the Node if its machine is gone",
+        noted.vcenter
+    )
 }
 
 /// Looks for the machine again, and shows it to the view again.
@@ -206,9 +239,8 @@ async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallErr
         Ok(objects) => {
             let Some(object) = objects.first() else { return Ok(Reference::Hidden) };
             Ok(match object.text("config.uuid").and_then(parse_uuid) {
-                // References are given out again after a restore from backup.
                 Some(uuid) if uuid != link.uuid && uuid != swap_byte_order(link.uuid) => {
-                    Reference::NotFound
+                    Reference::Another
                 }
                 // One that cannot say which machine it is has lost its storage, not its existence.
                 Some(_) | None => Reference::There,

@@ -14,12 +14,12 @@ async fn a_machine_that_is_there_keeps_its_node_and_costs_no_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_gone_takes_its_node_with_it_after_one_list() {
+async fn a_machine_that_is_gone_takes_its_node_with_it_after_one_list_and_one_read() {
     let lab = Lab::joined(3, InstancesMode::Auto).await;
     lab.not_ready(&name(0));
     lab.supervisor.delete(&name(0));
     lab.until(10 * SECOND, |lab| !lab.is_there(&name(0))).await;
-    assert_eq!(lab.supervisor.take_calls(), ["LIST"]);
+    assert_eq!(lab.supervisor.take_calls(), ["LIST", "GET n0000"]);
     assert_eq!(lab.cluster.n_nodes(), 2);
     assert!(lab.cluster.events().contains(&"DeletingNode".to_owned()));
 }

@@ -74,10 +74,9 @@ pub(super) fn status_patch(
         return None;
     }
     let mut list: Vec<Value> = addresses.iter().map(Address::to_json).collect();
-    if !node.addresses.is_empty() {
-        // The list merges by type otherwise, and a type with two addresses would lose one.
-        list.push(json!({"$patch": "replace"}));
-    }
+    // The list merges by type otherwise, and a type with two addresses would lose one; also where none are known, because
+    // the stored list may have some by now.
+    list.push(json!({"$patch": "replace"}));
     let mut patch = json!({"metadata": {"uid": node.uid}, "status": {"addresses": list}});
     if let Some(reference) = reference {
         patch["metadata"]["annotations"] = annotations(reference);

@@ -27,6 +27,8 @@ pub(crate) enum Plan {
     Nothing,
     /// Not now, and why.
     Wait(Unknown),
+    /// Nothing but the reference is to be written, and that is not urgent.
+    Record(MachineReference),
     /// These writes, in order.
     Write(Writes),
 }
@@ -89,9 +91,9 @@ pub(crate) fn initialize(
     Plan::Write(Writes { status, node: Some(body) })
 }
 
-/// Decides about the addresses of an initialized node, and about the reference when its machine has moved.
-///
-/// A node that never had a reference (upstream initialized it) gets one only with a write that is due anyway.
+/// Decides about the addresses of an initialized node, and about the reference when the node does not have it: another hand
+/// initialized the node, or its machine has moved. Without a reference nobody could prove after a restart that the machine
+/// is gone, so it is recorded at once, in a write of its own when no other is due.
 pub(crate) fn refresh(
     node: &Node,
     lookup: &Lookup<Metadata>,
@@ -103,12 +105,15 @@ pub(crate) fn refresh(
         LateZone::Added => labels::of_late_zone(node, lookup),
     };
     let moved = match lookup {
-        Lookup::Found(metadata) if node.reference.is_some() => news(node, metadata),
+        Lookup::Found(metadata) => news(node, metadata),
         _ => None,
     };
     let body = |reference| json!({"metadata": metadata_json(node, &labels, reference)});
     match (refresh_addresses(node, lookup, active), moved) {
-        (Plan::Nothing | Plan::Wait(_), moved) if moved.is_some() || !labels.is_empty() => {
+        (Plan::Nothing | Plan::Wait(_), Some(moved)) if labels.is_empty() => {
+            Plan::Record(moved.clone())
+        }
+        (Plan::Nothing | Plan::Wait(_), moved) if !labels.is_empty() => {
             Plan::Write(Writes { node: Some(body(moved)), ..Writes::default() })
         }
         // The status takes the reference, and no labels.
@@ -122,6 +127,11 @@ pub(crate) fn refresh(
 /// The machine's reference, when the node does not say it yet.
 fn news<'a>(node: &Node, metadata: &'a Metadata) -> Option<&'a MachineReference> {
     metadata.reference.as_ref().filter(|reference| node.reference.as_ref() != Some(reference))
+}
+
+/// A patch that records where the node's machine is. It needs no version: no one else writes this annotation.
+pub(super) fn reference_patch(node: &Node, reference: &MachineReference) -> Value {
+    json!({"metadata": {"uid": node.uid, "annotations": annotations(reference)}})
 }
 
 fn annotations(reference: &MachineReference) -> Value {

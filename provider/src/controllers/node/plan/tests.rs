@@ -73,6 +73,9 @@ fn initializing_writes_addresses_first_and_the_rest_at_once() {
             {
               "type": "InternalIP",
               "address": "10.0.0.1"
+            },
+            {
+              "$patch": "replace"
             }
           ]
         }
@@ -150,13 +153,13 @@ fn addresses_are_written_only_when_the_set_differs() {
     let refresh = |node: &Node, metadata: Metadata| {
         refresh(node, &Lookup::Found(metadata), LateZone::LeftOut, Active::default())
     };
-    assert_eq!(refresh(&same, metadata()), Plan::Nothing);
+    assert_eq!(refresh(&same, metadata()), Plan::Record(reference("vm-17")));
     let kept = || Metadata { order: AddressOrder::Kept, ..metadata() };
     assert!(matches!(refresh(&same, kept()), Plan::Write(_)), "where the order says something");
     let in_order = with(json!([
         {"type": "Hostname", "address": "n1"}, {"type": "InternalIP", "address": "10.0.0.1"},
     ]));
-    assert_eq!(refresh(&in_order, kept()), Plan::Nothing);
+    assert_eq!(refresh(&in_order, kept()), Plan::Record(reference("vm-17")));
     let Plan::Write(writes) = refresh(&other, metadata()) else { panic!() };
     let list = writes.status.unwrap()["status"]["addresses"].clone();
     assert_eq!(list[2], json!({"$patch": "replace"}));
@@ -168,11 +171,17 @@ fn addresses_are_written_only_when_the_set_differs() {
     let list = writes.status.unwrap()["status"]["addresses"].clone();
     assert_eq!(list[1], json!({"type": "Hostname", "address": "n1"}), "the own name stays");
     let empty = Metadata { addresses: Err(Unknown::NotSeen), ..metadata() };
-    assert_eq!(refresh(&other, empty), Plan::Wait(Unknown::NotSeen));
+    assert_eq!(
+        refresh(&other, empty),
+        Plan::Record(reference("vm-17")),
+        "the reference needs no address"
+    );
+    let nowhere = Metadata { addresses: Err(Unknown::NotSeen), reference: None, ..metadata() };
+    assert_eq!(refresh(&other, nowhere), Plan::Wait(Unknown::NotSeen));
 }
 
 #[test]
-fn a_reference_is_written_alone_only_when_the_machine_has_moved() {
+fn a_reference_that_the_node_does_not_have_is_recorded() {
     let base = json!({"status": {"addresses": [
         {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "n1"},
     ]}});
@@ -183,21 +192,23 @@ fn a_reference_is_written_alone_only_when_the_machine_has_moved() {
     };
     let refreshed = |node: &Node, metadata: Metadata| {
         let plan = refresh(node, &Lookup::Found(metadata), LateZone::LeftOut, Active::default());
-        let Plan::Write(writes) = plan else { return None };
-        assert_eq!(writes.status, None);
-        Some(writes.node.unwrap()["metadata"]["annotations"][MACHINE_ANNOTATION].clone())
+        match plan {
+            Plan::Record(reference) => Some(reference.to_string()),
+            Plan::Nothing | Plan::Wait(_) => None,
+            Plan::Write(_) => panic!("{plan:?}"),
+        }
     };
     let incomplete = || Metadata { addresses: Err(Unknown::NotSeen), ..metadata() };
     let (same, other) = (reference("vm-17").to_string(), reference("vm-9").to_string());
     for (name, node, metadata, want) in [
         ("the same", noted(&same), metadata(), None),
-        ("none, as upstream leaves it", node(base.clone()), metadata(), None),
-        ("unreadable", noted("vm-17"), metadata(), None),
+        ("none, as upstream leaves it", node(base.clone()), metadata(), Some(same.clone())),
+        ("unreadable", noted("vm-17"), metadata(), Some(same.clone())),
         ("another", noted(&other), metadata(), Some(same.clone())),
         ("another, addresses unknown", noted(&other), incomplete(), Some(same.clone())),
         ("unknown now", noted(&other), Metadata { reference: None, ..metadata() }, None),
     ] {
-        assert_eq!(refreshed(&node, metadata), want.map(Value::String), "{name}");
+        assert_eq!(refreshed(&node, metadata), want, "{name}");
     }
     // A write that is due anyway takes it along.
     let plan =

@@ -17,6 +17,7 @@ fn node(name: &str, provider_id: Option<&str>) -> NodeIdentity {
         provider_id: provider_id.map(str::to_owned),
         system_uuid: None,
         reference: None,
+        confirmed_gone: false,
     }
 }
 

@@ -132,5 +132,18 @@ pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&(Instant, Read)>) -> 
     }
 }
 
+/// What a read of a machine by its name says about a list that does not show it: a list can leave out what it claims to hold
+/// whole. A namesake in the list shows that the list knows the name, and so needs no read.
+pub(super) fn objection(read: &Read) -> Option<Unknown> {
+    match read {
+        Read::NotFound => None,
+        Read::Failed(why) => Some(why.clone()),
+        Read::Seen => {
+            let why = "a read by name shows its VirtualMachine, which the list leaves out";
+            Some(Unknown::Incomplete(why.to_owned()))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

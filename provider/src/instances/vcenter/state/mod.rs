@@ -58,7 +58,7 @@ pub(super) struct Tracked {
     /// vCenters that did not show it, and when they said so.
     pub absent_in: BTreeMap<VcenterIndex, Instant>,
     /// Why nothing can be learned about its existence, and until when it is not asked about again.
-    pub hidden: Option<(String, Instant)>,
+    pub hidden: Option<(Unknown, Instant)>,
     /// Why its machine does not count, and until when that is believed.
     pub outside: Option<(String, Instant)>,
     /// When absence was last proved.

@@ -7,7 +7,7 @@ use super::{Known, Shared, State, search::Found};
 use crate::{
     instances::{
         ZoneWanted,
-        vcenter::{census, describe, state::VcenterIndex},
+        vcenter::{census, describe, proof, state::VcenterIndex},
     },
     model::{
         AddressOrder, Lookup, MachineId, MachineReference, Metadata, NodeIdentity, ProviderId,
@@ -203,15 +203,25 @@ impl Shared {
                     it.instance_uuid().and_then(parse_uuid) == Some(noted.vcenter)
                 };
                 let Some(vcenter) = self.vcenters.iter().position(instance) else {
-                    let why = format!("its machine was in vCenter {}, not in ours", noted.vcenter);
-                    return Err(Lookup::Unknown(Unknown::Unavailable(why)));
+                    return Err(Lookup::Unknown(Unknown::Elsewhere(proof::elsewhere(noted))));
                 };
                 (vcenter, MoRef::new("VirtualMachine", noted.machine.clone()))
             }
             (None, None) => return self.nowhere(node, uuid).await,
         };
-        let spec = FilterSpec::of_objects("VirtualMachine", &[STATE], vec![machine.clone()]);
+        let is_known = self.known(node).is_some();
+        // Upstream's call, but for a reference that this process did not find itself.
+        let paths: &[&str] = if is_known { &[STATE] } else { &[STATE, "config.uuid"] };
+        let spec = FilterSpec::of_objects("VirtualMachine", paths, vec![machine.clone()]);
+        let is_another = |object: &ObjectContent| {
+            let shown = object.text("config.uuid").and_then(parse_uuid);
+            shown.is_some_and(|shown| shown != uuid && shown != swap_byte_order(uuid))
+        };
         match self.vcenters[vcenter].retrieve(&spec).await {
+            // References are given out again after a restore from backup.
+            Ok(objects) if objects.first().is_some_and(is_another) => {
+                Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())))
+            }
             Err(err) if err.is_object_gone() => {
                 Err(Lookup::Gone { proved_at: Instant::now(), matched: true })
             }
@@ -227,13 +237,16 @@ impl Shared {
         }
     }
 
-    /// A machine of which nobody knows where it was. Upstream believes one empty search of the datacenters that are
-    /// configured; here it takes two a period apart, one of everything, and a census that leaves no doubt.
+    /// A machine without a reference. Upstream believes one empty search of the datacenters that are configured; here it
+    /// takes a person's word, two searches a period apart, one of everything, and a census that leaves no doubt.
     async fn nowhere(
         &self,
         node: &NodeIdentity,
         uuid: MachineId,
     ) -> Result<(VcenterIndex, MoRef), Lookup<()>> {
+        if !node.confirmed_gone {
+            return Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())));
+        }
         let now = Instant::now();
         let since = {
             let mut state = self.lock();
