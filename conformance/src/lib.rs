@@ -16,6 +16,7 @@ pub mod foreign;
 pub mod judge;
 pub mod kubernetes;
 pub mod lab;
+pub mod lives;
 pub mod periods;
 pub mod report;
 pub mod scenario;

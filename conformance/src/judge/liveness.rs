@@ -25,7 +25,10 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             continue;
         };
         let same = node.provider_id.as_deref().is_none_or(|provider_id| {
-            machine.config.uuid.is_some_and(|uuid| provider_id == format!("vsphere://{uuid}"))
+            machine
+                .config
+                .uuid
+                .is_some_and(|uuid| provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}")))
         });
         if !same {
             broken(14, format!("node {name} is still there; {id} is another machine"));

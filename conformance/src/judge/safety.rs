@@ -13,6 +13,7 @@ use sim::world::{Event, State, Time};
 use super::Violation;
 use super::facts::{NodeFacts, facts, machine_of, reported};
 use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
 
 /// A power state that has lasted this long is known to whoever looks.
 const NOTICED: Duration = Duration::from_secs(30);
@@ -24,6 +25,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         monitor: run.scenario.provider.monitor_period,
         zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
         placed: if run.backend().is_vcenter() { 2 } else { 1 },
+        by_others: by_others(&run.scenario),
         ..Judge::default()
     };
     if let Some(base) = run.log.base() {
@@ -32,6 +34,16 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     run.log.play(|at, event, before, after| judge.see(at, event, before, after));
     judge.found
 }
+
+/// Times at which the scenario itself initializes nodes, in the place of another provider or a person.
+fn by_others(scenario: &Scenario) -> BTreeSet<Time> {
+    let steps = scenario.timeline.iter();
+    let initializes = steps.filter(|step| matches!(step.act, Act::Initialize { .. }));
+    initializes.map(|step| Time::after_start(step.at)).collect()
+}
+
+/// Taints of these keys are written by controllers of others in scenarios; no provider has any business with them.
+const FOREIGN: &str = "example.com/";
 
 #[derive(Default)]
 struct Judge {
@@ -50,6 +62,8 @@ struct Judge {
     opened: BTreeSet<String>,
     /// Uids of nodes that were seen with a provider ID.
     matched: BTreeSet<String>,
+    /// Times at which the scenario initializes nodes in the place of others.
+    by_others: BTreeSet<Time>,
 }
 
 impl Judge {
@@ -161,6 +175,14 @@ impl Judge {
         node: &Value,
         after: &State,
     ) {
+        for lost in old.taints.iter().filter(|key| key.starts_with(FOREIGN)) {
+            if !new.taints.contains(lost) {
+                self.broken(67, at, format!("node {name} lost {lost}, a taint of others"));
+            }
+        }
+        if self.by_others.contains(&at) {
+            return;
+        }
         self.identity(at, name, old, new, after);
         if old.uninitialized && !new.uninitialized {
             self.opened(at, name, new, after);

@@ -5,6 +5,7 @@
 
 mod aftermath;
 mod authority;
+mod initialize;
 mod provider;
 mod running;
 
@@ -216,6 +217,20 @@ impl Lab {
                     None => self.note("refused: there is no Supervisor"),
                 }
             }
+            Act::Initialize { node, by } => {
+                let commands = self
+                    .world()
+                    .read(|world| initialize::by_others(World::state(world), node, *by));
+                if commands.is_empty() {
+                    self.note("refused: no node waits to be initialized");
+                }
+                for command in commands {
+                    if let Err(fault) = self.world().apply(command) {
+                        self.note(format!("refused: {fault}"));
+                    }
+                }
+            }
+            Act::Vcenters(names) => self.scenario.provider.vcenters.clone_from(names),
             Act::Secret { name, password } => {
                 let secret = self.secret(name, Some(password));
                 if let Err(fault) = self.world().apply(secret) {

@@ -274,7 +274,9 @@ pub(crate) fn cloud_config(
         text.push_str(&format!("  secretName: {name}\n  secretNamespace: {SECRETS}\n"));
     }
     text.push_str("vcenter:\n");
-    for (name, _) in sim.vcenters() {
+    let is_named =
+        |name: &str| setup.vcenters.is_empty() || setup.vcenters.iter().any(|it| it == name);
+    for (name, _) in sim.vcenters().filter(|(name, _)| is_named(name)) {
         let password = sim.password(name, PROVIDER_USER).expect("every vCenter has the account");
         let (server, port) = at(name);
         text.push_str(&format!("  {name}:\n    server: {server}\n"));

@@ -73,6 +73,16 @@ pub enum Act {
         #[serde(with = "sim::world::duration")]
         grace: Duration,
     },
+    /// Another hand initializes nodes that still wait for a cloud provider, from what their machines say now.
+    Initialize {
+        /// The node; every uninitialized one if left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+        /// The other hand.
+        by: Initializer,
+    },
+    /// From its next start on, the configuration of the provider names these vCenters alone.
+    Vcenters(Vec<String>),
     /// The Secret with the provider's credentials gets another password.
     Secret {
         /// The Secret, in `kube-system`.
@@ -80,6 +90,20 @@ pub enum Act {
         /// The password, the same for every vCenter.
         password: String,
     },
+}
+
+/// Hands other than those of the provider under test that initialize nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initializer {
+    /// The upstream provider, in its order of writes: provider ID, labels and taint first, addresses second.
+    Upstream,
+    /// The upstream provider, which dies between its two writes: the node has no addresses yet.
+    UpstreamHalf,
+    /// A person with kubectl: a provider ID in upper case, no labels, the taint removed.
+    Person,
+    /// The in-tree provider of old clusters: as upstream, with beta labels alone.
+    InTree,
 }
 
 /// How the provider is set up.
@@ -109,6 +133,8 @@ pub struct ProviderSetup {
     pub kube_qps: u32,
     /// Datacenters as the configuration names them; none stands for all.
     pub datacenters: Vec<String>,
+    /// vCenters that the configuration names; every one of the world if empty.
+    pub vcenters: Vec<String>,
     /// Lines added to the `nodes:` section of the configuration.
     pub nodes: Vec<(String, String)>,
     /// IP families, in order of priority; `ipv4` if empty.
@@ -132,6 +158,7 @@ impl Default for ProviderSetup {
             workers: 1,
             kube_qps: 20,
             datacenters: vec!["DC0".to_owned()],
+            vcenters: Vec::new(),
             nodes: Vec::new(),
             families: Vec::new(),
             secret: None,

@@ -10,6 +10,7 @@ mod clusters;
 mod command_line;
 mod determinism;
 mod histories;
+mod lives;
 mod modes;
 mod mutants;
 mod shipped;

@@ -1,0 +1,112 @@
+//! Lives in which nodes join, early or late, and machines come back under another reference.
+
+use sim::Face;
+use sim::faults::{Action, Between, Rule};
+use sim::world::objects::{self, Key, PatchKind};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Topology};
+
+use super::{Life, calm, phase, s};
+use crate::backend::Backend;
+use crate::scenario::{Act, Scenario};
+
+fn machine(n: u32) -> sim::world::Named {
+    sim::world::Named::from(format!("node-{n:04}").as_str())
+}
+
+fn moves_to(n: u32, last: u8) -> Command {
+    let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, last).into()]];
+    Command::SetAddresses { machine: machine(n), addresses }
+}
+
+pub(super) fn lives(backend: Backend) -> Vec<Life> {
+    vec![usual(), late(), registered_again(), foreign_writers(backend)]
+}
+
+/// Join, address change, shutdown and delete, one after the other.
+fn usual() -> Life {
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), phase("join"))
+        .at(s(90), phase("change"))
+        .at(s(95), moves_to(1, 1))
+        .at(s(150), phase("shutdown"))
+        .at(s(155), Command::PowerOff(machine(2)))
+        .at(s(300), phase("delete"))
+        .at(s(305), Command::DeleteMachine(machine(3)));
+    let about = "three nodes join at the start; one changes its address, one is shut down, one machine is deleted";
+    Life::new("usual", about, calm(scenario, s(460)))
+}
+
+/// A machine is created, joins while the others are watched, and lives like them.
+fn late() -> Life {
+    let newcomer = |name: &str| Command::CreateMachine {
+        vcenter: None,
+        spec: MachineSpec { name: Some(name.to_owned()), ..MachineSpec::default() },
+        cluster: None,
+        power_on: true,
+        kubelet: true,
+    };
+    let late = sim::world::Named::from("late");
+    let moved = Command::SetAddresses {
+        machine: late.clone(),
+        addresses: vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 77).into()]],
+    };
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), phase("join"))
+        .at(s(90), phase("late join"))
+        .at(s(100), newcomer("late"))
+        .at(s(200), phase("late change"))
+        .at(s(205), moved)
+        .at(s(260), phase("late delete"))
+        .at(s(265), Command::DeleteMachine(late));
+    let about = "a machine is created while three nodes are watched; its node joins, changes its address, and goes";
+    Life::new("late-join", about, calm(scenario, s(420)))
+}
+
+/// Machines are registered again: once under the eyes of the provider, once while it does not run.
+fn registered_again() -> Life {
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), phase("join"))
+        .at(s(90), phase("registered again"))
+        .at(s(95), Command::Reregister(machine(1)))
+        .at(s(150), phase("restart"))
+        .at(s(155), Act::Stop(0))
+        .at(s(157), Command::Reregister(machine(2)))
+        .at(s(160), Act::Start(0))
+        .at(s(165), Command::StopKubelet(machine(2)))
+        .at(s(240), Command::StartKubelet(machine(2)));
+    let about = "machines are registered again under another reference, also while the provider does not run";
+    Life::new("registered-again", about, calm(scenario, s(300)))
+}
+
+/// A controller of others taints a node between the provider's look at it and its write, at the join and at a shutdown.
+fn foreign_writers(backend: Backend) -> Life {
+    let slow = |id: &str, ops: &'static [&'static str]| {
+        Rule::new(id, [Action::Delay(s(2))]).on(Face::Cluster).op(ops.iter().copied()).first(1)
+    };
+    let taint = |n: u32, key: &str| {
+        let taint = serde_json::json!({"key": key, "effect": "NoSchedule"});
+        let patch = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
+        let key = Key::node(format!("node-{n:04}"));
+        Command::Cluster(objects::Command::patch(key, PatchKind::Json, patch))
+    };
+    let off = if backend.is_vcenter() { s(150) } else { s(155) };
+    let mut at_shutdown = slow("slow shutdown taint", &["patch nodes"]);
+    at_shutdown.when.between = Some(Between(off, off + s(100)));
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .at(s(0), phase("join"))
+        .fault(slow("slow first write", &["patch nodes/status"]));
+    // The first write is on its way for two seconds; within them each node is tainted once.
+    for n in 1..=3 {
+        scenario = scenario.at(s(1), taint(n, "example.com/at-join"));
+    }
+    scenario = scenario
+        .at(s(90), phase("shutdown"))
+        .at(s(100), at_shutdown)
+        .at(s(100), Command::PowerOff(machine(2)));
+    for at in 140..165 {
+        scenario = scenario.at(s(at), taint(2, &format!("example.com/at-{at}")));
+    }
+    let about = "controllers of others taint nodes while the provider's writes are on their way";
+    Life::new("foreign-writers", about, calm(scenario, s(300)))
+}

@@ -1,0 +1,126 @@
+//! Lives in which the places change where machines are looked for: vCenters come, go and are replaced; replicas too.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::{Command, Named, Nodes, Topology};
+
+use super::{Life, calm, phase, s};
+use crate::backend::Backend;
+use crate::scenario::{Act, Initializer, Scenario};
+
+pub(super) fn lives(backend: Backend) -> Vec<Life> {
+    let mut lives = vec![rolling_update(), two_replicas()];
+    if backend.is_vcenter() {
+        for (name, by) in [
+            ("vcenter-removed", None),
+            ("vcenter-removed-by-upstream", Some(Initializer::Upstream)),
+        ] {
+            lives.push(vcenter_removed(name, by));
+        }
+        for (name, by) in [
+            ("vcenter-replaced", None),
+            ("vcenter-replaced-by-upstream", Some(Initializer::Upstream)),
+        ] {
+            lives.push(vcenter_replaced(name, by));
+        }
+    }
+    lives
+}
+
+/// The first vCenter's machines, then the second one's.
+fn nodes(n: u32) -> impl Iterator<Item = String> {
+    (1..=n).map(|n| format!("node-{n:04}")).chain((1..=n).map(|n| format!("node-1-{n:04}")))
+}
+
+/// A world in which our provider, or another hand, initializes every node early.
+fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
+    let scenario = Scenario::new("", topology, s(0)).at(s(0), phase("join"));
+    match by {
+        None => scenario,
+        Some(by) => {
+            scenario.with(|it| it.start = false).at(s(5), Act::Initialize { node: None, by })
+        }
+    }
+}
+
+/// The second vCenter is taken out of the configuration while its machines run, and put back.
+fn vcenter_removed(name: &'static str, by: Option<Initializer>) -> Life {
+    let silent = ["node-1-0001", "node-1-0002"];
+    let mut scenario = begun(Topology::zones(3).machines(6).vcenters(2), by)
+        .at(s(60), phase("removed"))
+        .at(s(60), Act::Stop(0))
+        .at(s(60), Act::Vcenters(vec!["vc0".to_owned()]))
+        .at(s(62), Act::StartAll);
+    for node in silent {
+        scenario = scenario.at(s(70), Command::StopKubelet(Named::from(node)));
+    }
+    scenario = scenario
+        .at(s(250), phase("put back"))
+        .at(s(250), Act::Stop(0))
+        .at(s(250), Act::Vcenters(Vec::new()))
+        .at(s(252), Act::StartAll);
+    for node in silent {
+        scenario = scenario.at(s(260), Command::StartKubelet(Named::from(node)));
+    }
+    let about =
+        "a vCenter is taken out of the configuration while its machines run, and put back later";
+    Life::new(name, about, calm(scenario, s(320)))
+}
+
+/// The provider restarts and finds another vCenter under the same name, which knows none of its machines.
+fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
+    let uuid = uuid::Uuid::from_u128(0x0bad_cafe_0000_4000_8000_0000_0000_0002);
+    let hide = Rule::new("other inventory", nodes(6).map(Action::Hide)).on(Face::Soap);
+    // Two machines run no kubelet: they stand for what the other vCenter has of its own.
+    let topology = Topology::zones(3).machines(8).nodes(Nodes::Count(6));
+    let mut scenario = begun(topology, by)
+        .at(s(60), phase("replaced"))
+        .at(s(60), Act::Stop(0))
+        .at(s(60), Command::SetInstanceUuid { vcenter: None, uuid })
+        .at(s(60), hide)
+        .at(s(62), Act::StartAll);
+    for node in ["node-0001", "node-0002"] {
+        scenario = scenario
+            .at(s(70), Command::StopKubelet(Named::from(node)))
+            .at(s(240), Command::StartKubelet(Named::from(node)));
+    }
+    // The machines are there again, under the new identity: the vCenter was restored from a backup.
+    let scenario = calm(scenario, s(250)).at(s(251), Act::Crash(0)).at(s(252), Act::StartAll);
+    let about =
+        "after a restart another vCenter answers under the same name and shows other machines";
+    Life::new(name, about, scenario)
+}
+
+/// One replica after the other is stopped and started again, as in a rolling update, while nodes join and machines move.
+fn rolling_update() -> Life {
+    let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 1).into()]];
+    let machine = Named::from("node-0001");
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .with(|it| it.replicas = 2)
+        .at(s(0), phase("join"))
+        .at(s(60), phase("update"))
+        .at(s(60), Act::Stop(1))
+        .at(s(62), Act::Start(1))
+        .at(s(80), Command::SetAddresses { machine, addresses })
+        .at(s(80), Act::Stop(0))
+        .at(s(85), Act::Start(0))
+        .at(s(86), Command::DeleteMachine(Named::from("node-0002")));
+    let about =
+        "the provider is updated replica by replica while a machine moves and another is deleted";
+    Life::new("rolling-update", about, calm(scenario, s(300)))
+}
+
+/// The leader dies while nodes join, and its successor later.
+fn two_replicas() -> Life {
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .with(|it| it.replicas = 2)
+        .at(s(0), phase("join"))
+        .at(s(1), Act::CrashLeader)
+        .at(s(10), Act::StartAll)
+        .at(s(90), phase("shutdown"))
+        .at(s(95), Command::PowerOff(Named::from("node-0001")))
+        .at(s(146), Act::CrashLeader)
+        .at(s(150), Act::StartAll);
+    let about = "the leader of two replicas dies while nodes join, and again while a machine is being found off";
+    Life::new("two-replicas", about, calm(scenario, s(300)))
+}

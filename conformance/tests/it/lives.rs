@@ -1,0 +1,40 @@
+//! Every life, played without faults: nothing breaks, and everything comes right.
+
+use conformance::backend::Backend;
+use conformance::lab::{Mode, Stage, run};
+use conformance::lives::{self, Life};
+
+/// Every violation of every life in this mode, with the life's name. A step that the world refuses is one, too.
+fn violations(mode: Mode) -> Vec<String> {
+    let stage = Stage { mode, ..Stage::default() };
+    let mut found = Vec::new();
+    for life in lives::all(mode.backend()) {
+        assert!(!life.phases().is_empty(), "{} has no phase", life.name);
+        let run = run(&life.scenario, &stage);
+        let refused = run.ledger.iter().filter(|it| it.op.starts_with("refused: "));
+        found.extend(refused.map(|it| format!("{}: {}", life.name, it.op)));
+        let idle = life.scenario.rules().filter(|rule| run.fired(rule) == 0);
+        found.extend(idle.map(|rule| format!("{}: rule {rule} never fired", life.name)));
+        found.extend(Life::broken(&run).iter().map(|it| format!("{}: {it}", life.name)));
+    }
+    found
+}
+
+#[test]
+fn no_life_with_vcenter_breaks_an_invariant() {
+    assert_eq!(violations(Backend::VCenter.into()), Vec::<String>::new());
+}
+
+#[test]
+fn no_life_with_a_supervisor_breaks_an_invariant() {
+    assert_eq!(violations(Backend::Supervisor.into()), Vec::<String>::new());
+}
+
+#[test]
+fn no_life_breaks_an_invariant_in_the_other_instance_modes() {
+    use provider::InstancesMode::{Poll, V1};
+    let modes =
+        [Mode::VCenter(Poll), Mode::VCenter(V1), Mode::Supervisor(Poll), Mode::Supervisor(V1)];
+    let found: Vec<_> = modes.into_iter().map(|mode| (mode, violations(mode))).collect();
+    assert!(found.iter().all(|(_, violations)| violations.is_empty()), "{found:#?}");
+}
