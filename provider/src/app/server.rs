@@ -87,6 +87,7 @@ fn answer(telemetry: &Telemetry, path: &str, query: Option<&str>) -> Response<Fu
             }));
             let supervisor = telemetry.supervisor_check();
             checks.extend(supervisor.map(|outcome| ("supervisor".to_owned(), outcome)));
+            checks.push(("machines".to_owned(), telemetry.machines_check()));
             health(path, checks, query)
         }
         "/metrics" => {

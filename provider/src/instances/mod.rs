@@ -6,6 +6,7 @@ mod desk;
 mod instance_type;
 mod news;
 mod supervisor;
+mod trouble;
 mod vcenter;
 mod zones;
 
@@ -23,6 +24,7 @@ pub use supervisor::{
     AddressPolicy, HostnameEntry, LateZone, NoneWanted, SupervisorInstances, SupervisorV1,
     Tuning as SupervisorTuning, ViewState,
 };
+pub use trouble::{Trouble, TroubleKind};
 pub(crate) use vcenter::Policy as VcenterPolicy;
 pub use vcenter::{Tuning, VcenterInstances, VcenterV1};
 pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
@@ -81,6 +83,11 @@ pub trait Instances: Send + Sync {
 
     /// How many machines of known nodes are not to be seen at present, for whatever reason.
     fn n_missing(&self) -> usize;
+
+    /// Nodes that cannot be looked after, as far as that is known without a call.
+    fn troubles(&self) -> Vec<Trouble> {
+        Vec::new()
+    }
 
     /// Waits for news and returns the names of the nodes concerned. For one caller.
     ///

@@ -50,6 +50,7 @@ pub struct Telemetry {
     leader: Family<NameLabel, Gauge<i64, AtomicI64>>,
     views: Family<NameLabel, Gauge<i64, AtomicI64>>,
     held: Gauge<i64, AtomicI64>,
+    troubled: Family<KindLabel, Gauge<i64, AtomicI64>>,
     holds: Counter<u64, AtomicU64>,
     vcenter_metrics: vcenter::VcenterFamilies,
     supervisor_metrics: Arc<SupervisorMetrics>,
@@ -59,6 +60,7 @@ pub struct Telemetry {
     deleted: Counter<u64, AtomicU64>,
     failed: Counter<u64, AtomicU64>,
     checks: Mutex<BTreeMap<String, Result<(), String>>>,
+    machines: Mutex<Result<(), String>>,
     probe: Mutex<Option<Probe>>,
     supervisor: Mutex<Option<SupervisorProbe>>,
 }
@@ -83,6 +85,7 @@ impl Default for Telemetry {
             leader: Family::default(),
             views: Family::default(),
             held: Gauge::default(),
+            troubled: Family::default(),
             holds: Counter::default(),
             vcenter_metrics: vcenter::VcenterFamilies::default(),
             supervisor_metrics: Arc::default(),
@@ -92,6 +95,7 @@ impl Default for Telemetry {
             deleted: Counter::default(),
             failed: Counter::default(),
             checks: Mutex::new(BTreeMap::new()),
+            machines: Mutex::new(Ok(())),
             probe: Mutex::new(None),
             supervisor: Mutex::new(None),
             registry: Registry::default(),
@@ -115,6 +119,11 @@ impl Default for Telemetry {
             "vsphere_nodes_held",
             "Nodes whose deletion is held back because too many are gone at once",
             telemetry.held.clone(),
+        );
+        registry.register(
+            "vsphere_nodes_troubled",
+            "Nodes whose machines cannot be looked after, by kind of trouble",
+            telemetry.troubled.clone(),
         );
         registry.register(
             "vsphere_nodes_initialized",
@@ -171,6 +180,24 @@ impl Telemetry {
 
     pub(crate) fn set_held(&self, n_held: usize) {
         self.held.set(i64::try_from(n_held).unwrap_or(i64::MAX));
+    }
+
+    /// Sets how many nodes have machines that cannot be looked after, by kind, and what that means for readiness.
+    pub(crate) fn set_troubles(
+        &self,
+        counts: impl Iterator<Item = (&'static str, usize)>,
+        readiness: Result<(), String>,
+    ) {
+        for (kind, count) in counts {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.troubled.get_or_create(&KindLabel { kind }).set(count);
+        }
+        *self.machines.lock().expect("nothing panics under this lock") = readiness;
+    }
+
+    /// Whether the machines of all nodes are looked after; else which are not.
+    pub fn machines_check(&self) -> Result<(), String> {
+        self.machines.lock().expect("nothing panics under this lock").clone()
     }
 
     /// The deletion of a node was held back.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -112,6 +112,8 @@ pub(crate) struct Inner {
     pub(crate) lockout: Lockout,
     /// Instance UUID of the vCenter first met under this name.
     pub(crate) instance: OnceLock<String>,
+    /// Instance UUID of another vCenter that answered under this name last, if one did.
+    pub(crate) other_instance: Mutex<Option<String>>,
     pub(crate) closed: AtomicBool,
 }
 
@@ -157,6 +159,7 @@ impl Vcenter {
                 rest: Slot::new(jitter("rest")),
                 lockout: Lockout::default(),
                 instance: OnceLock::new(),
+                other_instance: Mutex::new(None),
                 closed: AtomicBool::new(false),
                 settings,
             }),
@@ -173,6 +176,13 @@ impl Vcenter {
     /// It never changes within a process: a server with another one is not logged in to.
     pub fn instance_uuid(&self) -> Option<&str> {
         self.inner.instance.get().map(String::as_str)
+    }
+
+    /// The instance UUID of another vCenter that answers under this name now; `None` when the first one does, or nobody.
+    ///
+    /// It is not logged in to. Whether it is to take the place of the first one, a person has to say by a restart.
+    pub fn other_instance(&self) -> Option<String> {
+        self.inner.other_instance.lock().expect("nothing panics under this lock").clone()
     }
 
     /// Ends both logins and refuses further calls. Errors are logged: there is nothing to be done about them.

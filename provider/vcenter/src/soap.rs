@@ -71,7 +71,10 @@ impl Vcenter {
             })?;
         // Before any credential is sent: another vCenter's inventory says nothing about our machines.
         let uuid = content.about.instance_uuid.as_str();
-        if self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid {
+        let is_other = self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid;
+        *self.inner.other_instance.lock().expect("nothing panics under this lock") =
+            is_other.then(|| uuid.to_owned());
+        if is_other {
             let seen = uuid.to_owned();
             return Err(self.error("RetrieveServiceContent", CallErrorKind::OtherInstance(seen)));
         }

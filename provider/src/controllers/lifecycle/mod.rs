@@ -3,5 +3,6 @@
 mod guard;
 mod plan;
 mod run;
+mod troubles;
 
 pub(crate) use run::{LifecycleController, Settings};

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::Guard;
 use super::plan::{FRESH, Judged, Judgement, Step, plan};
+use super::troubles::Troubles;
 use crate::{
     cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
     controllers::taints::{is_shutdown, shutdown_taint, taints_json},
@@ -72,6 +73,7 @@ impl LifecycleController {
     async fn run(&self, stop: &CancellationToken) {
         let mut guard = Guard::default();
         let mut told = BTreeMap::new();
+        let mut troubles = Troubles::default();
         let mut jitter = Jitter::new(self.settings.seed, "lifecycle");
         if stop.run_until_cancelled(self.store.synced()).await.is_none() {
             return;
@@ -80,6 +82,8 @@ impl LifecycleController {
             let judging = self.judge(&guard);
             let Some(judged) = stop.run_until_cancelled(judging).await else { return };
             tell_unknown(&judged, &mut told);
+            let known = self.instances.troubles();
+            troubles.show(known, &judged, &self.store, &self.events, &self.telemetry);
             let n_missing = self.instances.n_missing();
             let now = Instant::now();
             let steps = plan(&judged, n_missing, &mut guard, now, self.settings.active);

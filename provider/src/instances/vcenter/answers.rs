@@ -10,9 +10,10 @@ use super::{
     machine::Power,
     poll, proof,
     state::{Effects, Link, State},
+    troubles,
 };
 use crate::{
-    instances::{Instances, ZoneWanted},
+    instances::{Instances, Trouble, ZoneWanted},
     model::{Lookup, Metadata, NodeIdentity, Unknown},
     mutant::mutant,
 };
@@ -145,6 +146,10 @@ impl Instances for VcenterInstances {
             machine.is_some_and(|m| !m.present)
         };
         state.nodes.values().filter(|t| t.link.as_ref().is_some_and(is_missing)).count()
+    }
+
+    fn troubles(&self) -> Vec<Trouble> {
+        troubles::troubles(&self.shared)
     }
 
     fn changed(&self) -> BoxFuture<'_, BTreeSet<String>> {

@@ -21,6 +21,7 @@ mod scope;
 mod search;
 mod shared;
 mod state;
+mod troubles;
 mod v1;
 mod view;
 mod zone_reader;
@@ -129,7 +130,9 @@ impl VcenterInstances {
         let views = self.shared.vcenters.iter().zip(&state.vcenters);
         views
             .map(|(backend, vcenter)| {
-                let well = !vcenter.troubled && (vcenter.fresh || vcenter.desired.is_empty());
+                let well = !vcenter.troubled
+                    && (vcenter.fresh || vcenter.desired.is_empty())
+                    && backend.client.other_instance().is_none();
                 (backend.client.name().to_owned(), well)
             })
             .collect()

@@ -182,6 +182,7 @@ impl State {
             Ok(link) => {
                 tracked.absent_since = None;
                 tracked.gone = None;
+                tracked.hidden = None;
                 tracked.failure = None;
                 tracked.matched = true;
                 let vcenter = &mut self.vcenters[link.vcenter];
@@ -193,6 +194,9 @@ impl State {
                     vcenter.lost.insert(link.machine.clone());
                 }
                 effects.view.insert(link.vcenter);
+                if tracked.link.as_ref() != Some(&link) {
+                    tracked.linked_at = Some(now);
+                }
                 tracked.link = Some(link);
             }
             Err(why) => {

@@ -48,6 +48,8 @@ pub(super) struct Attempt {
 pub(super) struct Tracked {
     pub identity: NodeIdentity,
     pub link: Option<Link>,
+    /// Since when there is this link.
+    pub linked_at: Option<Instant>,
     /// Whether there ever was a link.
     pub matched: bool,
     pub attempt: Option<Attempt>,
@@ -173,6 +175,7 @@ impl State {
             Tracked {
                 identity: node.clone(),
                 link: None,
+                linked_at: None,
                 matched: false,
                 attempt: None,
                 failure: None,

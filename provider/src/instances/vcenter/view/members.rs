@@ -7,7 +7,7 @@ use provider_vcenter::{CallError, FaultKind, FilterSpec, MoRef, Retry, Session};
 use crate::instances::vcenter::{
     Shared,
     machine::{Machine, PATHS},
-    state::VcenterIndex,
+    state::{VcenterIndex, VcenterState},
 };
 
 /// References per `ModifyListView`.
@@ -97,7 +97,42 @@ pub(super) async fn abandon(shared: &Shared, index: VcenterIndex, built: &Built,
     }
 }
 
-/// Tells the view of machines that joined or parted since.
+/// A change of the members that one call makes.
+struct Change {
+    add: Vec<MoRef>,
+    remove: Vec<MoRef>,
+    /// Whether what is removed is to be added again: the view lost it although it is there.
+    is_repair: bool,
+}
+
+/// The next change of the members, if they are not those that are wanted.
+fn next_change(vcenter: &VcenterState) -> Option<Change> {
+    let lost: Vec<MoRef> = vcenter.lost.iter().take(CHUNK).cloned().collect();
+    if !lost.is_empty() {
+        return Some(Change { add: Vec::new(), remove: lost, is_repair: true });
+    }
+    let is_new = |machine: &&MoRef| !vcenter.in_view.contains(*machine);
+    let is_old = |machine: &&MoRef| !vcenter.desired.contains_key(*machine);
+    let add: Vec<MoRef> = vcenter.desired.keys().filter(is_new).take(CHUNK).cloned().collect();
+    let remove: Vec<MoRef> = vcenter.in_view.iter().filter(is_old).take(CHUNK).cloned().collect();
+    (!add.is_empty() || !remove.is_empty()).then_some(Change { add, remove, is_repair: false })
+}
+
+/// Notes a change that was made.
+fn note(vcenter: &mut VcenterState, change: &Change) {
+    for machine in &change.remove {
+        if change.is_repair {
+            vcenter.lost.remove(machine);
+        } else {
+            vcenter.in_view.remove(machine);
+            vcenter.machines.remove(machine);
+        }
+    }
+    vcenter.in_view.extend(change.add.iter().cloned());
+}
+
+/// Tells the view of machines that joined or parted since. What could not be told stays to be told: only what the server has
+/// answered is noted. A change whose answer was lost is made twice, and that changes nothing.
 pub(super) async fn adjust(
     shared: &Shared,
     index: VcenterIndex,
@@ -105,31 +140,15 @@ pub(super) async fn adjust(
 ) -> Result<(), CallError> {
     // Several changes of one moment become one call.
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let (adds, removes, lost) = {
-        let vcenter = &mut shared.lock().vcenters[index];
-        let wanted: BTreeSet<MoRef> = vcenter.desired.keys().cloned().collect();
-        let adds: Vec<MoRef> = wanted.difference(&vcenter.in_view).cloned().collect();
-        let removes: Vec<MoRef> = vcenter.in_view.difference(&wanted).cloned().collect();
-        for machine in &removes {
-            vcenter.machines.remove(machine);
-        }
-        vcenter.in_view = wanted;
-        let lost: Vec<MoRef> = std::mem::take(&mut vcenter.lost).into_iter().collect();
-        (adds, removes, lost)
-    };
     let client = &shared.vcenters[index].client;
-    for chunk in lost.chunks(CHUNK) {
-        client.modify_list_view(&built.session, &built.view, &[], chunk).await?;
-    }
-    let mut adds = adds.chunks(CHUNK);
-    let mut removes = removes.chunks(CHUNK);
     loop {
-        let (add, remove) = (adds.next().unwrap_or(&[]), removes.next().unwrap_or(&[]));
-        if add.is_empty() && remove.is_empty() {
-            return Ok(());
-        }
-        for machine in client.modify_list_view(&built.session, &built.view, add, remove).await? {
-            left(shared, index, &machine);
+        let Some(change) = next_change(&shared.lock().vcenters[index]) else { return Ok(()) };
+        let (add, remove) = (&change.add, &change.remove);
+        let missing = client.modify_list_view(&built.session, &built.view, add, remove).await?;
+        note(&mut shared.lock().vcenters[index], &change);
+        // What is removed need not be there any more.
+        for machine in missing.iter().filter(|machine| add.contains(machine)) {
+            left(shared, index, machine);
         }
     }
 }

@@ -3,25 +3,26 @@
 //! While the wait blocks, the view is told of joined and parted machines; the collector then delivers them to the
 //! same wait. What is lost with a session, a restart or a collector version is built again: one login, one view, one
 //! filter, one delivery. Until then the old picture stays, and nobody takes absence from it.
+//!
+//! [`course`] decides what each outcome means; this file makes the calls.
 
+mod course;
 mod deliveries;
 mod members;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, pin::Pin, time::Duration};
 
-use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, MoRef, Retry};
+use provider_vcenter::{Backoff, CallError, Chain, FaultKind, Jitter, MoRef, Retry, UpdateSet};
 use tokio::time::Instant;
 
 pub(super) use self::members::left;
 use self::{
+    course::{Course, Happened, Loss, Next},
     deliveries::{deliver, settle},
     members::{Built, abandon, adjust, build},
 };
 use super::{Shared, reread::Reread, state::VcenterIndex};
 use crate::mutant::mutant;
-
-/// A filter that fails this often in a row is built anew.
-const MAX_FAILURES_PER_FILTER: u32 = 2;
 
 /// While there is nothing to wait for, the session is kept alive this often. vCenter ends one after 30 idle minutes;
 /// an administrator may shorten that, and a login costs more than this call.
@@ -96,7 +97,10 @@ fn is_session_bound_loss(err: &CallError) -> bool {
     )
 }
 
-/// Waits for changes until the view is lost; says how.
+/// The outcome of one wait for changes.
+type Delivery = Result<Option<UpdateSet>, CallError>;
+
+/// Waits for changes until the view is lost; returns the error that it was lost with.
 async fn watch(
     shared: &Shared,
     index: VcenterIndex,
@@ -105,90 +109,131 @@ async fn watch(
 ) -> CallError {
     let backend = &shared.vcenters[index];
     let client = &backend.client;
+    let jitter = Jitter::new(shared.tuning.seed, &format!("{}/members", client.name()));
+    let mut pauses = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), jitter);
+    let mut course = Course::new();
     let mut version = String::new();
-    let mut truncated = false;
-    let mut entered: Option<BTreeSet<MoRef>> = Some(BTreeSet::new());
-    let mut failures = 0;
+    let mut entered: BTreeSet<MoRef> = BTreeSet::new();
     let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
         reread.plan();
         // The first delivery is there at once or not at all; nothing may block before the picture is whole, nor
         // before it is known whether the view outlived a failure.
-        let is_settled = entered.is_none() && failures == 0;
-        let wait = if is_settled { client.poll() } else { Duration::ZERO };
-        let result = {
+        let wait = if course.may_block() { client.poll() } else { Duration::ZERO };
+        let waited = {
             let poll = client.wait_for_updates(&built.session, &version, wait);
             tokio::pin!(poll);
-            loop {
-                tokio::select! {
-                    // Deliveries first: they may be what the next change of the view depends on.
-                    biased;
-                    result = &mut poll => break result,
-                    () = backend.view.notified() => {
-                        if let Err(err) = adjust(shared, index, built).await {
-                            break Err(err);
-                        }
-                    }
-                    () = reread.due() => {
-                        reread.run().await;
-                        reread.plan();
-                    }
-                }
+            let mut parts = (&mut course, &mut reread, &mut pauses);
+            wait_and_change(shared, index, built, poll.as_mut(), &mut parts).await
+        };
+        let result = match waited {
+            Ok(result) => result,
+            Err(err) => {
+                abandon(shared, index, built, &err).await;
+                return err;
             }
         };
-        if failures == 0 && built_at.elapsed() >= LIVED {
+        if course.may_block() && built_at.elapsed() >= LIVED {
             backoff.reset();
         }
-        match result {
+        let happened = match &result {
             Ok(set) => {
-                failures = 0;
-                shared.lock().vcenters[index].troubled = false;
-                let is_truncated = set.as_ref().is_some_and(|s| s.truncated);
-                if let Some(set) = set {
-                    shared.telemetry.delivered(client.name(), &set);
-                    deliver(shared, index, &set, entered.as_mut());
-                    truncated = set.truncated;
-                    version = set.version;
-                }
-                if !is_truncated && let Some(entered) = entered.take() {
-                    settle(shared, index, &entered);
-                }
+                Happened::Delivered { truncated: set.as_ref().is_some_and(|set| set.truncated) }
             }
-            Err(err) => {
-                shared.lock().vcenters[index].fresh = false;
-                if matches!(err.fault(), Some(FaultKind::InvalidCollectorVersion))
-                    && mutant!(shared.policy.active, IgnoreInvalidCollectorVersion)
-                {
-                    std::future::pending::<()>().await;
-                }
-                failures += 1;
-                let is_lost = matches!(err.retry(), Retry::AfterLogin | Retry::Never)
-                    || failures > MAX_FAILURES_PER_FILTER;
-                if is_lost {
-                    abandon(shared, index, built, &err).await;
-                    return err;
-                }
-                if is_session_bound_loss(&err) || truncated {
-                    // The filter may still be there: everything again from it costs one call.
-                    version.clear();
-                    entered = Some(BTreeSet::new());
-                    truncated = false;
-                }
-                if !is_session_bound_loss(&err) {
-                    shared.lock().vcenters[index].troubled = true;
-                    let pause = match err.retry() {
-                        Retry::After(wait) => wait.min(Duration::from_secs(60)),
-                        _ => backoff.fail(),
-                    };
-                    tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes failed");
-                    tokio::time::sleep(pause).await;
-                }
+            Err(err) => Happened::WaitFailed(Loss::of(err)),
+        };
+        let was_whole = course.is_whole();
+        let next = course.next(happened, &mut pauses);
+        {
+            let vcenter = &mut shared.lock().vcenters[index];
+            vcenter.fresh = course.is_current() && next != Next::Settle;
+            if result.is_ok() {
+                vcenter.troubled = false;
             }
         }
-        let vcenter = &mut shared.lock().vcenters[index];
-        if entered.is_none() && failures == 0 {
-            vcenter.fresh = true;
+        if let Ok(Some(set)) = &result {
+            shared.telemetry.delivered(client.name(), set);
+            deliver(shared, index, set, (!was_whole).then_some(&mut entered));
+            version.clone_from(&set.version);
+        }
+        let err = result.err();
+        if matches!(err.as_ref().and_then(CallError::fault), Some(FaultKind::InvalidCollectorVersion))
+            && mutant!(shared.policy.active, IgnoreInvalidCollectorVersion)
+        {
+            std::future::pending::<()>().await;
+        }
+        match (next, err) {
+            (Next::Settle, _) => {
+                settle(shared, index, &std::mem::take(&mut entered));
+                shared.lock().vcenters[index].fresh = true;
+            }
+            (Next::BeginAgain, _) => begin_again(&mut version, &mut entered),
+            (Next::Pause { wanted, begin_again: again }, Some(err)) => {
+                if again {
+                    begin_again(&mut version, &mut entered);
+                }
+                shared.lock().vcenters[index].troubled = true;
+                let pause = wanted.unwrap_or_else(|| backoff.fail());
+                tracing::warn!(error = %Chain(&err), pause = ?pause, "waiting for changes failed");
+                tokio::time::sleep(pause).await;
+            }
+            (Next::Rebuild, Some(err)) => {
+                abandon(shared, index, built, &err).await;
+                return err;
+            }
+            (Next::WaitOn | Next::Pause { .. } | Next::Rebuild, _) => {}
+        }
+    }
+}
+
+/// The filter may still be there: everything again from it costs one call.
+fn begin_again(version: &mut String, entered: &mut BTreeSet<MoRef>) {
+    version.clear();
+    entered.clear();
+}
+
+/// Waits for changes; meanwhile changes the members of the view, and reads again what could not be read.
+///
+/// # Errors
+///
+/// That the members could not be changed, and that the view has to be built anew for it.
+async fn wait_and_change(
+    shared: &Shared,
+    index: VcenterIndex,
+    built: &Built,
+    mut poll: Pin<&mut impl Future<Output = Delivery>>,
+    (course, reread, pauses): &mut (&mut Course, &mut Reread<'_>, &mut Backoff),
+) -> Result<Delivery, CallError> {
+    let backend = &shared.vcenters[index];
+    loop {
+        let change = async {
+            match course.change_at() {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => backend.view.notified().await,
+            }
+        };
+        tokio::select! {
+            // Deliveries first: they may be what the next change of the view depends on.
+            biased;
+            result = &mut poll => return Ok(result),
+            () = change => {
+                let result = adjust(shared, index, built).await;
+                let happened = match &result {
+                    Ok(()) => Happened::Changed,
+                    Err(err) => Happened::ChangeFailed(Loss::of(err)),
+                };
+                let next = course.next(happened, pauses);
+                let Err(err) = result else { continue };
+                tracing::warn!(error = %Chain(&err), next = ?next, "members of the view not changed");
+                if next == Next::Rebuild {
+                    return Err(err);
+                }
+            }
+            () = reread.due() => {
+                reread.run().await;
+                reread.plan();
+            }
         }
     }
 }

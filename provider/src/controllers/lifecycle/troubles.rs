@@ -1,0 +1,89 @@
+//! Tells a person of nodes whose machines cannot be looked after: by event, by metric and by `/readyz`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::plan::{Judged, Judgement};
+use crate::{
+    cluster::{Events, NodeStore, Severity},
+    instances::{Trouble, TroubleKind},
+    model::Lookup,
+    telemetry::Telemetry,
+};
+
+/// Nodes of one kind of trouble that get an event; more would only repeat it.
+const MAX_EVENTS: usize = 10;
+
+/// Remembers which events were recorded.
+#[derive(Debug, Default)]
+pub(super) struct Troubles {
+    told: BTreeSet<(TroubleKind, String)>,
+}
+
+impl Troubles {
+    /// Takes over what the backend knows and what was just judged; records events about what is new.
+    pub(super) fn show(
+        &mut self,
+        known: Vec<Trouble>,
+        judged: &[Judged],
+        store: &NodeStore,
+        events: &Events,
+        telemetry: &Telemetry,
+    ) {
+        let mut troubles = by_node(judged);
+        troubles.extend(known.into_iter().map(|it| ((it.kind, it.node), it.text)));
+        let count = |kind| troubles.keys().filter(|(it, _)| *it == kind).count();
+        let counts = TroubleKind::ALL.iter().map(|kind| (kind.label(), count(*kind)));
+        telemetry.set_troubles(counts, readiness(&troubles));
+        self.told.retain(|it| troubles.contains_key(it));
+        for ((kind, name), text) in troubles {
+            let n_told = self.told.iter().filter(|(it, _)| *it == kind).count();
+            if n_told >= MAX_EVENTS || self.told.contains(&(kind, name.clone())) {
+                continue;
+            }
+            let Some(node) = store.get(&name) else { continue };
+            tracing::warn!(node = %name, reason = %text, "the machine of a node cannot be looked after");
+            events.record(&node, Severity::Warning, kind.reason(), text);
+            self.told.insert((kind, name));
+        }
+    }
+}
+
+/// Nodes that are not ready and of whose machines something is known that a person should know.
+fn by_node(judged: &[Judged]) -> BTreeMap<(TroubleKind, String), String> {
+    let troubles = judged.iter().filter_map(|Judged { node, judgement }| {
+        let Judgement::NotReady { exists: Lookup::Unknown(why), .. } = judgement else {
+            return None;
+        };
+        Some(((TroubleKind::of(why)?, node.name.clone()), why.to_string()))
+    });
+    troubles.collect()
+}
+
+/// What `/readyz` says: the first trouble that makes it fail, and how many nodes share that.
+fn readiness(troubles: &BTreeMap<(TroubleKind, String), String>) -> Result<(), String> {
+    let mut failing = troubles.iter().filter(|((kind, _), _)| kind.fails_readiness());
+    match failing.next() {
+        None => Ok(()),
+        Some(((_, node), text)) => match failing.count() {
+            0 => Err(format!("node {node}: {text}")),
+            n_more => Err(format!("node {node} and {n_more} more: {text}")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_names_the_first_node_and_counts_the_others() {
+        let mut troubles = BTreeMap::new();
+        assert_eq!(readiness(&troubles), Ok(()));
+        troubles.insert((TroubleKind::Unproven, "a".to_owned()), "hidden".to_owned());
+        assert_eq!(readiness(&troubles), Ok(()), "a person is asked, and nothing is broken");
+        troubles.insert((TroubleKind::NotDelivered, "b".to_owned()), "late".to_owned());
+        assert_eq!(readiness(&troubles), Err("node b: late".to_owned()));
+        troubles.insert((TroubleKind::NotDelivered, "c".to_owned()), "late".to_owned());
+        assert_eq!(readiness(&troubles), Err("node b and 1 more: late".to_owned()));
+    }
+}

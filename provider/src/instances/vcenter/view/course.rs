@@ -1,0 +1,257 @@
+//! The course of one view, as a state machine: what the outcome of each call means, and which call comes next. Pure.
+//!
+//! Two calls keep a view: the wait for changes, and the change of its members. Either can fail without the view being lost,
+//! and neither may forget what it has not done: a wait that failed begins again from the last version or from none, a
+//! change of members that failed is made again after a pause.
+
+use std::time::Duration;
+
+use provider_vcenter::{Backoff, CallError, FaultKind, Retry};
+use tokio::time::Instant;
+
+/// Failures in a row of either call after which the view is built anew.
+const MAX_FAILURES: u32 = 2;
+/// The longest pause that a server may ask for.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// How a call failed, as far as the view is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The session or the view is gone.
+    Final,
+    /// The version of the collector is gone; the filter may still be there.
+    Version,
+    /// Nothing is lost; the server asks for this pause, if for any.
+    Passing(Option<Duration>),
+}
+
+impl Loss {
+    pub(super) fn of(err: &CallError) -> Self {
+        match err.retry() {
+            Retry::AfterLogin | Retry::Never => Self::Final,
+            _ if is_version_lost(err) => Self::Version,
+            Retry::After(wait) => Self::Passing(Some(wait.min(MAX_PAUSE))),
+            Retry::WithBackoff => Self::Passing(None),
+        }
+    }
+}
+
+fn is_version_lost(err: &CallError) -> bool {
+    matches!(err.fault(), Some(FaultKind::InvalidCollectorVersion | FaultKind::RequestCanceled))
+}
+
+/// The outcome of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Happened {
+    /// The wait ended with a delivery, or without news.
+    Delivered { truncated: bool },
+    /// The wait failed.
+    WaitFailed(Loss),
+    /// The members of the view are those that are wanted.
+    Changed,
+    /// The members could not be changed.
+    ChangeFailed(Loss),
+}
+
+/// What to do about an outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Wait on, from the last version.
+    WaitOn,
+    /// The picture has become whole: settle it, then wait on.
+    Settle,
+    /// Everything has to be delivered again: wait from no version.
+    BeginAgain,
+    /// Leave the server alone for a while; then wait on, or begin again where that is due.
+    Pause { wanted: Option<Duration>, begin_again: bool },
+    /// Build the view anew.
+    Rebuild,
+}
+
+/// Where a view is in its course.
+#[derive(Debug)]
+pub(super) struct Course {
+    /// Whether everything was delivered once since the filter, or the version, was made.
+    is_whole: bool,
+    /// Whether the last delivery was cut.
+    is_truncated: bool,
+    /// Waits that failed in a row.
+    n_wait_failures: u32,
+    /// Changes of members that failed in a row, and when the next is due.
+    n_change_failures: u32,
+    change_at: Option<Instant>,
+}
+
+impl Course {
+    /// The course of a view that was just built.
+    pub(super) fn new() -> Self {
+        Self {
+            is_whole: false,
+            is_truncated: false,
+            n_wait_failures: 0,
+            n_change_failures: 0,
+            change_at: None,
+        }
+    }
+
+    /// Whether everything was delivered once.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Whether the wait may block: the picture is whole, and the view is known to have outlived the last failure.
+    pub(super) fn may_block(&self) -> bool {
+        self.is_whole && self.n_wait_failures == 0
+    }
+
+    /// Whether answers may be given from the view.
+    pub(super) fn is_current(&self) -> bool {
+        self.is_whole && self.n_wait_failures == 0
+    }
+
+    /// When a change of members that failed is due again.
+    pub(super) fn change_at(&self) -> Option<Instant> {
+        self.change_at
+    }
+
+    /// Takes an outcome over. `backoff` gives the pause before a change of members is tried again.
+    pub(super) fn next(&mut self, happened: Happened, backoff: &mut Backoff) -> Next {
+        match happened {
+            Happened::Delivered { truncated } => {
+                self.n_wait_failures = 0;
+                self.is_truncated = truncated;
+                if truncated || self.is_whole {
+                    return Next::WaitOn;
+                }
+                self.is_whole = true;
+                Next::Settle
+            }
+            Happened::WaitFailed(loss) => {
+                self.n_wait_failures += 1;
+                let begin_again = loss == Loss::Version || self.is_truncated;
+                match loss {
+                    Loss::Final => return Next::Rebuild,
+                    _ if self.n_wait_failures > MAX_FAILURES => return Next::Rebuild,
+                    _ => {}
+                }
+                if begin_again {
+                    (self.is_whole, self.is_truncated) = (false, false);
+                }
+                match loss {
+                    Loss::Passing(wanted) => Next::Pause { wanted, begin_again },
+                    Loss::Version | Loss::Final => Next::BeginAgain,
+                }
+            }
+            Happened::Changed => {
+                (self.n_change_failures, self.change_at) = (0, None);
+                backoff.reset();
+                Next::WaitOn
+            }
+            Happened::ChangeFailed(loss) => {
+                self.n_change_failures += 1;
+                match loss {
+                    Loss::Passing(wanted) if self.n_change_failures <= MAX_FAILURES => {
+                        let pause = backoff.fail();
+                        self.change_at = Some(Instant::now() + wanted.unwrap_or(pause));
+                        Next::WaitOn
+                    }
+                    _ => Next::Rebuild,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use provider_vcenter::Jitter;
+
+    use super::*;
+
+    const PASSING: Loss = Loss::Passing(None);
+    const WHOLE: Happened = Happened::Delivered { truncated: false };
+    const CUT: Happened = Happened::Delivered { truncated: true };
+    const WAIT: Happened = Happened::WaitFailed(PASSING);
+    const CHANGE: Happened = Happened::ChangeFailed(PASSING);
+    const PAUSE: Next = Next::Pause { wanted: None, begin_again: false };
+    const PAUSE_AGAIN: Next = Next::Pause { wanted: None, begin_again: true };
+
+    fn backoff() -> Backoff {
+        let seconds = Duration::from_secs;
+        Backoff::new(seconds(1), seconds(60), Jitter::new(1, "course"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_outcome_leads_to_one_next_step() {
+        let wanted = Duration::from_secs(7);
+        let busy = Loss::Passing(Some(wanted));
+        for (name, outcomes, want, is_current) in [
+            ("first delivery", vec![WHOLE], Next::Settle, true),
+            ("first page of the first delivery", vec![CUT], Next::WaitOn, false),
+            ("last page of the first delivery", vec![CUT, WHOLE], Next::Settle, true),
+            ("a change", vec![WHOLE, WHOLE], Next::WaitOn, true),
+            ("a cut change", vec![WHOLE, CUT], Next::WaitOn, true),
+            ("a failed wait", vec![WHOLE, WAIT], PAUSE, false),
+            ("a failed wait amid pages", vec![WHOLE, CUT, WAIT], PAUSE_AGAIN, false),
+            ("a wait after a failed one", vec![WHOLE, WAIT, WHOLE], Next::WaitOn, true),
+            ("whole again after pages were lost", vec![CUT, WAIT, WHOLE], Next::Settle, true),
+            (
+                "a pause that the server asks for",
+                vec![WHOLE, Happened::WaitFailed(busy)],
+                Next::Pause { wanted: Some(wanted), begin_again: false },
+                false,
+            ),
+            ("three failed waits", vec![WHOLE, WAIT, WAIT, WAIT], Next::Rebuild, false),
+            (
+                "a lost version",
+                vec![WHOLE, Happened::WaitFailed(Loss::Version)],
+                Next::BeginAgain,
+                false,
+            ),
+            (
+                "a lost session",
+                vec![WHOLE, Happened::WaitFailed(Loss::Final)],
+                Next::Rebuild,
+                false,
+            ),
+            ("changed members", vec![WHOLE, Happened::Changed], Next::WaitOn, true),
+            ("members not changed", vec![WHOLE, CHANGE], Next::WaitOn, true),
+            ("members not changed twice", vec![WHOLE, CHANGE, CHANGE], Next::WaitOn, true),
+            ("members not changed thrice", vec![WHOLE, CHANGE, CHANGE, CHANGE], Next::Rebuild, true),
+            (
+                "members changed in between",
+                vec![WHOLE, CHANGE, CHANGE, Happened::Changed, CHANGE],
+                Next::WaitOn,
+                true,
+            ),
+            (
+                "members not changed, the session is gone",
+                vec![WHOLE, Happened::ChangeFailed(Loss::Final)],
+                Next::Rebuild,
+                true,
+            ),
+        ] {
+            let (mut course, mut backoff) = (Course::new(), backoff());
+            let next = outcomes.into_iter().map(|it| course.next(it, &mut backoff)).last();
+            assert_eq!((next, course.is_current()), (Some(want), is_current), "{name}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_change_is_due_again_and_a_made_one_is_not() {
+        let (mut course, mut backoff) = (Course::new(), backoff());
+        course.next(WHOLE, &mut backoff);
+        assert_eq!(course.change_at(), None);
+        course.next(CHANGE, &mut backoff);
+        let at = course.change_at().expect("it failed");
+        assert!(at > Instant::now() && at <= Instant::now() + Duration::from_secs(2), "{at:?}");
+        // A delivery meanwhile does not make it forgotten.
+        course.next(WHOLE, &mut backoff);
+        assert_eq!(course.change_at(), Some(at));
+        course.next(Happened::Changed, &mut backoff);
+        assert_eq!(course.change_at(), None);
+        let wanted = Duration::from_secs(9);
+        course.next(Happened::ChangeFailed(Loss::Passing(Some(wanted))), &mut backoff);
+        assert_eq!(course.change_at(), Some(Instant::now() + wanted));
+    }
+}
