@@ -1,7 +1,7 @@
 //! What can be said on the command line.
 
 use std::ffi::OsString;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -41,18 +41,8 @@ pub(super) enum What {
         /// The ID, like NODE-DEL-002.
         id: String,
     },
-    /// Let every call of a run fail in every way, one run each.
-    Sweep {
-        /// Only so many runs, spread evenly.
-        #[arg(long)]
-        sample: Option<NonZeroUsize>,
-        /// Where the provider looks for machines: vcenter, supervisor or all.
-        #[arg(long, default_value = "all", value_parser = modes)]
-        mode: Modes,
-        /// Where every draw comes from.
-        #[arg(long, default_value_t = 0)]
-        seed: u64,
-    },
+    /// Play every life with every single failure: each call fails in every way, each write is the last before a crash.
+    Sweep(super::sweep::Arguments),
     /// Play generated histories with v1 and V2 of Supervisor mode, and compare what they say of Nodes.
     Alike {
         /// How many histories.
@@ -134,7 +124,7 @@ pub(super) struct Run {
 #[derive(Clone, Copy)]
 pub(super) struct Modes(pub(super) &'static [Backend]);
 
-fn modes(text: &str) -> Result<Modes, String> {
+pub(super) fn modes(text: &str) -> Result<Modes, String> {
     let all = &Backend::ALL;
     match all.iter().position(|it| it.as_str() == text) {
         Some(at) => Ok(Modes(&all[at..=at])),

@@ -5,6 +5,7 @@ mod many;
 mod output;
 mod run;
 mod show;
+mod sweep;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub fn main() -> ExitCode {
             show::list(&mut out, Filter { ids, surfaces: surface }, all)
         }
         What::Explain { id } => show::explain(&mut out, &id),
-        What::Sweep { sample, mode, seed } => many::sweep_all(&mut out, sample, mode, seed),
+        What::Sweep(arguments) => sweep::run(&mut out, &arguments),
         What::Alike { runs, seed } => many::compare(&mut out, runs.get(), seed),
         What::Cost { bill, .. } if foreign::cost::is_asked(&bill) => run::bill(&mut out, &bill),
         What::Cost { write, operations, .. } => run::count(&mut out, write, operations),

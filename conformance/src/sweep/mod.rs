@@ -1,39 +1,124 @@
-//! Exhaustive single faults: every call of a run, every way it can fail, one run each.
+//! Exhaustive single failures: every call of every life, every way it can fail, one run each.
 //!
-//! SQLite's "fail the n-th malloc", applied to an API. The healthy run names the calls; each is made
-//! to fail in every way that its front end knows, with and without the operation carried out, and
-//! each of those runs is judged by the safety and liveness invariants. No randomness.
+//! SQLite's "fail the n-th malloc", applied to an API. The healthy run of each [life](crate::lives) names its calls. The first
+//! sweep ([`faults`]) lets each fail in every way that its front end knows, with and without the operation carried out,
+//! once per operation, kind of object and phase. The second ([`crashes`]) kills the provider before and after each of its
+//! writes. Every run is judged by all safety and liveness invariants. No randomness: the same build has the same trials.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+mod crashes;
+mod faults;
+mod journal;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::mpsc;
 
 use sim::Face;
-use sim::faults::{Between, Rule};
-use sim::world::{Command, Topology};
+use sim::world::Time;
 
-use crate::checks::fault_kinds;
-use crate::judge::{Violation, liveness, safety};
-use crate::lab::{Stage, run};
-use crate::scenario::{Act, Scenario};
+use crate::judge::Violation;
+use crate::lab::{Mode, Run, Stage, run};
+use crate::lives::{self, Life};
+use crate::scenario::Scenario;
+pub use journal::{Journal, JournalError};
 
-/// A call that can fail: an operation on a kind of object in a phase.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Point {
-    face: Face,
-    operation: String,
-    kind: Option<String>,
-    phase: String,
+/// A kind of sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// One call fails in one way.
+    Faults,
+    /// The provider is killed before or after one write.
+    Crashes,
 }
 
-/// One run of the sweep.
-#[derive(Clone, Debug)]
+impl Kind {
+    /// Every kind, in the order in which they are run.
+    pub const ALL: [Self; 2] = [Self::Faults, Self::Crashes];
+
+    /// As the command line writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Faults => "faults",
+            Self::Crashes => "crashes",
+        }
+    }
+}
+
+/// One run of a sweep.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The call.
-    pub point: Point,
-    /// How it fails.
-    pub fault: &'static str,
-    /// Whether the operation is carried out all the same.
-    pub applied: bool,
+    /// How the provider looks for machines.
+    pub mode: Mode,
+    /// Name of the life.
+    pub life: &'static str,
+    /// Phase of the life in which something fails.
+    pub phase: String,
+    /// The failure.
+    pub failure: Failure,
+}
+
+/// What fails in a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Failure {
+    /// The first call of its kind in the phase fails.
+    Call {
+        /// Front end.
+        face: Face,
+        /// Operation.
+        operation: String,
+        /// Kind of object, if the call is about one.
+        kind: Option<String>,
+        /// How it fails.
+        fault: &'static str,
+        /// Whether the operation is carried out all the same.
+        applied: bool,
+    },
+    /// The replica that makes a write is killed while it waits for the answer.
+    Crash {
+        /// Which replica.
+        replica: usize,
+        /// Operation.
+        operation: String,
+        /// Name of the object that is written.
+        object: Option<String>,
+        /// When the write arrives.
+        at: Time,
+        /// Whether it is carried out.
+        applied: bool,
+    },
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mode, life, phase, failure } = self;
+        let mode = mode_name(*mode);
+        match failure {
+            Failure::Call { face, operation, kind, fault, applied } => {
+                let kind = kind.as_deref().unwrap_or("-");
+                let applied = if *applied { ", applied" } else { "" };
+                let face = face.as_str();
+                write!(f, "{mode}/{life}/{phase}: {face} {operation} of {kind}: {fault}{applied}")
+            }
+            Failure::Crash { replica, operation, object, at, applied } => {
+                let object = object.as_deref().unwrap_or("-");
+                let when = if *applied { "after" } else { "before" };
+                write!(
+                    f,
+                    "{mode}/{life}/{phase}: replica {replica} killed {when} {operation} of {object} at {at}"
+                )
+            }
+        }
+    }
+}
+
+/// As reports name a mode: `vcenter-auto`, `supervisor-poll`.
+pub fn mode_name(mode: Mode) -> String {
+    let instances = match mode {
+        Mode::VCenter(instances) | Mode::Supervisor(instances) => instances,
+    };
+    format!("{}-{}", mode.backend(), instances.as_str())
 }
 
 /// What a trial showed.
@@ -45,126 +130,110 @@ pub struct Finding {
     pub violations: Vec<Violation>,
 }
 
+/// How one trial ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Whether the failure happened; a trial without it shows nothing.
+    pub fired: bool,
+    /// What was broken.
+    pub violations: Vec<Violation>,
+}
+
 /// What a sweep showed.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Distinct calls of the healthy run.
-    pub points: usize,
     /// Runs.
     pub runs: usize,
-    /// Runs whose fault fired.
+    /// Runs whose failure happened.
     pub fired: usize,
     /// Runs in which something was broken.
     pub findings: Vec<Finding>,
-    /// Trials whose fault never fired: they show nothing.
+    /// Trials whose failure never happened: they show nothing.
     pub idle: Vec<Trial>,
 }
 
-impl std::fmt::Display for Trial {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Point { face, operation, kind, phase } = &self.point;
-        let kind = kind.as_deref().unwrap_or("-");
-        let applied = if self.applied { ", applied" } else { "" };
-        write!(f, "{} {operation} of {kind} in {phase}: {}{applied}", face.as_str(), self.fault)
-    }
+/// Name of the rule of a trial.
+const RULE: &str = "trial";
+
+/// Every trial of one kind in one mode, in a fixed order, of the lives whose names `wanted` accepts.
+pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
+    let lives = lives::all(stage.mode.backend());
+    let of_life = |life: &Life| {
+        let healthy = run(&life.scenario, stage);
+        let failures = match kind {
+            Kind::Faults => faults::failures(life, &healthy),
+            Kind::Crashes => crashes::failures(life, &healthy),
+        };
+        let (mode, life) = (stage.mode, life.name);
+        let trial = move |(phase, failure)| Trial { mode, life, phase, failure };
+        failures.into_iter().map(trial).collect::<Vec<_>>()
+    };
+    lives.iter().filter(|life| wanted(life.name)).flat_map(of_life).collect()
 }
 
-const fn s(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-/// Phases of the scenario: name, begin, end.
-const PHASES: [(&str, u64, u64); 4] =
-    [("join", 0, 90), ("change", 90, 150), ("shutdown", 150, 300), ("delete", 300, 460)];
-
-/// When every fault is healed. All must be well when the provider's periods say so.
-const HEALED: Duration = s(460);
-
-/// Join, address change, shutdown and delete, one after the other.
-pub fn scenario() -> Scenario {
-    let machine = |n: u32| sim::world::Named::from(format!("node-{n:04}").as_str());
-    let mut scenario = Scenario::new("life", Topology::zones(3).machines(3), s(0));
-    for (phase, begin, _) in PHASES {
-        scenario = scenario.at(s(begin), Act::Phase(phase.into()));
-    }
-    let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 0, 1).into()]];
-    scenario
-        .at(s(95), Command::SetAddresses { machine: machine(1), addresses })
-        .at(s(155), Command::PowerOff(machine(2)))
-        .at(s(305), Command::DeleteMachine(machine(3)))
-        .at(HEALED, Act::Heal)
-        .at(HEALED, Act::Phase("healed".into()))
-        .settling()
-}
-
-/// Every trial, in a fixed order.
-pub fn trials(stage: &Stage) -> Vec<Trial> {
-    let healthy = run(&scenario(), stage);
-    let points: BTreeSet<Point> = healthy
-        .calls()
-        .filter(|call| call.client.client == "provider")
-        .filter_map(|call| {
-            let phase =
-                call.phase.as_deref().filter(|it| PHASES.iter().any(|(name, ..)| name == it))?;
-            Some(Point {
-                face: call.face?,
-                operation: call.op.clone(),
-                kind: call.target.kind.clone(),
-                phase: phase.to_owned(),
-            })
-        })
-        .collect();
-    let mut trials = Vec::new();
-    for point in points {
-        for kind in fault_kinds(point.face) {
-            for applied in [false, true] {
-                if applied && !kind.loses_answer {
-                    continue;
-                }
-                trials.push(Trial { point: point.clone(), fault: kind.name, applied });
-            }
+impl Trial {
+    /// The life with the failure in it.
+    ///
+    /// # Panics
+    ///
+    /// When the trial is of no life of its mode: trials are made by [`trials`].
+    pub fn scenario(&self) -> Scenario {
+        let lives = lives::all(self.mode.backend());
+        let life = lives.into_iter().find(|life| life.name == self.life);
+        let life = life.expect("a trial is of a life of its mode");
+        match &self.failure {
+            Failure::Call { .. } => faults::faulted(&life, self),
+            Failure::Crash { .. } => crashes::crashed(&life, self),
         }
     }
-    trials
+
+    /// Plays it and judges what happened.
+    pub fn play(&self, stage: &Stage) -> Ended {
+        let run: Run = run(&self.scenario(), &Stage { mode: self.mode, ..stage.clone() });
+        Ended { fired: run.fired(RULE) > 0, violations: Life::broken(&run) }
+    }
 }
 
-/// The scenario with the one fault of a trial: the first such call of the phase fails.
-pub fn faulted(trial: &Trial) -> Scenario {
-    let kind = fault_kinds(trial.point.face).into_iter().find(|it| it.name == trial.fault);
-    let actions = kind.map(|kind| kind.actions).unwrap_or_default();
-    let (_, begin, end) =
-        PHASES.into_iter().find(|(name, ..)| *name == trial.point.phase).unwrap_or(PHASES[0]);
-    let mut rule =
-        Rule::new("trial", actions).on(trial.point.face).op([trial.point.operation.as_str()]);
-    // Calls of earlier phases match too; the first within the window fires.
-    rule.when.max = Some(1);
-    rule.matcher.resource.kind.clone_from(&trial.point.kind);
-    rule.when.between = Some(Between(s(begin), s(end)));
-    let rule = if trial.applied { rule.applied() } else { rule };
-    scenario().fault(rule)
-}
-
-/// Runs these trials. `seen` hears of each.
+/// Plays these trials, `jobs` at a time. `ended` hears of each, in the order in which they end.
 pub fn sweep(
     stage: &Stage,
     trials: &[Trial],
-    mut seen: impl FnMut(&Trial, &[Violation]),
+    jobs: NonZeroUsize,
+    mut ended: impl FnMut(&Trial, &Ended),
 ) -> Report {
-    let points: BTreeSet<&Point> = trials.iter().map(|trial| &trial.point).collect();
-    let mut report = Report { points: points.len(), ..Report::default() };
-    for trial in trials {
-        let run = run(&faulted(trial), stage);
+    let next = Mutex::new(0..trials.len());
+    let (sender, receiver) = mpsc::channel::<(usize, Ended)>();
+    let mut results = BTreeMap::new();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.get().min(trials.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let taken = next.lock().expect("no trial panics under this lock").next();
+                    let Some(index) = taken else { return };
+                    // Nobody listens any more when the sweep was given up.
+                    if sender.send((index, trials[index].play(stage))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (index, outcome) in receiver {
+            ended(&trials[index], &outcome);
+            results.insert(index, outcome);
+        }
+    });
+    let mut report = Report::default();
+    for (index, Ended { fired, violations }) in results {
+        let trial = trials[index].clone();
         report.runs += 1;
-        if run.fired("trial") > 0 {
-            report.fired += 1;
-        } else {
+        report.fired += usize::from(fired);
+        if !fired {
             report.idle.push(trial.clone());
         }
-        let mut violations = safety(&run);
-        violations.extend(liveness(&run));
-        seen(trial, &violations);
         if !violations.is_empty() {
-            report.findings.push(Finding { trial: trial.clone(), violations });
+            report.findings.push(Finding { trial, violations });
         }
     }
     report

@@ -1,17 +1,20 @@
-//! A fixed sample of the single-fault sweep; `conformance sweep` runs all of it.
+//! A fixed sample of each sweep; `conformance sweep` runs all of it.
 
-use conformance::backend::Backend;
-use conformance::lab::Stage;
-use conformance::sweep;
+use std::num::NonZeroUsize;
 
-fn sweep_a_sample(backend: Backend, at_least: usize, n: usize) {
-    let stage = Stage { mode: backend.into(), ..Stage::default() };
-    let trials = sweep::trials(&stage);
+use conformance::lab::{Mode, Stage};
+use conformance::sweep::{self, Kind};
+use provider::InstancesMode::{Auto, Poll, V1};
+
+/// Plays about `n` trials of a sweep, of which there are at least `at_least`.
+fn sweep_a_sample(mode: Mode, kind: Kind, at_least: usize, n: usize) {
+    let stage = Stage { mode, ..Stage::default() };
+    let trials = sweep::trials(kind, &stage, |_| true);
     assert!(trials.len() >= at_least, "only {} trials", trials.len());
     let sample = sweep::sample(&trials, n);
-    let report = sweep::sweep(&stage, &sample, |_, _| {});
+    let report = sweep::sweep(&stage, &sample, NonZeroUsize::MIN, |_, _| {});
     let idle: Vec<String> = report.idle.iter().map(ToString::to_string).collect();
-    assert_eq!(idle, Vec::<String>::new(), "faults that never fired");
+    assert_eq!(idle, Vec::<String>::new(), "failures that never happened");
     let broken: Vec<String> = report
         .findings
         .iter()
@@ -21,11 +24,24 @@ fn sweep_a_sample(backend: Backend, at_least: usize, n: usize) {
 }
 
 #[test]
-fn no_single_fault_of_a_fixed_sample_breaks_an_invariant() {
-    sweep_a_sample(Backend::VCenter, 300, 200);
+fn no_single_fault_of_a_sample_with_vcenter_breaks_an_invariant() {
+    sweep_a_sample(Mode::VCenter(Auto), Kind::Faults, 1000, 150);
 }
 
 #[test]
-fn nor_in_supervisor_mode() {
-    sweep_a_sample(Backend::Supervisor, 100, 100);
+fn no_single_fault_of_a_sample_with_a_supervisor_breaks_an_invariant() {
+    sweep_a_sample(Mode::Supervisor(Auto), Kind::Faults, 500, 80);
+}
+
+#[test]
+fn no_crash_around_a_write_of_a_sample_breaks_an_invariant() {
+    sweep_a_sample(Mode::VCenter(Auto), Kind::Crashes, 100, 40);
+    sweep_a_sample(Mode::Supervisor(Auto), Kind::Crashes, 100, 40);
+}
+
+#[test]
+fn no_single_fault_of_a_sample_in_other_instance_modes_breaks_an_invariant() {
+    for mode in [Mode::VCenter(Poll), Mode::VCenter(V1), Mode::Supervisor(Poll), Mode::Supervisor(V1)] {
+        sweep_a_sample(mode, Kind::Faults, 500, 30);
+    }
 }

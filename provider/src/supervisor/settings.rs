@@ -73,6 +73,18 @@ pub enum InstancesMode {
     V1,
 }
 
+impl InstancesMode {
+    /// As the flag has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Watch => "watch",
+            Self::Poll => "poll",
+            Self::V1 => "v1",
+        }
+    }
+}
+
 impl FromStr for InstancesMode {
     type Err = String;
 

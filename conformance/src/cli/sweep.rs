@@ -1,0 +1,227 @@
+//! `conformance sweep`: every life with every single failure.
+
+use std::io::{IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use provider::InstancesMode;
+use sha2::{Digest, Sha256};
+
+use super::args::{Modes, modes};
+use super::{elapsed, usage};
+use crate::backend::Backend;
+use crate::catalogue::nearest;
+use crate::lab::{Mode, Stage};
+use crate::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
+use crate::{lives, report};
+
+/// What `conformance sweep` is asked for.
+#[derive(Parser)]
+pub(super) struct Arguments {
+    /// Only this sweep: faults or crashes.
+    #[arg(long, value_parser = kind)]
+    kind: Vec<Kind>,
+    /// Only this life; `--list-lives` prints them.
+    #[arg(long)]
+    life: Vec<String>,
+    /// Print the lives and end.
+    #[arg(long)]
+    list_lives: bool,
+    /// Only so many runs per sweep and mode, spread evenly.
+    #[arg(long)]
+    sample: Option<NonZeroUsize>,
+    /// Where the provider looks for machines: vcenter, supervisor or all.
+    #[arg(long, default_value = "all", value_parser = modes)]
+    mode: Modes,
+    /// How it looks: auto, poll or v1; all of them unless said.
+    #[arg(long)]
+    instances_mode: Vec<InstancesMode>,
+    /// Runs at a time; one per processor unless said.
+    #[arg(long)]
+    jobs: Option<NonZeroUsize>,
+    /// Keep a line per trial in this file, and leave out trials that it already has.
+    #[arg(long)]
+    journal: Option<PathBuf>,
+    /// Where every draw comes from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == text);
+    found.ok_or_else(|| "expected faults or crashes".to_owned())
+}
+
+/// What all sweeps together came to.
+#[derive(Default)]
+struct Totals {
+    is_broken: bool,
+    is_idle: bool,
+}
+
+pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if let Err(text) = known_lives(arguments) {
+        return usage(out, &text);
+    }
+    if arguments.list_lives {
+        return list_lives(out, arguments);
+    }
+    let mut journal = match &arguments.journal {
+        None => None,
+        Some(path) => match Journal::open(path, &build()?, arguments.seed) {
+            Ok(journal) => Some(journal),
+            Err(error) => return usage(out, &error.to_string()),
+        },
+    };
+    let mut totals = Totals::default();
+    let kinds = if arguments.kind.is_empty() { &Kind::ALL[..] } else { &arguments.kind };
+    for mode in wanted_modes(arguments) {
+        for kind in kinds {
+            one(out, arguments, mode, *kind, journal.as_mut(), &mut totals)?;
+        }
+    }
+    Ok(match totals {
+        Totals { is_broken: true, .. } => ExitCode::from(1),
+        Totals { is_idle: true, .. } => ExitCode::from(7),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// One sweep in one mode.
+fn one(
+    out: &mut impl Write,
+    arguments: &Arguments,
+    mode: Mode,
+    kind: Kind,
+    mut journal: Option<&mut Journal>,
+    totals: &mut Totals,
+) -> anyhow::Result<()> {
+    let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
+    let mut clock = elapsed();
+    let wanted = |life: &str| arguments.life.is_empty() || arguments.life.iter().any(|it| it == life);
+    let mut all = trials(kind, &stage, wanted);
+    let n_all = all.len();
+    if let Some(n) = arguments.sample {
+        all = sample(&all, n.get());
+    }
+    let n_chosen = all.len();
+    let (mut n_fired, mut n_idle, mut n_broken) = (0, 0, 0);
+    let mut tell = |out: &mut dyn Write, trial: &Trial, fired: bool, violations: &[String]| {
+        n_fired += usize::from(fired);
+        if !fired {
+            n_idle += 1;
+            writeln!(out, "never fired: {trial}")?;
+        }
+        if !violations.is_empty() {
+            n_broken += 1;
+            writeln!(out, "{trial}")?;
+            for violation in violations.iter().take(3) {
+                writeln!(out, "    {violation}")?;
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    if let Some(journal) = &journal {
+        let (done, left): (Vec<Trial>, Vec<Trial>) =
+            all.into_iter().partition(|trial| journal.ended(trial).is_some());
+        for trial in &done {
+            let Some((fired, violations)) = journal.ended(trial) else { continue };
+            tell(out, trial, *fired, violations)?;
+        }
+        all = left;
+    }
+    let bar = progress(all.len(), &format!("{} {}", mode_name(mode), kind.as_str()));
+    let mut result = Ok(());
+    sweep(&stage, &all, jobs(arguments), |trial, ended| {
+        bar.inc(1);
+        if result.is_err() {
+            return;
+        }
+        let violations: Vec<String> = ended.violations.iter().map(ToString::to_string).collect();
+        result = bar.suspend(|| {
+            tell(out, trial, ended.fired, &violations)?;
+            if let Some(journal) = journal.as_deref_mut() {
+                journal.add(trial, ended)?;
+            }
+            anyhow::Ok(())
+        });
+    });
+    bar.finish_and_clear();
+    result?;
+    writeln!(
+        out,
+        "{} {}: {n_chosen} of {n_all} trials, {n_fired} whose failure happened, {n_broken} with violations, {}",
+        mode_name(mode),
+        kind.as_str(),
+        report::seconds(clock())
+    )?;
+    totals.is_broken |= n_broken > 0;
+    // Without a call nothing could fail.
+    totals.is_idle |= n_idle > 0 || n_chosen == 0;
+    Ok(())
+}
+
+/// The modes that are asked for, in order.
+fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
+    const ALL: [InstancesMode; 3] = [InstancesMode::Auto, InstancesMode::Poll, InstancesMode::V1];
+    let instances =
+        if arguments.instances_mode.is_empty() { &ALL[..] } else { &arguments.instances_mode };
+    let of = |backend: &Backend| {
+        let backend = *backend;
+        instances.iter().map(move |it| match backend {
+            Backend::VCenter => Mode::VCenter(*it),
+            Backend::Supervisor => Mode::Supervisor(*it),
+        })
+    };
+    arguments.mode.0.iter().flat_map(of).collect()
+}
+
+/// That every life that is asked for exists.
+fn known_lives(arguments: &Arguments) -> Result<(), String> {
+    let lives: Vec<_> = arguments.mode.0.iter().flat_map(|it| lives::all(*it)).collect();
+    for wanted in &arguments.life {
+        if lives.iter().all(|life| life.name != wanted) {
+            let near = nearest(wanted, lives.iter().map(|life| life.name));
+            let hint = near.map_or(String::new(), |near| format!("; is it {near}?"));
+            return Err(format!("invalid life {wanted:?}{hint} (--list-lives prints every one)"));
+        }
+    }
+    Ok(())
+}
+
+fn list_lives(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    for backend in arguments.mode.0 {
+        writeln!(out, "{}", backend.title())?;
+        for life in lives::all(*backend) {
+            let phases: Vec<String> = life.phases().into_iter().map(|phase| phase.name).collect();
+            writeln!(out, "  {:28} {} ({})", life.name, life.about, phases.join(", "))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn jobs(arguments: &Arguments) -> NonZeroUsize {
+    let one = NonZeroUsize::MIN;
+    arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(one))
+}
+
+/// A bar on the terminal, if there is one.
+fn progress(n: usize, title: &str) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(n as u64), target);
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {eta} left");
+    bar.with_style(style.expect("the template is valid")).with_message(title.to_owned())
+}
+
+/// Identifies this program: the digest of its file.
+fn build() -> anyhow::Result<String> {
+    let bytes = std::fs::read(std::env::current_exe()?)?;
+    Ok(Sha256::digest(&bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect())
+}

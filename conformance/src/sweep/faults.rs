@@ -1,0 +1,62 @@
+//! The sweep of single faults: each operation on each kind of object fails in each way, once per phase of a life.
+
+use std::collections::BTreeSet;
+
+use sim::Face;
+use sim::faults::{Between, Rule};
+
+use super::{Failure, RULE, Trial};
+use crate::checks::fault_kinds;
+use crate::lab::Run;
+use crate::lives::Life;
+use crate::scenario::Scenario;
+
+/// Every failure of a call in a phase, in a fixed order.
+pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
+    let phases = life.phases();
+    let points: BTreeSet<(String, Face, String, Option<String>)> = healthy
+        .calls()
+        .filter(|call| call.client.client.starts_with("provider"))
+        .filter_map(|call| {
+            let phase = call.phase.as_deref()?;
+            let phase = phases.iter().find(|it| it.name == phase)?;
+            // A call of the past phase that is still under way carries its name; the rule would never match it.
+            let is_within = (phase.begin..phase.end).contains(&call.t.since_start());
+            is_within.then(|| {
+                (phase.name.clone(), call.face, call.op.clone(), call.target.kind.clone())
+            })
+        })
+        .filter_map(|(phase, face, operation, kind)| Some((phase, face?, operation, kind)))
+        .collect();
+    let mut failures = Vec::new();
+    for (phase, face, operation, kind) in points {
+        for way in fault_kinds(face) {
+            for applied in [false, true] {
+                if applied && !way.loses_answer {
+                    continue;
+                }
+                let (operation, kind) = (operation.clone(), kind.clone());
+                let failure = Failure::Call { face, operation, kind, fault: way.name, applied };
+                failures.push((phase.clone(), failure));
+            }
+        }
+    }
+    failures
+}
+
+/// The life in which the first such call of the phase fails.
+pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
+    let Failure::Call { face, operation, kind, fault, applied } = &trial.failure else {
+        return life.scenario.clone();
+    };
+    let way = fault_kinds(*face).into_iter().find(|it| it.name == *fault);
+    let actions = way.map(|way| way.actions).unwrap_or_default();
+    let mut rule = Rule::new(RULE, actions).on(*face).op([operation.as_str()]);
+    // Calls of earlier phases match too; the first within the window fires.
+    rule.when.max = Some(1);
+    rule.matcher.resource.kind.clone_from(kind);
+    let phase = life.phases().into_iter().find(|phase| phase.name == trial.phase);
+    rule.when.between = phase.map(|phase| Between(phase.begin, phase.end));
+    let rule = if *applied { rule.applied() } else { rule };
+    life.scenario.clone().fault(rule)
+}

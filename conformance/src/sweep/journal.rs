@@ -1,0 +1,170 @@
+//! The journal of a sweep: a line per trial that has ended, so that a sweep that was interrupted goes on where it was.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ended, Trial};
+
+/// Identifies what was swept; trials of another build or seed prove nothing about this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    /// Digest of the program that swept.
+    build: String,
+    seed: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    trial: String,
+    fired: bool,
+    violations: Vec<String>,
+}
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The file is of another sweep, or no journal.
+    #[error("{path}, line {line}: {what}; delete the file to begin anew, or name another one")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+/// Trials that have ended, in a file that grows with each.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    ended: BTreeMap<String, (bool, Vec<String>)>,
+}
+
+impl Journal {
+    /// Opens a journal, or begins one. A last line that was cut by a crash is left out and written again.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be used, or holds the trials of another build or seed.
+    pub fn open(path: &Path, build: &str, seed: u64) -> Result<Self, JournalError> {
+        let of_file = |source| JournalError::File { path: path.to_owned(), source };
+        let header = Header { build: build.to_owned(), seed };
+        let mut ended = BTreeMap::new();
+        let mut whole = Vec::new();
+        if let Ok(file) = File::open(path) {
+            let lines: Vec<String> =
+                BufReader::new(file).lines().collect::<Result<_, _>>().map_err(of_file)?;
+            for (index, text) in lines.iter().enumerate() {
+                let wrong = |what: String| JournalError::Content {
+                    path: path.to_owned(),
+                    line: index + 1,
+                    what,
+                };
+                if index == 0 {
+                    let found: Header = serde_json::from_str(text)
+                        .map_err(|err| wrong(format!("not the journal of a sweep: {err}")))?;
+                    if found != header {
+                        return Err(wrong("it is of another build or seed".to_owned()));
+                    }
+                } else {
+                    match serde_json::from_str::<Line>(text) {
+                        Ok(line) => ended.insert(line.trial, (line.fired, line.violations)),
+                        Err(_) if index + 1 == lines.len() => break,
+                        Err(err) => return Err(wrong(err.to_string())),
+                    };
+                }
+                whole.push(text.clone());
+            }
+        }
+        if whole.is_empty() {
+            whole.push(serde_json::to_string(&header).expect("a header of texts and numbers"));
+        }
+        std::fs::write(path, whole.join("\n") + "\n").map_err(of_file)?;
+        let file = OpenOptions::new().append(true).open(path).map_err(of_file)?;
+        Ok(Self { path: path.to_owned(), file, ended })
+    }
+
+    /// How a trial ended earlier, if it did: whether its failure happened, and what was broken.
+    pub fn ended(&self, trial: &Trial) -> Option<&(bool, Vec<String>)> {
+        self.ended.get(&trial.to_string())
+    }
+
+    /// Adds a trial that has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn add(&mut self, trial: &Trial, ended: &Ended) -> Result<(), JournalError> {
+        let violations = ended.violations.iter().map(ToString::to_string).collect();
+        let line = Line { trial: trial.to_string(), fired: ended.fired, violations };
+        let text = serde_json::to_string(&line).expect("a line of texts");
+        writeln!(self.file, "{text}")
+            .map_err(|source| JournalError::File { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::Mode;
+    use crate::sweep::Failure;
+
+    fn trial(life: &'static str) -> Trial {
+        let failure = Failure::Crash {
+            replica: 0,
+            operation: "patch nodes".to_owned(),
+            object: None,
+            at: sim::world::Time::ZERO,
+            applied: true,
+        };
+        Trial { mode: Mode::default(), life, phase: "join".to_owned(), failure }
+    }
+
+    #[test]
+    fn a_journal_goes_on_where_it_was_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.jsonl");
+        let ended = Ended { fired: true, violations: Vec::new() };
+        let mut journal = Journal::open(&path, "build", 7).unwrap();
+        journal.add(&trial("one"), &ended).unwrap();
+        journal.add(&trial("two"), &ended).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 9]).unwrap();
+        let mut journal = Journal::open(&path, "build", 7).unwrap();
+        assert!(journal.ended(&trial("one")).is_some_and(|(fired, _)| *fired));
+        assert!(journal.ended(&trial("two")).is_none(), "its line was cut");
+        journal.add(&trial("two"), &ended).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn a_journal_of_another_build_or_seed_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.jsonl");
+        Journal::open(&path, "build", 7).unwrap();
+        for (build, seed) in [("build", 8), ("other", 7)] {
+            let error = Journal::open(&path, build, seed).unwrap_err().to_string();
+            assert!(error.contains("line 1: it is of another build or seed"), "{error}");
+        }
+        std::fs::write(&path, "notes\n").unwrap();
+        let error = Journal::open(&path, "build", 7).unwrap_err().to_string();
+        assert!(error.contains("not the journal of a sweep"), "{error}");
+    }
+}
