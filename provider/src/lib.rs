@@ -27,7 +27,7 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use provider::{Config, Deps, Options, UnknownKeys};
+//! use provider::{Clock, Config, Deps, Options, UnknownKeys};
 //! # async fn example(
 //! #     cluster: kube::Client,
 //! #     vcenter: provider::Transport,
@@ -38,7 +38,7 @@
 //!     connect: Arc::new(move |_vcenter| Ok(vcenter.clone())),
 //!     seed: 7,
 //!     identity: "replica-0".to_owned(),
-//!     epoch: "2026-01-01T00:00:00Z".parse()?,
+//!     clock: Clock::starting_at("2026-01-01T00:00:00Z".parse()?),
 //!     ..Deps::new(cluster)
 //! };
 //! let stop = deps.stop.clone();
@@ -74,16 +74,15 @@ pub use config::{
 pub use instances::{
     AddressError, AddressPolicy, Ancestors, Datacenters, Family, Guest, HostnameEntry, Instances,
     LateZone, Nic, NoneWanted, Placement, Selection, SupervisorInstances, SupervisorTuning,
-    SupervisorV1, TagNames, Trouble, TroubleKind, Tuning, VcenterInstances, VcenterV1, ViewState, ZoneCategories,
-    ZoneError, ZoneWanted, path_up, resolve, select,
+    SupervisorV1, TagNames, Trouble, TroubleKind, Tuning, VcenterInstances, VcenterV1, ViewState,
+    ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
 };
 pub use model::{
     Address, AddressKind, AddressOrder, Clock, Lookup, MACHINE_ANNOTATION, MACHINE_GONE_ANNOTATION,
     MachineId, MachineReference, Metadata, Node, NodeIdentity, ParseProviderIdError,
-    ParseReferenceError, ProviderId, Taint, Unknown, Zone, swap_byte_order,
+    ParseReferenceError, ProviderId, SteppedTime, Taint, TimeSource, Unknown, Zone,
+    swap_byte_order,
 };
-#[cfg(feature = "mutants")]
-pub use mutant::Mutant;
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
     TlsError, TlsTrust, Transport, from_service, https,
@@ -95,3 +94,5 @@ pub use supervisor::{
     authenticated, read_mounted,
 };
 pub use telemetry::Telemetry;
+#[cfg(feature = "mutants")]
+pub use {mutant::Mutant, tasks::Suspension};

@@ -13,6 +13,8 @@ pub(crate) struct Tasks {
     stop: CancellationToken,
     kill: CancellationToken,
     panicked: CancellationToken,
+    #[cfg(feature = "mutants")]
+    suspension: Suspension,
 }
 
 impl Tasks {
@@ -23,12 +25,22 @@ impl Tasks {
             stop: kill.child_token(),
             kill: kill.clone(),
             panicked: panicked.clone(),
+            #[cfg(feature = "mutants")]
+            suspension: Suspension::default(),
         }
+    }
+
+    /// The same, whose tasks do nothing while they are suspended.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn suspended_by(self, suspension: &Suspension) -> Self {
+        Self { suspension: suspension.clone(), ..self }
     }
 
     /// Runs a future that ends by itself once [`Tasks::stopping`] is cancelled, after finishing what it is at.
     pub(crate) fn spawn(&self, span: Span, future: impl Future<Output = ()> + Send + 'static) {
         let (kill, panicked) = (self.kill.clone(), self.panicked.clone());
+        #[cfg(feature = "mutants")]
+        let future = self.suspension.clone().over(future);
         self.tracker.spawn(
             async move {
                 let caught = AssertUnwindSafe(future).catch_unwind();
@@ -63,5 +75,55 @@ impl Tasks {
         self.stop.cancel();
         self.tracker.close();
         tokio::time::timeout(grace, self.tracker.wait()).await.is_ok()
+    }
+}
+
+/// Stops tasks for a while, as SIGSTOP stops a process: what they wait for comes about, and they do not hear of it before
+/// they go on.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Debug, Default)]
+pub struct Suspension(std::sync::Arc<std::sync::Mutex<Suspended>>);
+
+#[cfg(feature = "mutants")]
+#[derive(Debug, Default)]
+struct Suspended {
+    is_suspended: bool,
+    waiting: Vec<std::task::Waker>,
+}
+
+#[cfg(feature = "mutants")]
+impl Suspension {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Suspended> {
+        self.0.lock().expect("nothing panics under this lock")
+    }
+
+    /// Stops every task.
+    pub fn suspend(&self) {
+        self.lock().is_suspended = true;
+    }
+
+    /// Lets them go on, in the order in which they were woken.
+    pub fn resume(&self) {
+        let waiting = {
+            let mut state = self.lock();
+            state.is_suspended = false;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// A future that does nothing while it is suspended.
+    pub async fn over<F: Future>(self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(move |context| {
+            let mut state = self.lock();
+            if state.is_suspended {
+                state.waiting.push(context.waker().clone());
+                return std::task::Poll::Pending;
+            }
+            drop(state);
+            future.as_mut().poll(context)
+        })
+        .await
     }
 }

@@ -101,7 +101,8 @@ fn one(
 ) -> anyhow::Result<()> {
     let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
     let mut clock = elapsed();
-    let wanted = |life: &str| arguments.life.is_empty() || arguments.life.iter().any(|it| it == life);
+    let wanted =
+        |life: &str| arguments.life.is_empty() || arguments.life.iter().any(|it| it == life);
     let mut all = trials(kind, &stage, wanted);
     let n_all = all.len();
     if let Some(n) = arguments.sample {

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ::provider::InstancesMode;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sim::ledger::{Kind, Ledger};
 use sim::world::{Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
@@ -31,6 +31,8 @@ use running::Running;
 const RESTART: Duration = Duration::from_secs(1);
 /// The same for a process, in world time: starting one is work.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
+/// Between the wake-up of a replica's first task and that of its last.
+const WAKING: Duration = Duration::from_millis(200);
 /// A process that so often in a row ends before its first call is not started again.
 const MOST_IN_VAIN: usize = 6;
 
@@ -204,6 +206,23 @@ impl Lab {
                     self.crash(leader).await;
                 }
             }
+            Act::SuspendLeader => {
+                if let Some(leader) = self.leader() {
+                    self.note(format!("replica {leader} leads"));
+                    self.each(|it| if it.index() == leader { it.suspend() } else { Ok(()) });
+                    self.note(format!("replica {leader} is suspended"));
+                }
+            }
+            Act::ResumeAll => {
+                self.note("suspended replicas go on");
+                self.each(|it| it.resume(false));
+                self.pass(WAKING).await;
+                self.each(|it| it.resume(true));
+            }
+            Act::StepClocks(seconds) => {
+                self.note(format!("clocks step by {seconds} s"));
+                self.each(|it| it.step_clock(SignedDuration::from_secs(*seconds)));
+            }
             Act::StartAll => {
                 for replica in 0..self.scenario.provider.replicas.max(1) {
                     self.start(replica).await;
@@ -239,6 +258,13 @@ impl Lab {
                     self.note(format!("secret {name} is changed"));
                 }
             }
+        }
+    }
+
+    /// Does something to every replica that runs; one that cannot have it done makes the step a refused one.
+    fn each(&self, act: impl Fn(&Running) -> Result<(), String>) {
+        for refused in self.replicas.iter().filter_map(|replica| act(replica).err()) {
+            self.note(format!("refused: {refused}"));
         }
     }
 
@@ -318,6 +344,13 @@ impl Lab {
     pub async fn advance(&mut self, by: Duration) {
         let until = self.world().now() + by;
         self.advance_until(until).await;
+    }
+
+    /// Lets world time pass; a replica that ends meanwhile is found by the next step.
+    async fn pass(&self, by: Duration) {
+        let world = self.world().clone();
+        let until = world.now() + by;
+        world.reach(until).await;
     }
 
     async fn advance_until(&mut self, until: Time) {

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ::provider::{
-    Config, Deps, InstancesMode, LeaderElection, Options, SupervisorLink, SupervisorTuning,
-    TokenSource, Transport, Tuning, UnknownKeys, VmOperatorVersion, authenticated, from_service,
+    Clock, Config, Deps, InstancesMode, LeaderElection, Options, SteppedTime, SupervisorLink,
+    SupervisorTuning, Suspension, TokenSource, Transport, Tuning, UnknownKeys, VmOperatorVersion,
+    authenticated, from_service,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use jiff::SignedDuration;
 use sim::Sim;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, State, ZONE_CATEGORY};
@@ -54,6 +56,9 @@ pub(super) struct Replica {
     stop: CancellationToken,
     ended: CancellationToken,
     telemetry: Arc<::provider::Telemetry>,
+    time: Arc<SteppedTime>,
+    /// Of its tasks, and of the renewal of its lease.
+    suspension: [Suspension; 2],
     task: JoinHandle<Exit>,
 }
 
@@ -84,16 +89,19 @@ impl Replica {
         let kube = kube::Client::new(sim.cluster().service(&label), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
+        let time = Arc::new(SteppedTime::starting_at(now));
         let deps = Deps {
             connect: Arc::new(connect),
             supervisor: sim.supervisor().map(|it| link(it, &label, token, stage)),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             identity: identity.clone(),
-            epoch: now,
+            clock: Clock::new(Arc::clone(&time) as _),
             stop: stop.clone(),
             ..Deps::new(kube)
         };
         let telemetry = Arc::clone(&deps.telemetry);
+        let suspended = Suspension::default();
+        let suspension = [deps.suspension.clone(), suspended.clone()];
         let ended = CancellationToken::new();
         // Also when it panics.
         let at_the_end = ended.clone().drop_guard();
@@ -103,14 +111,14 @@ impl Replica {
         let task = tokio::task::spawn(
             async move {
                 let _at_the_end = at_the_end;
-                match ::provider::run(config, options, deps).await {
+                match suspended.over(::provider::run(config, options, deps)).await {
                     Ok(()) => Exit::Stopped,
                     Err(error) => Exit::Failed(error.to_string()),
                 }
             }
             .instrument(span),
         );
-        Self { index, identity, stop, ended, telemetry, task }
+        Self { index, identity, stop, ended, telemetry, time, suspension, task }
     }
 
     /// Which replica it is.
@@ -121,6 +129,27 @@ impl Replica {
     /// How it calls itself in the lease: the label of its connections, `@`, and when it started.
     pub(super) fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// Stops it where it is, as by SIGSTOP.
+    pub(super) fn suspend(&self) {
+        self.suspension.iter().for_each(Suspension::suspend);
+    }
+
+    /// Lets its tasks go on, as by SIGCONT. The renewal of the lease goes on with [`Replica::renew`]: threads wake in no
+    /// certain order, and this is the one in which a leader of before has most time to write.
+    pub(super) fn resume(&self) {
+        self.suspension[0].resume();
+    }
+
+    /// Lets the renewal of the lease go on.
+    pub(super) fn renew(&self) {
+        self.suspension[1].resume();
+    }
+
+    /// Steps its wall clock.
+    pub(super) fn step_clock(&self, by: SignedDuration) {
+        self.time.step(by);
     }
 
     /// What it serves at `/metrics`.
@@ -144,8 +173,9 @@ impl Replica {
         })
     }
 
-    /// Tells it to stop and waits.
+    /// Tells it to stop and waits. One that is suspended goes on for that.
     pub(super) async fn stop(mut self) -> Exit {
+        self.suspension.iter().for_each(Suspension::resume);
         self.stop.cancel();
         (&mut self.task).await.unwrap_or(Exit::Panicked)
     }

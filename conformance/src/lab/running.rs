@@ -1,7 +1,12 @@
 //! A replica that runs: ours in this process, or a process of its own.
 
+use jiff::SignedDuration;
+
 use super::provider::{Exit, Replica};
 use crate::foreign::Process;
+
+const OURS_ALONE: &str =
+    "only a provider in this process can be suspended, or have its clock stepped";
 
 /// A running replica.
 #[derive(Debug)]
@@ -27,6 +32,40 @@ impl Running {
             Self::Here(replica) => replica.identity() == holder,
             Self::Process(_) => false,
         }
+    }
+
+    /// Stops it where it is, as by SIGSTOP.
+    ///
+    /// # Errors
+    ///
+    /// Why this replica cannot be stopped so.
+    pub(super) fn suspend(&self) -> Result<(), String> {
+        self.ours().map(Replica::suspend)
+    }
+
+    /// Lets its tasks go on, and with `renew` the renewal of its lease.
+    ///
+    /// # Errors
+    ///
+    /// Why this replica cannot be stopped so.
+    pub(super) fn resume(&self, renew: bool) -> Result<(), String> {
+        self.ours().map(|replica| if renew { replica.renew() } else { replica.resume() })
+    }
+
+    fn ours(&self) -> Result<&Replica, String> {
+        match self {
+            Self::Here(replica) => Ok(replica),
+            Self::Process(_) => Err(OURS_ALONE.to_owned()),
+        }
+    }
+
+    /// Steps its wall clock.
+    ///
+    /// # Errors
+    ///
+    /// Why the clock of this replica cannot be stepped.
+    pub(super) fn step_clock(&self, by: SignedDuration) -> Result<(), String> {
+        self.ours().map(|replica| replica.step_clock(by))
     }
 
     /// What it serves at `/metrics`, if that is known.

@@ -24,7 +24,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
 }
 
 /// Join, address change, shutdown and delete, one after the other.
-fn usual() -> Life {
+pub(super) fn usual() -> Life {
     let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
         .at(s(0), phase("join"))
         .at(s(90), phase("change"))

@@ -84,6 +84,9 @@ fn exemption(life: &str, mode: Mode, invariant: u8) -> Option<&'static str> {
         ("listed-partly", Mode::Supervisor(InstancesMode::V1), 1) => {
             Some("v1 keeps upstream's defect: one list that does not show a machine is believed")
         }
+        ("stepped-clocks", Mode::Supervisor(InstancesMode::V1), 6) => Some(
+            "v1 keeps upstream's defect: a node without a machine is deleted however young it is",
+        ),
         _ => None,
     }
 }
@@ -99,6 +102,11 @@ fn calm(scenario: Scenario, at: Duration) -> Scenario {
 
 fn phase(name: &str) -> Act {
     Act::Phase(name.to_owned())
+}
+
+/// The usual life: three nodes join at the start, one changes its address, one is shut down, one machine is deleted.
+pub fn usual() -> Scenario {
+    joins::usual().scenario
 }
 
 /// Every life that a provider of this mode can lead, in a fixed order.

@@ -2,6 +2,8 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
+use sim::world::objects::{self, GroupResource};
+use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Nodes, Topology};
 
 use super::{Life, calm, phase, s};
@@ -9,7 +11,7 @@ use crate::backend::Backend;
 use crate::scenario::{Act, Initializer, Scenario};
 
 pub(super) fn lives(backend: Backend) -> Vec<Life> {
-    let mut lives = vec![rolling_update(), two_replicas()];
+    let mut lives = vec![rolling_update(), two_replicas(), stopped_leader(), stepped_clocks()];
     if backend.is_vcenter() {
         for (name, by) in [
             ("vcenter-removed", None),
@@ -123,4 +125,79 @@ fn two_replicas() -> Life {
         .at(s(150), Act::StartAll);
     let about = "the leader of two replicas dies while nodes join, and again while a machine is being found off";
     Life::new("two-replicas", about, calm(scenario, s(300)))
+}
+
+/// The leader is stopped again and again, amid work, for longer than its lease lasts, and goes on when another leads.
+fn stopped_leader() -> Life {
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(6), s(0))
+        .with(|it| it.replicas = 2)
+        .at(s(0), phase("join"))
+        .at(s(60), phase("stopped"));
+    for round in 0..5_u8 {
+        let begin = s(60 + u64::from(round) * 60);
+        let machine = |n: u8| Named::from(format!("node-{n:04}").as_str());
+        scenario = scenario
+            .at(begin, Act::SuspendLeader)
+            // Work for both: the new leader does it, and the old one finds it when it wakes.
+            .at(begin + s(1), set_address(machine(1), round))
+            .at(begin + s(2), Command::StopKubelet(machine(2)))
+            .at(begin + s(3), Command::PowerOff(machine(3)))
+            .at(
+                begin + s(4),
+                Command::CreateMachine {
+                    vcenter: None,
+                    spec: MachineSpec {
+                        name: Some(format!("late-{round}")),
+                        ..MachineSpec::default()
+                    },
+                    cluster: None,
+                    power_on: true,
+                    kubelet: true,
+                },
+            )
+            .at(begin + s(41), set_address(machine(1), 100 + round))
+            .at(begin + s(41), set_address(machine(4), 150 + round))
+            .at(begin + s(41), Act::ResumeAll)
+            .at(begin + s(50), Command::StartKubelet(machine(2)))
+            .at(begin + s(50), Command::PowerOn(machine(3)));
+    }
+    let about = "the leader of two replicas is stopped for longer than its lease lasts, five times, and goes on";
+    Life::new("stopped-leader", about, calm(scenario, s(370)))
+}
+
+fn set_address(machine: Named, last: u8) -> Command {
+    let addresses = vec![vec![std::net::Ipv4Addr::new(10, 6, 1, last).into()]];
+    Command::SetAddresses { machine, addresses }
+}
+
+/// A Node that registers before its machine is known anywhere, and is not ready yet.
+fn node_without_machine(name: &str) -> Command {
+    let node = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "spec": {"taints": [
+            {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
+        ]},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+    });
+    Command::Cluster(objects::Command::create(GroupResource::core("nodes"), "", node))
+}
+
+/// The wall clocks of both replicas step by an hour, forwards and backwards, while young nodes join and machines go.
+fn stepped_clocks() -> Life {
+    let scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .with(|it| it.replicas = 2)
+        .at(s(0), phase("join"))
+        .at(s(58), node_without_machine("early"))
+        .at(s(60), phase("forwards"))
+        .at(s(60), Act::StepClocks(3600))
+        .at(s(62), Command::DeleteMachine(Named::from("node-0001")))
+        .at(s(150), phase("backwards"))
+        .at(s(150), Act::StepClocks(-7200))
+        .at(s(152), Command::DeleteMachine(Named::from("node-0002")))
+        .at(s(230), Act::CrashLeader)
+        .at(s(240), Act::StartAll);
+    let about = "the wall clocks of both replicas step by an hour forwards, then by two backwards";
+    Life::new("stepped-clocks", about, calm(scenario, s(300)))
 }

@@ -64,6 +64,12 @@ pub enum Act {
     StopLeader,
     /// The replica that leads dies: its lease runs out. Without an election, the first that runs.
     CrashLeader,
+    /// The replica that leads is stopped where it is, as by SIGSTOP or by a hypervisor that suspends its machine.
+    SuspendLeader,
+    /// Every suspended replica goes on.
+    ResumeAll,
+    /// The wall clock of every running replica steps by so many seconds, backwards if negative.
+    StepClocks(i64),
     /// Every replica that does not run starts.
     StartAll,
     /// The provider's token for the Supervisor is another one: it stands in its file at once, and the one before

@@ -22,9 +22,8 @@ pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
             let phase = phases.iter().find(|it| it.name == phase)?;
             // A call of the past phase that is still under way carries its name; the rule would never match it.
             let is_within = (phase.begin..phase.end).contains(&call.t.since_start());
-            is_within.then(|| {
-                (phase.name.clone(), call.face, call.op.clone(), call.target.kind.clone())
-            })
+            is_within
+                .then(|| (phase.name.clone(), call.face, call.op.clone(), call.target.kind.clone()))
         })
         .filter_map(|(phase, face, operation, kind)| Some((phase, face?, operation, kind)))
         .collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conformance::judge::{NodeFacts, facts};
-use provider::{Config, Deps, Options, RunError, TlsTrust, Transport, UnknownKeys};
+use provider::{Clock, Config, Deps, Options, RunError, TlsTrust, Transport, UnknownKeys};
 use sim::ledger::Record;
 use sim::tls::Authority;
 use sim::world::objects::Key;
@@ -116,7 +116,9 @@ impl Stage {
         let stop = CancellationToken::new();
         let deps = Deps {
             connect: Arc::new(move |_| Ok(transport.clone())),
-            epoch: self.sim.world().now().timestamp(self.sim.world().clock().epoch()),
+            clock: Clock::starting_at(
+                self.sim.world().now().timestamp(self.sim.world().clock().epoch()),
+            ),
             stop: stop.clone(),
             ..Deps::new(kube::Client::new(self.sim.cluster().service("provider"), "default"))
         };

@@ -1,7 +1,7 @@
 //! Same seed, same build: the same ledger, byte for byte.
 
 use conformance::lab::{Run, Stage, run};
-use conformance::sweep;
+use conformance::lives;
 use sim::ledger::Record;
 
 fn ledger(run: &Run) -> Vec<String> {
@@ -10,7 +10,7 @@ fn ledger(run: &Run) -> Vec<String> {
 
 #[test]
 fn fifty_seeds_from_join_to_delete_give_the_same_ledger_twice() {
-    let scenario = sweep::scenario();
+    let scenario = lives::usual();
     let mut different = std::collections::BTreeSet::new();
     for seed in 0..50 {
         let stage = Stage { seed, ..Stage::default() };
@@ -31,7 +31,7 @@ fn fifty_seeds_from_join_to_delete_give_the_same_ledger_twice() {
 
 #[test]
 fn the_log_of_a_run_replays_to_its_end() {
-    let run = run(&sweep::scenario(), &Stage::default());
+    let run = run(&lives::usual(), &Stage::default());
     let replayed = run.log.replay(run.end_time()).expect("everything is kept");
     assert_eq!(replayed, run.end);
 }

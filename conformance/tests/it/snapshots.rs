@@ -14,8 +14,8 @@ use conformance::catalogue;
 use conformance::checks;
 use conformance::cost::Subject;
 use conformance::lab::{Run, Stage, run};
+use conformance::lives;
 use conformance::scenario::{Act, Scenario};
-use conformance::sweep;
 use serde_json::{Value, json};
 use sim::Class;
 use sim::ledger::{Kind, Record};
@@ -48,7 +48,7 @@ fn check(scenario: &str, id: &str, case: &str) -> String {
 
 /// From join to delete, as sweeps disturb it.
 fn life() -> String {
-    transcript(&run(&sweep::scenario(), &Stage::default()), |_| true)
+    transcript(&run(&lives::usual(), &Stage::default()), |_| true)
 }
 
 /// Two replicas: the leader dies, is missed, and its successor is stopped.
@@ -316,7 +316,7 @@ transcripts! {
 
 #[test]
 fn a_life_in_events() {
-    let run = run(&sweep::scenario(), &Stage::default());
+    let run = run(&lives::usual(), &Stage::default());
     let events = GroupResource::core("events");
     let mut shown: Vec<String> = run
         .end

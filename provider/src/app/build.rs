@@ -8,11 +8,10 @@ use super::{Deps, Options, RunError, credentials::Credentials};
 #[cfg(feature = "mutants")]
 use crate::mutant::mutant;
 use crate::{
-    cluster::{Cluster, Events, NodeChange, NodeStore, watch_nodes},
+    cluster::{Cluster, Events, Lease, NodeChange, NodeStore, watch_nodes},
     config::Config,
     controllers::{lifecycle, node},
     instances::{Instances, Tuning, VcenterInstances, VcenterPolicy, VcenterV1},
-    model::Clock,
     mutant::Active,
     tasks::Tasks,
     telemetry::NodeNews,
@@ -111,15 +110,18 @@ pub(super) fn spawn_controllers(
     options: &Options,
     deps: &Deps,
     backend: &Arc<dyn Instances>,
-    clock: Clock,
+    lease: Option<Lease>,
     active: Active,
     controllers: &Tasks,
     backends: &Tasks,
 ) {
     let store = Arc::new(NodeStore::new());
-    let client = || Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+    let client = || {
+        let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+        cluster.under(lease.clone())
+    };
     let spawn_events = |component, cluster| {
-        let (events, sending) = Events::new(component, cluster, clock);
+        let (events, sending) = Events::new(component, cluster, deps.clock.clone());
         backends.spawn_droppable(tracing::info_span!("events", component), sending);
         events
     };
@@ -156,7 +158,6 @@ pub(super) fn spawn_controllers(
             Arc::clone(backend),
             events,
             Arc::clone(&deps.telemetry),
-            clock,
             lifecycle::Settings {
                 period: options.node_monitor_period,
                 skip_deletion: options.skip_node_deletion,

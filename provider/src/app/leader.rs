@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::LeaderElection;
 use crate::{
-    cluster::{Cluster, ClusterError, Subject, announce},
+    cluster::{Cluster, ClusterError, Lease, Moment, Subject, announce},
     model::Clock,
 };
 
@@ -24,6 +24,8 @@ pub(super) struct Candidate {
     election: LeaderElection,
     identity: String,
     clock: Clock,
+    /// What the writers of this process are told of the lease.
+    lease: Lease,
     jitter: Jitter,
     /// The Lease as last seen, and when its record last changed.
     seen: Option<(Value, Instant)>,
@@ -40,7 +42,13 @@ impl Candidate {
         let deadline = (election.renew_deadline / 2).max(Duration::from_secs(1));
         let jitter = Jitter::new(seed, &format!("leader/{identity}"));
         let cluster = Cluster::unpaced(kube, deadline);
-        Self { cluster, election, identity, clock, jitter, seen: None }
+        let lease = Lease::new(clock.clone(), election.renew_deadline);
+        Self { cluster, election, identity, clock, lease, jitter, seen: None }
+    }
+
+    /// The lease as writers know it: they may write for so long after a renewal began.
+    pub(super) fn lease(&self) -> Lease {
+        self.lease.clone()
     }
 
     /// Tries until this candidate holds the Lease.
@@ -62,6 +70,7 @@ impl Candidate {
         loop {
             tokio::time::sleep(self.election.retry_period).await;
             let deadline = renewed_at + self.election.renew_deadline;
+            // A process that was stopped finds its deadline passed, and its lease may be another's by now.
             match tokio::time::timeout_at(deadline, self.renew()).await {
                 Ok(Ok(true)) => renewed_at = Instant::now(),
                 Ok(Ok(false)) => return,
@@ -110,8 +119,10 @@ impl Candidate {
         if let Some((lease, _)) = &self.seen {
             let mut lease = lease.clone();
             lease["spec"]["renewTime"] = self.now().into();
+            let begun = Moment::now(&self.clock);
             match self.cluster.put(&self.path(), &lease).await {
                 Ok(written) => {
+                    self.lease.renewed(begun);
                     self.seen = Some((written, Instant::now()));
                     return Ok(true);
                 }
@@ -155,8 +166,10 @@ impl Candidate {
             spec["leaseTransitions"] = (transitions + 1).into();
             spec["acquireTime"] = self.now().into();
         }
+        let begun = Moment::now(&self.clock);
         match self.cluster.put(&self.path(), &taken).await {
             Ok(written) => {
+                self.lease.renewed(begun);
                 self.seen = Some((written, Instant::now()));
                 Ok(true)
             }
@@ -180,8 +193,10 @@ impl Candidate {
             },
         });
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let begun = Moment::now(&self.clock);
         match self.cluster.post(&path, &lease).await {
             Ok(written) => {
+                self.lease.renewed(begun);
                 self.seen = Some((written, Instant::now()));
                 Ok(true)
             }

@@ -10,6 +10,7 @@ use super::SecretFiles;
 use crate::{
     VcenterConfig,
     instances::{SupervisorTuning, Tuning},
+    model::Clock,
     telemetry::Telemetry,
 };
 
@@ -124,8 +125,8 @@ pub struct Deps {
     pub supervisor: Option<SupervisorLink>,
     /// Reads a directory of credentials; `None` makes a configured directory an error at login.
     pub secret_files: Option<SecretFiles>,
-    /// Wall time at the moment of the call to `run`; later times are this plus what tokio's clock has counted.
-    pub epoch: Timestamp,
+    /// Wall time, and time since boot. Leases, events and the age of nodes go by it.
+    pub clock: Clock,
     /// Seeds every jitter.
     pub seed: u64,
     /// Name of this replica in the Lease. Must be unique among replicas.
@@ -134,6 +135,9 @@ pub struct Deps {
     pub stop: CancellationToken,
     /// Metrics and health of this run, readable while it lasts and after.
     pub telemetry: Arc<Telemetry>,
+    /// Stops every task of the run for a while, as SIGSTOP would. A lever of the conformance suite.
+    #[cfg(feature = "mutants")]
+    pub suspension: crate::tasks::Suspension,
 }
 
 impl Deps {
@@ -146,11 +150,13 @@ impl Deps {
             }),
             supervisor: None,
             secret_files: None,
-            epoch: Timestamp::UNIX_EPOCH,
+            clock: Clock::starting_at(Timestamp::UNIX_EPOCH),
             seed: 0,
             identity: "provider".to_owned(),
             stop: CancellationToken::new(),
             telemetry: Arc::new(Telemetry::default()),
+            #[cfg(feature = "mutants")]
+            suspension: crate::tasks::Suspension::default(),
         }
     }
 }

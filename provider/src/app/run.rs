@@ -10,7 +10,7 @@ use super::{
     build::{active, spawn_controllers},
     leader::Candidate,
 };
-use crate::{config::Config, model::Clock, mutant::mutant, tasks::Tasks};
+use crate::{config::Config, mutant::mutant, tasks::Tasks};
 
 /// Work under way at the stop may take this long to finish.
 const GRACE: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub enum RunError {
 /// Cancel safe in the sense of a crash: dropping the future stops every task, and leaves the lease and the logins to
 /// expire.
 pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), RunError> {
-    let clock = Clock::starting_at(deps.epoch);
+    let clock = deps.clock.clone();
     let active = active(&options);
     let backend = Backend::new(&config, &options, &deps, active)?;
     let crash = CancellationToken::new();
@@ -66,7 +66,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
             deps.kube.clone(),
             election.clone(),
             deps.identity.clone(),
-            clock,
+            clock.clone(),
             deps.seed,
         );
         tracing::info!(identity = %deps.identity, "waiting for the lease");
@@ -79,8 +79,14 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     deps.telemetry.set_leader(true);
 
     let panicked = CancellationToken::new();
-    let controllers = Tasks::new(&crash, &panicked);
-    let backends = Tasks::new(&crash, &panicked);
+    let tasks = || {
+        let tasks = Tasks::new(&crash, &panicked);
+        #[cfg(feature = "mutants")]
+        let tasks = tasks.suspended_by(&deps.suspension);
+        tasks
+    };
+    let (controllers, backends) = (tasks(), tasks());
+    let lease = candidate.as_ref().map(Candidate::lease);
     if let Some(candidate) = &candidate {
         let announcing = candidate.announce("became leader");
         backends.spawn_droppable(tracing::info_span!("leader-event"), announcing);
@@ -89,7 +95,8 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
     if !mutant!(active, Idle) {
         backend.spawn(&backends);
         let instances = backend.instances();
-        spawn_controllers(&options, &deps, &instances, clock, active, &controllers, &backends);
+        let held = lease.clone();
+        spawn_controllers(&options, &deps, &instances, held, active, &controllers, &backends);
     }
 
     let lost = async {
@@ -117,6 +124,9 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         if let Some(candidate) = &mut candidate {
             candidate.release().await;
         }
+    }
+    if let Some(lease) = &lease {
+        lease.end();
     }
     // Also ends whatever did not stop in time; without the lease nothing may be written.
     crash.cancel();

@@ -6,7 +6,7 @@ use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use super::TokenBucket;
+use super::{Lease, TokenBucket};
 
 /// Without an answer for this long a request has failed. kube itself would wait for ever.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -21,6 +21,8 @@ pub(crate) struct Cluster {
     limiter: Option<Arc<TokenBucket>>,
     deadline: Duration,
     max_throttled: u32,
+    /// Without it nothing is written.
+    lease: Option<Lease>,
 }
 
 /// Why a request failed.
@@ -47,6 +49,9 @@ pub(crate) enum ClusterError {
     /// No answer in time.
     #[error("{method} {path} was not answered within {deadline:?}")]
     TimedOut { method: Method, path: String, deadline: Duration },
+    /// Not sent: this process does not hold the lease any more, as far as it knows.
+    #[error("{method} {path} was not sent: the lease is not held")]
+    NotLeading { method: Method, path: String },
     /// An answer that is not JSON, or not what was asked.
     #[error("{path} was answered with something unreadable: {what}")]
     Malformed { path: String, what: String },
@@ -92,7 +97,13 @@ impl Cluster {
     /// A client paced at `qps` with bursts of `burst`.
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
         let limiter = Some(Arc::new(TokenBucket::new(qps, burst)));
-        Self { client, limiter, deadline: DEADLINE, max_throttled: MAX_THROTTLED }
+        Self { client, limiter, deadline: DEADLINE, max_throttled: MAX_THROTTLED, lease: None }
+    }
+
+    /// The same, but nothing is written while the lease is not held. The lease is asked at the last moment, when the request
+    /// is handed to the connection.
+    pub(crate) fn under(self, lease: Option<Lease>) -> Self {
+        Self { lease, ..self }
     }
 
     /// The same, but a throttled request is an error: the caller waits, and knows that it does.
@@ -102,7 +113,7 @@ impl Cluster {
 
     /// A client without pacing and with a deadline of its own, for leases.
     pub(crate) fn unpaced(client: kube::Client, deadline: Duration) -> Self {
-        Self { client, limiter: None, deadline, max_throttled: MAX_THROTTLED }
+        Self { client, limiter: None, deadline, max_throttled: MAX_THROTTLED, lease: None }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ClusterError> {
@@ -155,6 +166,11 @@ impl Cluster {
                 limiter.take().await;
             }
             let request = build(&method, path, content_type, bytes.clone())?;
+            // Nothing is awaited between here and the connection.
+            let is_write = method != Method::GET;
+            if is_write && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
+                return Err(ClusterError::NotLeading { method, path: path.to_owned() });
+            }
             let exchange = self.exchange(&method, path, request);
             let timed_out = || ClusterError::TimedOut {
                 method: method.clone(),

@@ -6,6 +6,7 @@
 mod bucket;
 mod client;
 mod events;
+mod lease;
 mod nodes;
 mod stream;
 mod watch;
@@ -15,6 +16,7 @@ pub(crate) use bucket::TokenBucket;
 pub(crate) use client::Hints;
 pub(crate) use client::{Cluster, ClusterError, PatchKind};
 pub(crate) use events::{Events, Severity, Subject, announce};
+pub(crate) use lease::{Lease, Moment};
 pub(crate) use nodes::NodeStore;
 pub(crate) use stream::{Heard, WatchEvents, encode};
 pub(crate) use watch::{NodeChange, watch_nodes};

@@ -1,36 +1,109 @@
-//! Wall time without a wall clock: an epoch that was handed in, plus what tokio's clock has counted since.
+//! The two clocks of a process: the wall's, and one that counts while the machine is suspended.
+//!
+//! Both are handed in. The wall clock is read anew each time, because it steps: at a resume, at a correction by NTP, by
+//! hand. Time since boot never steps; it counts on while the machine sleeps, which the clock of the runtime does not.
 
-use std::time::Duration;
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Tells the wall time. Under tokio's paused clock this is virtual time.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    epoch: Timestamp,
-    started: Instant,
+/// Where a [`Clock`] reads.
+pub trait TimeSource: Send + Sync {
+    /// The wall time.
+    fn now(&self) -> Timestamp;
+
+    /// Time since some moment before the process began; suspended time counts.
+    fn since_boot(&self) -> Duration;
+}
+
+/// Tells the wall time and the time since boot.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn TimeSource>);
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
 }
 
 impl Clock {
-    /// A clock that shows `epoch` now. Must be called inside a tokio runtime with time.
+    /// A clock that reads there.
+    pub fn new(source: Arc<dyn TimeSource>) -> Self {
+        Self(source)
+    }
+
+    /// A clock that shows `epoch` now and goes on with tokio's clock: virtual time where that is paused.
     pub fn starting_at(epoch: Timestamp) -> Self {
-        Self { epoch, started: Instant::now() }
+        Self::new(Arc::new(SteppedTime::starting_at(epoch)))
     }
 
-    /// The time.
+    /// The wall time.
     pub fn now(&self) -> Timestamp {
-        self.at(Instant::now())
-    }
-
-    /// The time at an instant.
-    pub fn at(&self, instant: Instant) -> Timestamp {
-        let elapsed = instant.saturating_duration_since(self.started);
-        self.epoch.checked_add(elapsed).unwrap_or(Timestamp::MAX)
+        self.0.now()
     }
 
     /// How long ago `then` was; zero when it is in the future.
     pub fn since(&self, then: Timestamp) -> Duration {
         Duration::try_from(self.now().duration_since(then)).unwrap_or(Duration::ZERO)
+    }
+
+    /// Time since some moment before the process began; suspended time counts.
+    pub fn since_boot(&self) -> Duration {
+        self.0.since_boot()
+    }
+}
+
+/// Time that goes on with tokio's clock, and whose wall clock can be stepped. For runs in virtual time.
+#[derive(Debug)]
+pub struct SteppedTime {
+    epoch: Timestamp,
+    started: Instant,
+    step: Mutex<SignedDuration>,
+}
+
+impl SteppedTime {
+    /// Shows `epoch` now.
+    pub fn starting_at(epoch: Timestamp) -> Self {
+        Self { epoch, started: Instant::now(), step: Mutex::new(SignedDuration::ZERO) }
+    }
+
+    /// Steps the wall clock; the time since boot goes on as it was.
+    pub fn step(&self, by: SignedDuration) {
+        let mut step = self.step.lock().expect("nothing panics under this lock");
+        *step = step.saturating_add(by);
+    }
+}
+
+impl TimeSource for SteppedTime {
+    fn now(&self) -> Timestamp {
+        let step = *self.step.lock().expect("nothing panics under this lock");
+        let shown = self.epoch.checked_add(self.started.elapsed());
+        shown.and_then(|shown| shown.checked_add(step)).unwrap_or(Timestamp::MAX)
+    }
+
+    fn since_boot(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_moves_the_wall_clock_alone() {
+        let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
+        let clock = Clock::new(Arc::clone(&source) as _);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        source.step(SignedDuration::from_secs(3600));
+        assert_eq!(clock.now(), Timestamp::from_second(3610).unwrap());
+        assert_eq!(clock.since_boot(), Duration::from_secs(10));
+        source.step(SignedDuration::from_secs(-7200));
+        assert_eq!(clock.since(Timestamp::UNIX_EPOCH), Duration::ZERO, "it is in the future");
     }
 }

@@ -6,7 +6,7 @@ mod lookup;
 mod node;
 mod reference;
 
-pub use clock::Clock;
+pub use clock::{Clock, SteppedTime, TimeSource};
 pub(crate) use identity::parse_uuid;
 pub use identity::{MachineId, NodeIdentity, ParseProviderIdError, ProviderId, swap_byte_order};
 pub use lookup::{AddressOrder, Lookup, Metadata, Unknown, Zone};

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use provider::{Config, Deps, Options, VcenterConfig, cli::Arguments};
+use provider::{Clock, Config, Deps, Options, TimeSource, VcenterConfig, cli::Arguments};
 use tokio::runtime::Runtime;
 
 use super::{
@@ -51,7 +51,7 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         }),
         supervisor,
         secret_files: Some(Arc::new(read_secrets)),
-        epoch: now(),
+        clock: Clock::new(Arc::new(SystemTime)),
         seed: seed(),
         identity: identity(),
         ..Deps::new(kube)
@@ -135,9 +135,24 @@ async fn run_until_told(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the process is where the wall clock is read, once")]
-fn now() -> jiff::Timestamp {
-    jiff::Timestamp::now()
+/// The clocks of this machine.
+struct SystemTime;
+
+impl TimeSource for SystemTime {
+    #[expect(clippy::disallowed_methods, reason = "the process is where the wall clock is read")]
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+
+    fn since_boot(&self) -> Duration {
+        use rustix::time::{ClockId, clock_gettime};
+        // Counts while the machine is suspended, which the monotonic clock does not.
+        #[cfg(target_os = "linux")]
+        let time = clock_gettime(ClockId::Boottime);
+        #[cfg(not(target_os = "linux"))]
+        let time = clock_gettime(ClockId::Monotonic);
+        Duration::try_from(time).unwrap_or_default()
+    }
 }
 
 fn seed() -> u64 {

@@ -21,4 +21,5 @@ mod scenarios;
 #[allow(dead_code, reason = "the unit tests of the backend use the rest")]
 mod supervisor;
 mod tls;
+mod troubles;
 mod vcenter;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use provider::{Config, Deps, LeaderElection, Options, RunError, Telemetry, UnknownKeys};
+use provider::{Clock, Config, Deps, LeaderElection, Options, RunError, Telemetry, UnknownKeys};
 use serde_json::Value;
 use tokio::{task::JoinHandle, time::sleep};
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ pub(crate) fn start_edited(
     let mut deps = Deps {
         connect: Arc::new(move |v| Ok(transports[&v.endpoint.name].clone())),
         identity: "a".to_owned(),
-        epoch: "2026-01-01T00:00:00Z".parse().unwrap(),
+        clock: Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()),
         ..Deps::new(cluster.client())
     };
     edit(&mut deps);

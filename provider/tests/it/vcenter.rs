@@ -95,6 +95,12 @@ impl Vcenter {
         self
     }
 
+    /// Says that it is the vCenter with this instance UUID.
+    pub(crate) fn called(self, instance: &str) -> Self {
+        self.state.lock().unwrap().instance = instance.to_owned();
+        self
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state.lock().unwrap());
         self.changed.notify_waiters();

@@ -1,5 +1,6 @@
 //! The cloud-node-lifecycle controller: taints nodes whose machine is off, deletes nodes whose machine is gone.
 
+mod ages;
 mod guard;
 mod plan;
 mod run;

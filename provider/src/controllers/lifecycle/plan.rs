@@ -14,7 +14,7 @@ use crate::{
     mutant::{Active, mutant},
 };
 
-/// A node never matched to a machine is not deleted before this age.
+/// A node never matched to a machine is not deleted before this process has seen it for so long.
 pub(super) const YOUNG: Duration = Duration::from_secs(60);
 /// How old a proof may be when the node is deleted. A deletion that failed, or that waited for its turn, is tried again
 /// only after a new one: the machine may have been registered again meanwhile.

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::ages::Ages;
 use super::guard::Guard;
 use super::plan::{FRESH, Judged, Judgement, Step, plan};
 use super::troubles::Troubles;
@@ -15,7 +16,7 @@ use crate::{
     cluster::{Cluster, ClusterError, Events, NodeStore, PatchKind, Severity},
     controllers::taints::{is_shutdown, shutdown_taint, taints_json},
     instances::Instances,
-    model::{Clock, Lookup, Node, Unknown},
+    model::{Lookup, Node, Unknown},
     mutant::{Active, mutant},
     tasks::Tasks,
     telemetry::Telemetry,
@@ -46,7 +47,6 @@ pub(crate) struct LifecycleController {
     instances: Arc<dyn Instances>,
     events: Events,
     telemetry: Arc<Telemetry>,
-    clock: Clock,
     settings: Settings,
 }
 
@@ -57,10 +57,9 @@ impl LifecycleController {
         instances: Arc<dyn Instances>,
         events: Events,
         telemetry: Arc<Telemetry>,
-        clock: Clock,
         settings: Settings,
     ) -> Self {
-        Self { cluster, store, instances, events, telemetry, clock, settings }
+        Self { cluster, store, instances, events, telemetry, settings }
     }
 
     /// Starts the loop; a write under way is finished before it stops.
@@ -74,12 +73,14 @@ impl LifecycleController {
         let mut guard = Guard::default();
         let mut told = BTreeMap::new();
         let mut troubles = Troubles::default();
+        let mut ages = Ages::default();
         let mut jitter = Jitter::new(self.settings.seed, "lifecycle");
         if stop.run_until_cancelled(self.store.synced()).await.is_none() {
             return;
         }
         loop {
-            let judging = self.judge(&guard);
+            ages.see(&self.store.all(), Instant::now());
+            let judging = self.judge(&guard, &ages);
             let Some(judged) = stop.run_until_cancelled(judging).await else { return };
             tell_unknown(&judged, &mut told);
             let known = self.instances.troubles();
@@ -151,7 +152,7 @@ impl LifecycleController {
 
     /// Asks about every node that is not ready, all at once where the backend allows it: they are answered from the view,
     /// but for the few whose machines are missing.
-    async fn judge(&self, guard: &Guard) -> Vec<Judged> {
+    async fn judge(&self, guard: &Guard, ages: &Ages) -> Vec<Judged> {
         let now = Instant::now();
         let (ready, not_ready): (Vec<_>, Vec<_>) =
             self.store.all().into_iter().partition(|node| node.ready);
@@ -167,7 +168,7 @@ impl LifecycleController {
                 }
                 other => other,
             };
-            let age = node.created.map_or(Duration::ZERO, |created| self.clock.since(created));
+            let age = ages.of(&node, now);
             Judged { node, judgement: Judgement::NotReady { exists, shutdown, age } }
         });
         let asking = futures::stream::iter(questions).buffered(self.instances.n_at_once());

@@ -124,6 +124,10 @@ async fn prove(
         (Some(link), _) => Some(link),
         (None, Some(noted)) => {
             let Some(vcenter) = locate(shared, noted).await? else {
+                // It may be found in one of ours: a vCenter that was restored has another instance UUID.
+                if is_looked_for(shared, node) {
+                    return Ok(Lookup::Unknown(Unknown::Pending));
+                }
                 return Ok(hide(shared, node, Unknown::Elsewhere(elsewhere(noted))));
             };
             let machine = MoRef::new("VirtualMachine", noted.machine.clone());
@@ -176,7 +180,7 @@ async fn prove(
     let matched = shared.with(|state, _| {
         let Some(tracked) = state.nodes.get_mut(&node.name) else { return false };
         tracked.gone = Some(now);
-        tracked.matched || was_seen
+        tracked.matched || was_seen || mutant!(active, EmptySearchIsGone)
     });
     Ok(Lookup::Gone { proved_at: now, matched })
 }
@@ -207,6 +211,11 @@ fn hide(shared: &Shared, node: &NodeIdentity, why: Unknown) -> Lookup<()> {
         }
     });
     Lookup::Unknown(why)
+}
+
+/// Whether the vCenters are being asked for the machine.
+fn is_looked_for(shared: &Shared, node: &NodeIdentity) -> bool {
+    shared.lock().nodes.get(&node.name).is_some_and(|tracked| tracked.attempt.is_some())
 }
 
 /// The reason for a node whose reference names a vCenter that is not ours.

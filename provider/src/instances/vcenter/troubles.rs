@@ -64,7 +64,9 @@ fn trouble(
             }
         }
     }
-    (!is_ours).then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
+    // Its machine may still be found in one of ours: a vCenter that was restored has another instance UUID.
+    let was_looked_for = tracked.attempt.is_none() && tracked.absent_since.is_some();
+    (!is_ours && was_looked_for).then(|| (TroubleKind::UnknownVcenter, proof::elsewhere(noted)))
 }
 
 /// That another vCenter answers under a name, if one does.

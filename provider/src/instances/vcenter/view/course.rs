@@ -217,7 +217,12 @@ mod tests {
             ("changed members", vec![WHOLE, Happened::Changed], Next::WaitOn, true),
             ("members not changed", vec![WHOLE, CHANGE], Next::WaitOn, true),
             ("members not changed twice", vec![WHOLE, CHANGE, CHANGE], Next::WaitOn, true),
-            ("members not changed thrice", vec![WHOLE, CHANGE, CHANGE, CHANGE], Next::Rebuild, true),
+            (
+                "members not changed thrice",
+                vec![WHOLE, CHANGE, CHANGE, CHANGE],
+                Next::Rebuild,
+                true,
+            ),
             (
                 "members changed in between",
                 vec![WHOLE, CHANGE, CHANGE, Happened::Changed, CHANGE],

@@ -158,8 +158,10 @@ async fn watch(
             version.clone_from(&set.version);
         }
         let err = result.err();
-        if matches!(err.as_ref().and_then(CallError::fault), Some(FaultKind::InvalidCollectorVersion))
-            && mutant!(shared.policy.active, IgnoreInvalidCollectorVersion)
+        if matches!(
+            err.as_ref().and_then(CallError::fault),
+            Some(FaultKind::InvalidCollectorVersion)
+        ) && mutant!(shared.policy.active, IgnoreInvalidCollectorVersion)
         {
             std::future::pending::<()>().await;
         }

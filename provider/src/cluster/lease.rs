@@ -1,0 +1,101 @@
+//! The lease as the writers of this process know it: whether a write may be sent now.
+//!
+//! A leader that was stopped (SIGSTOP, a suspended machine) and wakes after its lease has run out finds writes that it had
+//! decided on, timers that are due, and a renewal that is late, in no certain order. So every write asks here at the
+//! last moment, when it is handed to the connection.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use crate::model::Clock;
+
+/// A moment on both clocks of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    boot: Duration,
+    wall: Timestamp,
+}
+
+impl Moment {
+    pub(crate) fn now(clock: &Clock) -> Self {
+        Self { boot: clock.since_boot(), wall: clock.now() }
+    }
+
+    /// Time that has passed by the clock that counted more of it. A machine that was suspended by its hypervisor may have
+    /// stopped one of them.
+    fn elapsed(self, clock: &Clock) -> Duration {
+        let boot = clock.since_boot().saturating_sub(self.boot);
+        boot.max(clock.since(self.wall))
+    }
+}
+
+/// Whether writes may be sent: for so long after the last renewal began.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    clock: Clock,
+    lasts: Duration,
+    renewed: Arc<Mutex<Option<Moment>>>,
+}
+
+impl Lease {
+    /// A lease that is not held yet. `lasts` is the renew deadline: the holder stops before others may take over.
+    pub(crate) fn new(clock: Clock, lasts: Duration) -> Self {
+        Self { clock, lasts, renewed: Arc::default() }
+    }
+
+    /// Notes a renewal that was begun then and has succeeded.
+    pub(crate) fn renewed(&self, begun: Moment) {
+        *self.renewed.lock().expect("nothing panics under this lock") = Some(begun);
+    }
+
+    /// Ends it: nothing is written any more.
+    pub(crate) fn end(&self) {
+        *self.renewed.lock().expect("nothing panics under this lock") = None;
+    }
+
+    /// Whether a write may be sent now.
+    pub(crate) fn is_held(&self) -> bool {
+        let renewed = *self.renewed.lock().expect("nothing panics under this lock");
+        renewed.is_some_and(|renewed| renewed.elapsed(&self.clock) < self.lasts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::model::SteppedTime;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_held_for_its_time_after_the_renewal_began_on_either_clock() {
+        let source = Arc::new(SteppedTime::starting_at(Timestamp::UNIX_EPOCH));
+        let clock = Clock::new(Arc::clone(&source) as _);
+        let lease = Lease::new(clock.clone(), Duration::from_secs(10));
+        assert!(!lease.is_held(), "never renewed");
+        let begun = Moment::now(&clock);
+        tokio::time::advance(Duration::from_secs(4)).await;
+        lease.renewed(begun);
+        tokio::time::advance(Duration::from_millis(5999)).await;
+        assert!(lease.is_held());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!lease.is_held(), "ten seconds after the renewal began");
+        // The wall clock jumps at a resume, while the other one stood still.
+        lease.renewed(Moment::now(&clock));
+        source.step(SignedDuration::from_secs(11));
+        assert!(!lease.is_held());
+        // A step backwards makes no lease longer.
+        lease.renewed(Moment::now(&clock));
+        source.step(SignedDuration::from_secs(-3600));
+        assert!(lease.is_held());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(!lease.is_held());
+        lease.renewed(Moment::now(&clock));
+        lease.end();
+        assert!(!lease.is_held());
+    }
+}

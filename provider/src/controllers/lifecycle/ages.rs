@@ -1,0 +1,56 @@
+//! For how long this process has seen each node.
+//!
+//! A node that was never matched to a machine is not deleted before it has been seen for a while. The wall clock does not
+//! tell how old a node is: it steps, and it may be another one than the API server's. So the time that counts is that since
+//! this process first saw the node, on the steady clock.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::model::Node;
+
+/// Remembers by UID when nodes were first seen.
+#[derive(Debug, Default)]
+pub(super) struct Ages(BTreeMap<String, Instant>);
+
+impl Ages {
+    /// Takes note of the nodes that there are, and forgets all others.
+    pub(super) fn see(&mut self, nodes: &[Arc<Node>], now: Instant) {
+        let seen =
+            |node: &Arc<Node>| (node.uid.clone(), self.0.get(&node.uid).copied().unwrap_or(now));
+        self.0 = nodes.iter().map(seen).collect();
+    }
+
+    /// For how long a node has been seen; zero if it was not.
+    pub(super) fn of(&self, node: &Node, now: Instant) -> Duration {
+        self.0.get(&node.uid).map_or(Duration::ZERO, |seen| now.duration_since(*seen))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_as_old_as_this_process_has_seen_its_uid() {
+        let node = |uid: &str| {
+            let metadata =
+                json!({"name": "n", "uid": uid, "creationTimestamp": "1970-01-01T00:00:00Z"});
+            Arc::new(Node::from_json(&json!({ "metadata": metadata })).unwrap())
+        };
+        let (first, second) = (node("first"), node("second"));
+        let mut ages = Ages::default();
+        ages.see(&[Arc::clone(&first)], Instant::now());
+        tokio::time::advance(Duration::from_secs(7)).await;
+        let now = Instant::now();
+        ages.see(&[Arc::clone(&first)], now);
+        assert_eq!(ages.of(&first, now), Duration::from_secs(7));
+        // Another node under the same name begins anew, and so does the first one when it comes back.
+        ages.see(&[Arc::clone(&second)], now);
+        assert_eq!(ages.of(&second, now), Duration::ZERO);
+        assert_eq!(ages.of(&first, now), Duration::ZERO);
+    }
+}

@@ -1,0 +1,126 @@
+//! Nodes whose machines cannot be looked after are told of: by event, by metric and by readiness.
+
+use provider::Options;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    scenarios::{Lab, PLAIN, SECOND, is_initialized, lab_in, start, swapped, uuid},
+    vcenter::Vcenter,
+};
+
+fn n_events(cluster: &Cluster, reason: &str) -> usize {
+    cluster.events().iter().filter(|it| *it == reason).count()
+}
+
+fn n_troubled(lab: &Lab, kind: &str) -> usize {
+    let name = format!("vsphere_nodes_troubled{{kind=\"{kind}\"}} ");
+    let metrics = lab.telemetry.metrics();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name.as_str()));
+    line.expect("it is always there").parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_join_that_meets_a_failing_modify_list_view_is_completed_within_seconds() {
+    for times in [1, 2, 5] {
+        let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
+        sleep(10 * SECOND).await;
+        lab.vcenter.fault("ModifyListView", "SystemError", times);
+        lab.vcenter.add("vm-2", &uuid(2), "node-002", Some("10.0.0.3"));
+        lab.cluster.join("node-002", &swapped(2));
+        sleep(30 * SECOND).await;
+        assert!(is_initialized(&lab.cluster.node("node-002").unwrap()), "{times} failures");
+        lab.finish().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_not_delivered_for_a_minute_is_told_of_until_it_is() {
+    let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
+    sleep(10 * SECOND).await;
+    assert_eq!(lab.telemetry.machines_check(), Ok(()));
+    lab.vcenter.fault("ModifyListView", "SystemError", u32::MAX);
+    lab.vcenter.fault("CreateListView", "SystemError", u32::MAX);
+    lab.vcenter.add("vm-2", &uuid(2), "node-002", Some("10.0.0.3"));
+    lab.cluster.join("node-002", &swapped(2));
+    sleep(50 * SECOND).await;
+    assert_eq!(lab.telemetry.machines_check(), Ok(()));
+    sleep(30 * SECOND).await;
+    let said = lab.telemetry.machines_check().unwrap_err();
+    assert!(said.contains("node-002") && said.contains("vm-2"), "{said}");
+    assert_eq!(n_troubled(&lab, "not-delivered"), 1);
+    assert_eq!(n_events(&lab.cluster, "MachineNotDelivered"), 1);
+    lab.vcenter.fault("ModifyListView", "SystemError", 0);
+    lab.vcenter.fault("CreateListView", "SystemError", 0);
+    sleep(120 * SECOND).await;
+    assert!(is_initialized(&lab.cluster.node("node-002").unwrap()));
+    assert_eq!((lab.telemetry.machines_check(), n_troubled(&lab, "not-delivered")), (Ok(()), 0));
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
+    let first = lab_in(Vcenter::new().with_identity(), 20, PLAIN);
+    sleep(30 * SECOND).await;
+    let cluster = first.cluster.clone();
+    first.finish().await;
+    // Another vCenter answers under the name: it knows other machines.
+    let other = Vcenter::new();
+    other.add("vm-900", &uuid(900), "another", None);
+    let other = other.called("dbed6e0c-bd88-4ef6-b594-21283e1c6770");
+    let second = start(&other, &cluster, PLAIN, Options::default());
+    for n in 0..20 {
+        cluster.set_ready(&format!("node-{n:03}"), n > 9);
+    }
+    sleep(900 * SECOND).await;
+    assert_eq!(cluster.n_nodes(), 20);
+    assert_eq!(n_troubled(&second, "unknown-vcenter"), 20);
+    assert_eq!(n_events(&cluster, "MachineInUnknownVCenter"), 10, "of twenty that are alike");
+    let said = second.telemetry.machines_check().unwrap_err();
+    assert!(
+        said.contains("dbed6e0c-bd88-4ef6-b594-21283e1c677f") && said.contains("19 more"),
+        "{said}"
+    );
+    second.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vcenter_that_is_replaced_under_its_name_fails_readiness_and_not_liveness() {
+    let lab = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.become_another();
+    lab.vcenter.take_calls();
+    sleep(900 * SECOND).await;
+    let said = lab.telemetry.machines_check().unwrap_err();
+    assert!(said.contains("it is another vCenter"), "{said}");
+    assert_eq!(n_troubled(&lab, "other-instance"), 3);
+    assert_eq!(n_events(&lab.cluster, "VCenterReplaced"), 3);
+    assert!(lab.telemetry.checks().iter().all(|(_, outcome)| outcome.is_ok()), "alive");
+    assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)]);
+    let calls = lab.vcenter.take_calls();
+    assert_eq!(calls.get("Login"), None, "no credential: {calls:?}");
+    assert!(calls.values().sum::<usize>() <= 60, "ever more seldom: {calls:?}");
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_not_proven_gone_is_told_of_without_failing_readiness() {
+    let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+    sleep(30 * SECOND).await;
+    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+    first.finish().await;
+    cluster.annotate("node-001", json!({}));
+    vcenter.hide("vm-1");
+    cluster.set_ready("node-001", false);
+    let second = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(60 * SECOND).await;
+    assert_eq!(n_troubled(&second, "unproven"), 1);
+    assert_eq!(n_events(&cluster, "MachineNotProvenGone"), 1);
+    assert_eq!(second.telemetry.machines_check(), Ok(()));
+    vcenter.show("vm-1");
+    sleep(120 * SECOND).await;
+    assert_eq!(n_troubled(&second, "unproven"), 0);
+    second.finish().await;
+}
