@@ -185,6 +185,7 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
             "must be at least 1: with 0 no node is initialized",
         ));
     }
+    let (kube_api_qps, kube_api_burst) = pace(flags)?;
     let leader_election =
         if flags.flag("leader-elect")? { Some(leader_election(flags, &period)?) } else { None };
     if flags.text("node-status-update-frequency").is_empty() {
@@ -196,12 +197,31 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
         node_status_period: positive("node-status-update-frequency")?,
         node_monitor_period: positive("node-monitor-period")?,
         concurrent_node_syncs: workers,
-        kube_api_qps: flags.parsed("kube-api-qps", "a number of requests per second")?,
-        kube_api_burst: flags.parsed("kube-api-burst", "a number of requests")?,
+        kube_api_qps,
+        kube_api_burst,
         node_labels: node_labels(&flags.text("node-labels"))?,
         leader_election,
         ..Options::default()
     })
+}
+
+/// `--kube-api-qps` and `--kube-api-burst`, with client-go's rule: no burst is an error where a rate is given.
+fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
+    let qps: f64 = flags.parsed("kube-api-qps", "a number of requests per second")?;
+    if !qps.is_finite() {
+        return Err(fail("kube-api-qps", format!("{qps} is not a number of requests per second")));
+    }
+    // Without a limit the burst is not looked at, and Go's is a signed number.
+    let burst = if qps < 0.0 {
+        flags.parsed::<i32>("kube-api-burst", "a number of requests")?.max(0).unsigned_abs()
+    } else {
+        flags.parsed("kube-api-burst", "a number of requests")?
+    };
+    if qps > 0.0 && burst == 0 {
+        let what = "must be more than 0 where --kube-api-qps is";
+        return Err(fail("kube-api-burst", what));
+    }
+    Ok((qps, burst))
 }
 
 fn leader_election(

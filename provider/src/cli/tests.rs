@@ -167,3 +167,24 @@ fn the_other_mode_has_flags_of_its_own() {
         ["--cluster-ip-family has an effect only with --cloud-provider=vsphere-paravirtual"]
     );
 }
+
+#[test]
+fn the_pace_of_requests_is_checked_as_client_go_checks_it() {
+    for (words, want) in [
+        ("", Some((20.0, 30))),
+        ("--kube-api-qps=0", Some((0.0, 30))),
+        ("--kube-api-qps=0 --kube-api-burst=0", Some((0.0, 0))),
+        ("--kube-api-qps=-1", Some((-1.0, 30))),
+        ("--kube-api-qps=-1 --kube-api-burst=-5", Some((-1.0, 0))),
+        ("--kube-api-qps -0.5 --kube-api-burst 0", Some((-0.5, 0))),
+        ("--kube-api-qps=20 --kube-api-burst=0", None),
+        ("--kube-api-qps=0 --kube-api-burst=-1", None),
+        ("--kube-api-qps=NaN", None),
+        ("--kube-api-qps=inf", None),
+        ("--kube-api-qps=", None),
+    ] {
+        let options = parse_line(&format!("--cloud-config=c {words}")).map(|it| it.options);
+        let got = options.ok().map(|it| (it.kube_api_qps, it.kube_api_burst));
+        assert_eq!(got, want, "{words}");
+    }
+}
