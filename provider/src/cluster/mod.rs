@@ -7,6 +7,7 @@ mod bucket;
 mod client;
 mod events;
 mod nodes;
+mod spam;
 mod stream;
 mod watch;
 
