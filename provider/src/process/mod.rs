@@ -18,7 +18,7 @@ use provider::{
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-use self::files::{read_secrets, trust};
+use self::files::{read_secrets, read_text, trust};
 
 pub(crate) use serve::{run, runtime};
 
@@ -64,9 +64,7 @@ struct Read {
 pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
-    let text = std::fs::read_to_string(path).map_err(|err| {
-        format!("--cloud-config {}: cannot be read: {err}; check the path", path.display())
-    })?;
+    let text = read_text(path).map_err(|what| format!("--cloud-config {what}"))?;
     for note in &arguments.notes {
         tracing::info!("{note}");
     }

@@ -109,6 +109,8 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
         path.display().to_string()
     };
     let plain = file("plain.conf", scenarios::PLAIN);
+    let latin = directory.path().join("latin.conf");
+    std::fs::write(&latin, b"global:\n  {server: s, user: u, password: hunter2\xe4}\n").unwrap();
     let config = |name: &str, more: &str| {
         file(name, &format!("global: {{server: vc.invalid, insecureFlag: true, {more}}}\n"))
     };
@@ -117,6 +119,7 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
         format!("global: {{server: s, user: u, password: hunter2, caFile: {good}}}\n");
     let cases = [
         ("no configuration", vec!["--cloud-config=/nope/vsphere.conf".to_owned()]),
+        ("not UTF-8", vec![format!("--cloud-config={}", latin.display())]),
         (
             "no port",
             vec![format!(
