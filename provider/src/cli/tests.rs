@@ -188,3 +188,21 @@ fn the_pace_of_requests_is_checked_as_client_go_checks_it() {
         assert_eq!(got, want, "{words}");
     }
 }
+
+#[test]
+fn the_format_of_the_log_is_said_as_upstream_says_it() {
+    for (words, want) in [
+        ("", Some(false)),
+        ("--logging-format=text", Some(false)),
+        ("--logging-format=json", Some(true)),
+        ("--log-format=json", Some(true)),
+        ("--log-format=json --logging-format=json", Some(true)),
+        ("--log-format=json --logging-format=text", None),
+        ("--logging-format=", None),
+        ("--logging-format=xml", None),
+        ("--log-format=xml", None),
+    ] {
+        let parsed = parse_line(&format!("--cloud-config=c {words}"));
+        assert_eq!(parsed.ok().map(|it| it.json_logs), want, "{words}");
+    }
+}
