@@ -4,8 +4,10 @@ use std::{
     convert::Infallible,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
-    sync::Arc,
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, channel},
+    },
     time::Duration,
 };
 
@@ -14,7 +16,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use crate::{cluster::Cluster, scenarios, supervisor::Supervisor, vcenter::Vcenter};
 
@@ -284,6 +289,7 @@ pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
 /// A vCenter and a cluster with one node, and files that a process finds them by.
 struct Lab {
     vcenter: Vcenter,
+    cluster: Cluster,
     cluster_address: String,
     directory: tempfile::TempDir,
 }
@@ -294,10 +300,10 @@ impl Lab {
         vcenter.add("vm-1", &scenarios::uuid(1), "node-001", Some("10.0.0.1"));
         cluster.join("node-001", &scenarios::swapped(1));
         let vcenter_port = serve_vcenter(vcenter.clone()).await;
-        let cluster_port = serve_cluster(cluster).await;
+        let cluster_port = serve_cluster(cluster.clone()).await;
         let cluster_address = format!("http://127.0.0.1:{cluster_port}");
         let directory = tempfile::tempdir().unwrap();
-        let lab = Self { vcenter, cluster_address, directory };
+        let lab = Self { vcenter, cluster, cluster_address, directory };
         lab.write("kubeconfig", &kubeconfig(&lab.cluster_address));
         lab.configure("127.0.0.1", vcenter_port);
         lab
@@ -393,4 +399,50 @@ async fn the_address_of_a_master_is_enough() {
     arguments.push(format!("--master={}", lab.cluster_address));
     let process = Process::start(&arguments);
     tokio::task::spawn_blocking(move || process.until("initialized")).await.unwrap();
+}
+
+/// A proxy that leads every tunnel to one port of this machine; keeps what it was asked for.
+async fn serve_proxy(to: u16) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let (listener, port) = listen().await;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let asked = Arc::clone(&kept);
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                asked.lock().unwrap().push(String::from_utf8(head).unwrap().to_lowercase());
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                let mut further = tokio::net::TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut further).await;
+            });
+        }
+    });
+    (port, asked)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
+    let lab = Lab::new().await;
+    let vcenter_port = serve_vcenter(lab.vcenter.clone()).await;
+    let (proxy, asked) = serve_proxy(vcenter_port).await;
+    lab.configure("vc.invalid", 443);
+    let start = |no_proxy: &str, until: &'static str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        command.args(lab.with_kubeconfig()).env_clear();
+        command.env("HTTPS_PROXY", format!("http://u:hunter2@127.0.0.1:{proxy}"));
+        let process = Process::spawn(command.env("NO_PROXY", no_proxy));
+        tokio::task::spawn_blocking(move || process.until(until))
+    };
+    start("other.invalid", "initialized").await.unwrap();
+    let taken = std::mem::take(&mut *asked.lock().unwrap());
+    assert!(taken[0].starts_with("connect vc.invalid:443 http/1.1\r\n"), "{taken:?}");
+    assert!(taken[0].contains("proxy-authorization: basic dtpodw50zxiy"), "{taken:?}");
+    lab.cluster.join("node-002", &scenarios::swapped(2));
+    let said = start(".invalid", "no answer").await.unwrap();
+    assert!(said.contains("vc.invalid"), "{said}");
+    assert_eq!(asked.lock().unwrap().len(), 0, "not asked");
 }
