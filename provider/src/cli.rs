@@ -10,7 +10,7 @@ mod supervisor;
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 
 use self::flags::{FLAGS, Flag, Kind};
 use crate::{
@@ -38,7 +38,7 @@ pub struct Arguments {
     pub unknown_keys: UnknownKeys,
     /// `--v`: 0 says little, 2 is usual, 4 and more is much.
     pub verbosity: u8,
-    /// `--log-format`: whether lines are JSON.
+    /// `--logging-format`: whether lines are JSON.
     pub json_logs: bool,
     /// `--cloud-provider=vsphere-paravirtual` and its flags; `None` in vCenter mode.
     pub supervisor: Option<SupervisorArguments>,
@@ -157,15 +157,27 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
             UnknownKeys::Warn
         },
         verbosity: flags.parsed("v", "a number from 0 to 10")?,
-        json_logs: match flags.text("log-format").as_str() {
-            "text" | "" => false,
-            "json" => true,
-            other => return Err(fail("log-format", format!("{other:?} is neither text nor json"))),
-        },
+        json_logs: is_json(flags)?,
         supervisor,
         options,
         notes,
     })
+}
+
+/// `--logging-format`, and `--log-format` by which it was known here.
+fn is_json(flags: Flags<'_>) -> Result<bool, ArgumentsError> {
+    let (format, older) = (flags.text("logging-format"), flags.text("log-format"));
+    if !older.is_empty() && flags.is_given("logging-format") && older != format {
+        let what = format!("{older:?} is not what --logging-format says; leave this one out");
+        return Err(fail("log-format", what));
+    }
+    let (flag, text) =
+        if older.is_empty() { ("logging-format", format) } else { ("log-format", older) };
+    match text.as_str() {
+        "text" => Ok(false),
+        "json" => Ok(true),
+        other => Err(fail(flag, format!("{other:?} is neither text nor json"))),
+    }
 }
 
 fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, ArgumentsError> {
@@ -185,6 +197,7 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
             "must be at least 1: with 0 no node is initialized",
         ));
     }
+    let (kube_api_qps, kube_api_burst) = pace(flags)?;
     let leader_election =
         if flags.flag("leader-elect")? { Some(leader_election(flags, &period)?) } else { None };
     if flags.text("node-status-update-frequency").is_empty() {
@@ -196,12 +209,31 @@ fn options(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<Options, Argumen
         node_status_period: positive("node-status-update-frequency")?,
         node_monitor_period: positive("node-monitor-period")?,
         concurrent_node_syncs: workers,
-        kube_api_qps: flags.parsed("kube-api-qps", "a number of requests per second")?,
-        kube_api_burst: flags.parsed("kube-api-burst", "a number of requests")?,
+        kube_api_qps,
+        kube_api_burst,
         node_labels: node_labels(&flags.text("node-labels"))?,
         leader_election,
         ..Options::default()
     })
+}
+
+/// `--kube-api-qps` and `--kube-api-burst`, with client-go's rule: no burst is an error where a rate is given.
+fn pace(flags: Flags<'_>) -> Result<(f64, u32), ArgumentsError> {
+    let qps: f64 = flags.parsed("kube-api-qps", "a number of requests per second")?;
+    if !qps.is_finite() {
+        return Err(fail("kube-api-qps", format!("{qps} is not a number of requests per second")));
+    }
+    // Without a limit the burst is not looked at, and Go's is a signed number.
+    let burst = if qps < 0.0 {
+        flags.parsed::<i32>("kube-api-burst", "a number of requests")?.max(0).unsigned_abs()
+    } else {
+        flags.parsed("kube-api-burst", "a number of requests")?
+    };
+    if qps > 0.0 && burst == 0 {
+        let what = "must be more than 0 where --kube-api-qps is";
+        return Err(fail("kube-api-burst", what));
+    }
+    Ok((qps, burst))
 }
 
 fn leader_election(
@@ -258,6 +290,11 @@ struct Flags<'a>(&'a ArgMatches);
 impl Flags<'_> {
     fn text(self, name: &str) -> String {
         self.0.get_one::<String>(name).cloned().unwrap_or_default()
+    }
+
+    /// Whether the command line says it.
+    fn is_given(self, name: &str) -> bool {
+        self.0.value_source(name) == Some(ValueSource::CommandLine)
     }
 
     /// Every text of a flag that adds up.

@@ -85,7 +85,7 @@ pub use model::{
 };
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
-    TlsError, TlsTrust, Transport, from_service, https,
+    ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https,
 };
 pub use supervisor::{
     ClusterFamily, InstancesMode, MountError, MountPaths, Mounted, OwnerReference,

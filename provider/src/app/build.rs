@@ -120,15 +120,16 @@ pub(super) fn spawn_controllers(
         let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
         cluster.under(lease.clone())
     };
-    let spawn_events = |component, cluster| {
-        let (events, sending) = Events::new(component, cluster, deps.clock.clone());
+    // A client of their own: a flood of events does not hold up what a controller writes.
+    let spawn_events = |component| {
+        let (events, sending) = Events::new(component, client(), deps.clock.clone());
         backends.spawn_droppable(tracing::info_span!("events", component), sending);
         events
     };
     let mut node_controller = None;
     if options.cloud_node {
         let cluster = client();
-        let events = spawn_events("cloud-node-controller", cluster.clone());
+        let events = spawn_events("cloud-node-controller");
         let controller = node::NodeController::new(
             cluster,
             Arc::clone(&store),
@@ -151,7 +152,7 @@ pub(super) fn spawn_controllers(
     }
     if options.cloud_node_lifecycle {
         let cluster = client();
-        let events = spawn_events("cloud-node-lifecycle-controller", cluster.clone());
+        let events = spawn_events("cloud-node-lifecycle-controller");
         lifecycle::LifecycleController::new(
             cluster,
             Arc::clone(&store),

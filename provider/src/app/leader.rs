@@ -3,7 +3,7 @@
 //! Writes are PUTs with the resourceVersion that was read, so two cannot win. A foreign holder counts as alive until
 //! its lease duration has passed on *our* clock since we last saw its record change; timestamps are not trusted.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use provider_vcenter::{Chain, Jitter};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use super::LeaderElection;
 use crate::{
     cluster::{Cluster, ClusterError, Lease, Moment, Subject, announce},
     model::Clock,
+    telemetry::Telemetry,
 };
 
 /// Source of the events, as upstream has it.
@@ -29,6 +30,7 @@ pub(super) struct Candidate {
     jitter: Jitter,
     /// The Lease as last seen, and when its record last changed.
     seen: Option<(Value, Instant)>,
+    telemetry: Arc<Telemetry>,
 }
 
 impl Candidate {
@@ -38,12 +40,13 @@ impl Candidate {
         identity: String,
         clock: Clock,
         seed: u64,
+        telemetry: Arc<Telemetry>,
     ) -> Self {
         let deadline = (election.renew_deadline / 2).max(Duration::from_secs(1));
         let jitter = Jitter::new(seed, &format!("leader/{identity}"));
         let cluster = Cluster::unpaced(kube, deadline);
         let lease = Lease::new(clock.clone(), election.renew_deadline);
-        Self { cluster, election, identity, clock, lease, jitter, seen: None }
+        Self { cluster, election, identity, clock, lease, jitter, seen: None, telemetry }
     }
 
     /// The lease as writers know it: they may write for so long after a renewal began.
@@ -67,12 +70,16 @@ impl Candidate {
     /// Renews until that has failed for the renew deadline, or another holder is seen.
     pub(super) async fn renew_until_lost(&mut self) {
         let mut renewed_at = Instant::now();
+        self.telemetry.lease_renewed();
         loop {
             tokio::time::sleep(self.election.retry_period).await;
             let deadline = renewed_at + self.election.renew_deadline;
             // A process that was stopped finds its deadline passed, and its lease may be another's by now.
             match tokio::time::timeout_at(deadline, self.renew()).await {
-                Ok(Ok(true)) => renewed_at = Instant::now(),
+                Ok(Ok(true)) => {
+                    renewed_at = Instant::now();
+                    self.telemetry.lease_renewed();
+                }
                 Ok(Ok(false)) => return,
                 Ok(Err(err)) => tracing::warn!(error = %Chain(&err), "lease not renewed"),
                 Err(_) => {}

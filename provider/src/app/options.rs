@@ -31,9 +31,9 @@ pub struct Options {
     pub node_monitor_period: Duration,
     /// `--concurrent-node-syncs`.
     pub concurrent_node_syncs: usize,
-    /// `--kube-api-qps`, per controller.
+    /// `--kube-api-qps`, per controller and for its events; 0 is client-go's default, less than 0 no limit.
     pub kube_api_qps: f64,
-    /// `--kube-api-burst`, per controller.
+    /// `--kube-api-burst`, per controller and for its events.
     pub kube_api_burst: u32,
     /// `--node-labels`: added to every node at initialization.
     pub node_labels: BTreeMap<String, String>,

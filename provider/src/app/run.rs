@@ -1,6 +1,6 @@
 //! Builds everything, starts it, and stops it in order.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,9 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
             deps.identity.clone(),
             clock.clone(),
             deps.seed,
+            Arc::clone(&deps.telemetry),
         );
+        deps.telemetry.set_election(&election.name, election.lease_duration);
         tracing::info!(identity = %deps.identity, "waiting for the lease");
         if deps.stop.run_until_cancelled(new.acquire()).await.is_none() {
             return Ok(());

@@ -165,4 +165,26 @@ mod tests {
         assert_eq!((status, body.as_str()), (200, "[+]a ok\nhealthz check passed\n"));
         assert_eq!(text(answer(&telemetry, "/nowhere", None)).await.0, 404);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_cannot_renew_for_long_is_unhealthy_as_with_client_go() {
+        let telemetry = Telemetry::default();
+        telemetry.set_election("ccm", Duration::from_secs(15));
+        let verbose = async || text(answer(&telemetry, "/healthz", Some("verbose"))).await;
+        let well = (200, "[+]leaderElection ok\nhealthz check passed\n".to_owned());
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(verbose().await, well, "waiting for the lease");
+        telemetry.lease_renewed();
+        tokio::time::advance(Duration::from_secs(35)).await;
+        assert_eq!(verbose().await, well, "twenty seconds after the lease ran out");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let why = "failed election to renew leadership on lease ccm";
+        let ill = format!("[-]leaderElection failed: {why}\nhealthz check failed\n");
+        assert_eq!(verbose().await, (500, ill));
+        telemetry.lease_renewed();
+        assert_eq!(verbose().await, well, "renewed");
+        tokio::time::advance(Duration::from_secs(36)).await;
+        telemetry.set_leader(false);
+        assert_eq!(verbose().await, well, "leads no more");
+    }
 }

@@ -167,3 +167,42 @@ fn the_other_mode_has_flags_of_its_own() {
         ["--cluster-ip-family has an effect only with --cloud-provider=vsphere-paravirtual"]
     );
 }
+
+#[test]
+fn the_pace_of_requests_is_checked_as_client_go_checks_it() {
+    for (words, want) in [
+        ("", Some((20.0, 30))),
+        ("--kube-api-qps=0", Some((0.0, 30))),
+        ("--kube-api-qps=0 --kube-api-burst=0", Some((0.0, 0))),
+        ("--kube-api-qps=-1", Some((-1.0, 30))),
+        ("--kube-api-qps=-1 --kube-api-burst=-5", Some((-1.0, 0))),
+        ("--kube-api-qps -0.5 --kube-api-burst 0", Some((-0.5, 0))),
+        ("--kube-api-qps=20 --kube-api-burst=0", None),
+        ("--kube-api-qps=0 --kube-api-burst=-1", None),
+        ("--kube-api-qps=NaN", None),
+        ("--kube-api-qps=inf", None),
+        ("--kube-api-qps=", None),
+    ] {
+        let options = parse_line(&format!("--cloud-config=c {words}")).map(|it| it.options);
+        let got = options.ok().map(|it| (it.kube_api_qps, it.kube_api_burst));
+        assert_eq!(got, want, "{words}");
+    }
+}
+
+#[test]
+fn the_format_of_the_log_is_said_as_upstream_says_it() {
+    for (words, want) in [
+        ("", Some(false)),
+        ("--logging-format=text", Some(false)),
+        ("--logging-format=json", Some(true)),
+        ("--log-format=json", Some(true)),
+        ("--log-format=json --logging-format=json", Some(true)),
+        ("--log-format=json --logging-format=text", None),
+        ("--logging-format=", None),
+        ("--logging-format=xml", None),
+        ("--log-format=xml", None),
+    ] {
+        let parsed = parse_line(&format!("--cloud-config=c {words}"));
+        assert_eq!(parsed.ok().map(|it| it.json_logs), want, "{words}");
+    }
+}

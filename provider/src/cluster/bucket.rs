@@ -4,6 +4,11 @@ use std::{sync::Mutex, time::Duration};
 
 use tokio::time::Instant;
 
+/// client-go: `rest.DefaultQPS`.
+const DEFAULT_PER_SECOND: f64 = 5.0;
+/// client-go: `rest.DefaultBurst`.
+const DEFAULT_BURST: u32 = 10;
+
 /// Lets `burst` through at once and `per_second` on average.
 #[derive(Debug)]
 pub(crate) struct TokenBucket {
@@ -18,20 +23,42 @@ impl TokenBucket {
         Self { per_second: per_second.max(0.001), burst, state: Mutex::new((burst, None)) }
     }
 
+    /// The pace of a client as client-go reads `--kube-api-qps` and `--kube-api-burst`: zero stands for its own defaults, five
+    /// per second and a burst of ten; less than zero is no limit.
+    pub(crate) fn of_client(per_second: f64, burst: u32) -> Option<Self> {
+        if per_second < 0.0 {
+            return None;
+        }
+        let per_second = if per_second == 0.0 { DEFAULT_PER_SECOND } else { per_second };
+        Some(Self::new(per_second, if burst == 0 { DEFAULT_BURST } else { burst }))
+    }
+
+    /// Whether there was a token; without one nothing is taken.
+    pub(crate) fn try_take(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        let tokens = self.refilled(*state, now);
+        let is_there = tokens >= 1.0;
+        *state = (if is_there { tokens - 1.0 } else { tokens }, Some(now));
+        is_there
+    }
+
+    fn refilled(&self, (tokens, last): (f64, Option<Instant>), now: Instant) -> f64 {
+        let Some(last) = last else { return tokens };
+        let refill = now.duration_since(last).as_secs_f64() * self.per_second;
+        (tokens + refill).min(self.burst)
+    }
+
     /// Takes a token and says how long to wait for it. Debts are paid in order of asking.
     pub(crate) fn reserve(&self) -> Duration {
         let now = Instant::now();
-        let (tokens, last) = &mut *self.state.lock().expect("nothing panics under this lock");
-        if let Some(last) = last {
-            let refill = now.duration_since(*last).as_secs_f64() * self.per_second;
-            *tokens = (*tokens + refill).min(self.burst);
-        }
-        *last = Some(now);
-        *tokens -= 1.0;
-        if *tokens >= 0.0 {
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        let tokens = self.refilled(*state, now) - 1.0;
+        *state = (tokens, Some(now));
+        if tokens >= 0.0 {
             return Duration::ZERO;
         }
-        Duration::from_secs_f64(-*tokens / self.per_second)
+        Duration::from_secs_f64(-tokens / self.per_second)
     }
 
     /// Waits for a token.
@@ -54,5 +81,34 @@ mod tests {
         assert_eq!(waits, [0, 0, 100, 200]);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(bucket.reserve(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn zero_and_negative_rates_mean_what_they_mean_to_client_go() {
+        let second_wait = |bucket: TokenBucket| {
+            bucket.reserve();
+            bucket.reserve().as_millis()
+        };
+        for (name, per_second, burst, want) in [
+            ("as given", 20.0, 1, Some(50)),
+            ("zero is five per second", 0.0, 1, Some(200)),
+            ("less than one per second", 0.5, 1, Some(2000)),
+            ("negative is no limit", -1.0, 1, None),
+            ("negative with any burst", -0.1, 0, None),
+        ] {
+            assert_eq!(TokenBucket::of_client(per_second, burst).map(second_wait), want, "{name}");
+        }
+        let bucket = TokenBucket::of_client(0.0, 0).unwrap();
+        let at_once = (0..20).filter(|_| bucket.reserve().is_zero()).count();
+        assert_eq!(at_once, 10, "client-go's own burst");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_is_not_there_is_not_owed() {
+        let bucket = TokenBucket::new(1.0, 2);
+        let taken: Vec<bool> = (0..4).map(|_| bucket.try_take()).collect();
+        assert_eq!(taken, [true, true, false, false]);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!((bucket.try_take(), bucket.try_take()), (true, false));
     }
 }

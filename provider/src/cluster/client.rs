@@ -94,9 +94,9 @@ pub(crate) enum PatchKind {
 }
 
 impl Cluster {
-    /// A client paced at `qps` with bursts of `burst`.
+    /// A client paced at `qps` with bursts of `burst`, both read as client-go reads them.
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
-        let limiter = Some(Arc::new(TokenBucket::new(qps, burst)));
+        let limiter = TokenBucket::of_client(qps, burst).map(Arc::new);
         Self { client, limiter, deadline: DEADLINE, max_throttled: MAX_THROTTLED, lease: None }
     }
 

@@ -3,13 +3,13 @@
 //! Names, fields and counting follow `k8s.io/client-go: tools/record`. Events are sent by a task of their own: a
 //! cluster that cannot take them must not hold up anything else.
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::collections::BTreeMap;
 
 use provider_vcenter::Chain;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Cluster, ClusterError, PatchKind};
+use super::{Cluster, ClusterError, PatchKind, spam::SpamFilter};
 use crate::model::{Clock, Node};
 
 /// Events that wait; more are dropped, as in client-go.
@@ -86,10 +86,10 @@ impl Subject {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    component: &'static str,
-    subject: Subject,
-    severity: Severity,
+pub(super) struct Key {
+    pub(super) component: &'static str,
+    pub(super) subject: Subject,
+    pub(super) severity: Severity,
     reason: &'static str,
     message: String,
 }
@@ -156,15 +156,22 @@ pub(crate) async fn announce(
 }
 
 async fn send_all(cluster: Cluster, mut received: mpsc::Receiver<Note>) {
-    let sent: Mutex<BTreeMap<Key, Sent>> = Mutex::new(BTreeMap::new());
+    let mut sent: BTreeMap<Key, Sent> = BTreeMap::new();
+    let mut spam = SpamFilter::default();
     let mut sequence = 0u64;
     while let Some(note) = received.recv().await {
-        let known = sent.lock().expect("nothing panics under this lock").get(&note.key).cloned();
+        if !spam.lets_through(&note.key) {
+            // Counted all the same, as in client-go: the next one that passes says how many there were.
+            if let Some(known) = sent.get_mut(&note.key) {
+                known.count += 1;
+            }
+            let Key { subject, reason, .. } = &note.key;
+            tracing::debug!(object = %subject.name, reason, "event left out: too many about this object");
+            continue;
+        }
         sequence += 1;
-        let result = send(&cluster, &note, known, sequence).await;
-        match result {
+        match send(&cluster, &note, sent.get(&note.key).cloned(), sequence).await {
             Ok(now_sent) => {
-                let mut sent = sent.lock().expect("nothing panics under this lock");
                 if sent.len() >= REMEMBERED {
                     sent.clear();
                 }
@@ -218,3 +225,6 @@ async fn send(
     cluster.post(&path, &body).await?;
     Ok(Sent { name, count: 1 })
 }
+
+#[cfg(test)]
+mod tests;

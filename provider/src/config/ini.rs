@@ -3,8 +3,10 @@
 //! Written by hand, because no crate reads it the same way: section and key names in any case, subsections in quotes,
 //! `#` and `;` begin comments outside quotes, backslash escapes inside, a key without value is `true`.
 
+use std::collections::{BTreeMap, btree_map::Entry};
+
 use super::{
-    ConfigError, Entry, Raw, Value,
+    ConfigError, Raw, Value, Warning,
     keys::{Fate, KEYS, NOT_YET, Section, closest, unknown},
 };
 
@@ -14,25 +16,64 @@ struct Header {
     text: String,
 }
 
+/// Lines of what has been read, to tell what is there twice. gcfg reads a repeated section as one with what came before, and
+/// of a repeated key the last value; both are more often mistakes.
+#[derive(Default)]
+struct Seen(BTreeMap<(Section, Option<String>, Option<&'static str>), usize>);
+
+impl Seen {
+    fn section(&mut self, header: &Header, line: usize) -> Option<Warning> {
+        let first = self.first(header, None, line)?;
+        let text = &header.text;
+        Some(Warning(format!(
+            "line {line}: {text} is there since line {first}; both are read as one section"
+        )))
+    }
+
+    fn key(&mut self, header: &Header, name: &str, line: usize) -> Option<Warning> {
+        let mut of_section = KEYS.iter().filter(|key| Some(key.section) == header.section);
+        let key = of_section.find(|key| key.ini.eq_ignore_ascii_case(name))?;
+        let first = self.first(header, Some(key.ini), line)?;
+        let text = &header.text;
+        Some(Warning(format!(
+            "line {line}: {text} {name} is there since line {first}; the last value counts"
+        )))
+    }
+
+    fn first(&mut self, header: &Header, key: Option<&'static str>, line: usize) -> Option<usize> {
+        let place = (header.section?, header.subsection.clone(), key);
+        match self.0.entry(place) {
+            Entry::Occupied(first) => Some(*first.get()),
+            Entry::Vacant(place) => {
+                place.insert(line);
+                None
+            }
+        }
+    }
+}
+
 /// Reads a whole file.
 pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
     let mut raw = Raw::default();
     let mut header: Option<Header> = None;
+    let mut seen = Seen::default();
     let mut lines = text.lines().enumerate();
     while let Some((index, line)) = lines.next() {
         let fail = |what: &str| ConfigError::Syntax {
             file: file.to_owned(),
             what: format!("line {}: {what}", index + 1),
         };
-        let line = line.trim_start_matches('\u{feff}').trim();
+        let line = line.trim();
         if line.is_empty() || line.starts_with('#') || line.starts_with(';') {
             continue;
         }
         if let Some(inner) = line.strip_prefix('[') {
-            header = Some(read_header(file, inner, &mut raw).map_err(|err| match err {
+            let read = read_header(file, inner, &mut raw).map_err(|err| match err {
                 Ok(what) => fail(&what),
                 Err(err) => err,
-            })?);
+            })?;
+            raw.warnings.extend(seen.section(&read, index + 1));
+            header = Some(read);
             continue;
         }
         let (name, rest) = match line.find(['=', '#', ';']) {
@@ -67,6 +108,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
                 "a key before the first section; begin with [Global] or [VirtualCenter \"ADDRESS\"]",
             ));
         };
+        raw.warnings.extend(seen.key(header, name, index + 1));
         take(header, name, value.unwrap_or_default(), &mut raw);
     }
     Ok(raw)
@@ -117,9 +159,7 @@ fn read_header(file: &str, inner: &str, raw: &mut Raw) -> Result<Header, HeaderE
     let section = section.map(|(_, section)| *section);
     if section == Some(Section::VirtualCenter) {
         let name = subsection.clone().unwrap_or_default();
-        if !raw.vcenters.contains(&name) {
-            raw.vcenters.push(name);
-        }
+        raw.vcenters.insert(name);
     }
     Ok(Header { section, subsection, text })
 }
@@ -146,9 +186,9 @@ fn take(header: &Header, name: &str, value: String, raw: &mut Raw) {
         return;
     };
     if key.fate == Fate::NoEffect {
-        raw.warnings.push(super::Warning(format!("{path} has no effect")));
+        raw.warnings.push(Warning(format!("{path} has no effect")));
     }
-    raw.entries.push(Entry {
+    raw.entries.push(super::Entry {
         section,
         subsection: header.subsection.clone(),
         key: key.ini,

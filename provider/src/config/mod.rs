@@ -5,12 +5,13 @@
 //! is a warning, or an error in strict mode.
 
 mod credentials;
+mod host;
 mod ini;
 mod keys;
 mod validate;
 mod yaml;
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use provider_vcenter::{Credential, Endpoint};
 
@@ -135,8 +136,8 @@ pub(crate) enum Value {
 pub(crate) struct Raw {
     pub entries: Vec<Entry>,
     pub warnings: Vec<Warning>,
-    /// vCenters in the order named, also those without keys.
-    pub vcenters: Vec<String>,
+    /// vCenters, also those without keys.
+    pub vcenters: BTreeSet<String>,
     pub is_yaml: bool,
 }
 
@@ -153,6 +154,7 @@ impl Config {
     ///
     /// [`ConfigError::Syntax`].
     pub fn check_unused(file: &str, text: &str) -> Result<(), ConfigError> {
+        let text = without_mark(text);
         let first =
             text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
         match first {
@@ -175,6 +177,7 @@ impl Config {
         text: &str,
         unknown: UnknownKeys,
     ) -> Result<(Config, Vec<Warning>), ConfigError> {
+        let text = without_mark(text);
         let first = text
             .lines()
             .map(str::trim)
@@ -195,6 +198,11 @@ impl Config {
         }
         validate::validate(file, raw)
     }
+}
+
+/// The text without the byte order mark that some editors begin a file with.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 #[cfg(test)]

@@ -173,6 +173,91 @@ fn the_fixtures_are_read() {
     assert_eq!(read("legacy-global.ini").1.len(), 2);
 }
 
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_configuration() {
+    let plain = parse("global: {server: vc, user: u, password: p}").unwrap().0;
+    for text in [
+        "\u{feff}[Global]\nserver = vc\nuser = u\npassword = p\n",
+        "\u{feff}# a comment\n[Global]\nserver = vc\nuser = u\npassword = p\n",
+        "\u{feff}global: {server: vc, user: u, password: p}",
+    ] {
+        assert_eq!(format!("{:?}", parse(text).unwrap().0), format!("{plain:?}"), "{text:?}");
+        Config::check_unused("vsphere.conf", text).unwrap();
+    }
+    let inside = "[Global]\nserver = vc\n\u{feff}user = u\npassword = p\n";
+    assert!(parse(inside).is_err(), "a mark in the middle is no blank");
+}
+
+#[test]
+fn a_server_that_is_no_host_is_named_with_its_key() {
+    for (text, wanted) in [
+        (
+            "global: {server: 'https://vc', user: u, password: p}",
+            "vsphere.conf: global.server: \"https://vc\" is a URL",
+        ),
+        (
+            "vcenter: {a: {server: 'vc:1', user: u, password: p}}",
+            "vsphere.conf: vcenter.a.server: \"vc:1\" has a port",
+        ),
+        (
+            "[VirtualCenter \"a\"]\nserver = v c\nuser = u\npassword = p",
+            "vsphere.conf: [VirtualCenter \"a\"] server: \"v c\" has a blank",
+        ),
+        (
+            "[VirtualCenter \"vc:1\"]\nuser = u\npassword = p",
+            "vsphere.conf: [VirtualCenter \"vc:1\"]: \"vc:1\" has a port",
+        ),
+        (
+            "[VirtualCenter \"u:hunter2@vc\"]\nuser = u\npassword = p",
+            "vsphere.conf: VirtualCenter: has a user name in it",
+        ),
+    ] {
+        let said = parse(text).unwrap_err().to_string();
+        assert!(said.starts_with(wanted), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn what_stands_twice_in_ini_is_read_as_by_gcfg_and_told_of() {
+    let text = "[VirtualCenter \"a\"]\nserver = s\nuser = u\n[Global]\nport = 1\n\
+                [virtualcenter \"a\"]\npassword = p\nServer = t\n";
+    let (config, warnings) = parse(text).unwrap();
+    assert_eq!(config.vcenters.len(), 1);
+    assert_eq!(config.vcenters[0].endpoint.host, "t");
+    let texts: Vec<String> = warnings.iter().map(Warning::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "line 6: [virtualcenter \"a\"] is there since line 1; both are read as one section",
+            "line 8: [virtualcenter \"a\"] Server is there since line 2; the last value counts",
+        ]
+    );
+    let refused = Config::parse("vsphere.conf", text, UnknownKeys::Refuse).unwrap_err();
+    assert!(refused.to_string().contains("--strict-config"), "{refused}");
+    let twice = "vcenter: {a: {server: s, user: u, password: p}, a: {server: t}}";
+    assert!(parse(twice).is_err(), "YAML forbids it");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what is measured is the work of this machine")]
+fn many_sections_take_time_in_proportion() {
+    let text = |n: usize| {
+        let section = |i| format!("[VirtualCenter \"vc-{i}\"]\nuser = u\npassword = p\n");
+        (0..n).map(section).collect::<String>()
+    };
+    let took = |n: usize| {
+        let text = text(n);
+        let began = std::time::Instant::now();
+        assert_eq!(parse(&text).unwrap().0.vcenters.len(), n);
+        began.elapsed()
+    };
+    let few = (0..3).map(|_| took(2_000)).min().unwrap();
+    let many = (0..2).map(|_| took(32_000)).min().unwrap();
+    // Sixteen times the sections; with the square of the number it would be 256 times the time.
+    assert!(many < 80 * few, "{few:?} for 2,000 sections, {many:?} for 32,000");
+}
+
 proptest::proptest! {
     #[test]
     fn never_panics(text in "[\\[\\]\"=#;:{} a-z\\\\\n-]{0,120}") {

@@ -7,27 +7,43 @@ use provider_vcenter::{Credential, Endpoint};
 
 use super::{
     Config, ConfigError, CredentialRef, Raw, Value, VcenterConfig, Warning,
+    host::host,
     keys::{Section, is_secret},
 };
 use crate::instances::{Datacenters, Family, Selection, ZoneCategories};
 
+/// What the keys of one section say, by key.
+type ByKey<'a> = BTreeMap<&'static str, (&'a str, &'a Value)>;
+
+/// Every entry by section, gathered once: files may hold many thousand sections.
+struct Sections<'a> {
+    file: &'a str,
+    by_section: BTreeMap<(Section, Option<&'a str>), ByKey<'a>>,
+}
+
+impl<'a> Sections<'a> {
+    fn of(file: &'a str, raw: &'a Raw) -> Self {
+        let mut by_section: BTreeMap<_, ByKey<'a>> = BTreeMap::new();
+        for entry in &raw.entries {
+            let section = by_section.entry((entry.section, entry.subsection.as_deref()));
+            section.or_default().insert(entry.key, (entry.path.as_str(), &entry.value));
+        }
+        Self { file, by_section }
+    }
+
+    fn get(&self, section: Section, subsection: Option<&'a str>) -> Entries<'a> {
+        let by_key = self.by_section.get(&(section, subsection)).cloned().unwrap_or_default();
+        Entries { file: self.file, by_key }
+    }
+}
+
 /// Entries of one section, by key.
 struct Entries<'a> {
     file: &'a str,
-    by_key: BTreeMap<&'static str, (&'a str, &'a Value)>,
+    by_key: ByKey<'a>,
 }
 
 impl<'a> Entries<'a> {
-    fn of(file: &'a str, raw: &'a Raw, section: Section, subsection: Option<&str>) -> Self {
-        let by_key = raw
-            .entries
-            .iter()
-            .filter(|e| e.section == section && e.subsection.as_deref() == subsection)
-            .map(|e| (e.key, (e.path.as_str(), &e.value)))
-            .collect();
-        Self { file, by_key }
-    }
-
     fn fail(&self, key: &str, what: impl Into<String>) -> ConfigError {
         ConfigError::Key { file: self.file.to_owned(), key: key.to_owned(), what: what.into() }
     }
@@ -119,14 +135,13 @@ impl<'a> Entries<'a> {
 }
 
 pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), ConfigError> {
-    let global = Entries::of(file, &raw, Section::Global, None);
+    let sections = Sections::of(file, &raw);
+    let global = sections.get(Section::Global, None);
     let mut vcenters = Vec::new();
     let mut names = raw.vcenters.clone();
     // The legacy form: one vCenter, described by the global section alone.
     let legacy = global.text("server")?.filter(|server| !names.contains(server));
     names.extend(legacy.clone());
-    names.sort();
-    names.dedup();
     if names.is_empty() {
         let what = "no Virtual Center hosts defined; add a vcenter section".to_owned();
         return Err(ConfigError::Syntax { file: file.to_owned(), what });
@@ -137,7 +152,7 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
             Entries { file, by_key: global.by_key.clone() }
         } else {
             let subsection = Some(name.as_str()).filter(|n| !n.is_empty());
-            Entries::of(file, &raw, Section::VirtualCenter, subsection)
+            sections.get(Section::VirtualCenter, subsection)
         };
         let place = match (is_legacy, raw.is_yaml) {
             (true, true) => "global.".to_owned(),
@@ -147,12 +162,12 @@ pub(super) fn validate(file: &str, raw: Raw) -> Result<(Config, Vec<Warning>), C
         };
         vcenters.push(vcenter(name, &place, &own, &global, raw.is_yaml && !is_legacy)?);
     }
-    let labels = Entries::of(file, &raw, Section::Labels, None);
+    let labels = sections.get(Section::Labels, None);
     let zones = match (labels.text("zone")?, labels.text("region")?) {
         (Some(zone), Some(region)) => Some(ZoneCategories { zone, region }),
         _ => None,
     };
-    let nodes = Entries::of(file, &raw, Section::Nodes, None);
+    let nodes = sections.get(Section::Nodes, None);
     let selection = Selection {
         internal_subnets: nodes.subnets("internal-network-subnet-cidr")?,
         external_subnets: nodes.subnets("external-network-subnet-cidr")?,
@@ -176,16 +191,20 @@ fn vcenter(
                     write [VirtualCenter \"address\"]";
         return Err(own.fail("VirtualCenter", what));
     }
-    let host = match own.text("server")? {
-        Some(server) => server,
+    let (key, server) = match own.text("server")? {
+        Some(server) => (own.path("server").to_owned(), server),
         None if server_required => {
             let what = "vsphere.conf does not have the VirtualCenter IP address specified; write \
                         server: ADDRESS";
             return Err(own.fail(&format!("{place}server"), what));
         }
-        None => name.to_owned(),
+        None => (place.trim_end().to_owned(), name.to_owned()),
     };
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host = host(&server).map_err(|what| {
+        // The name of a section may be an address with a password in it.
+        let is_shown = !key.contains('@');
+        own.fail(if is_shown { &key } else { "VirtualCenter" }, what)
+    })?;
     let or_global = |key: &str| -> Result<Option<String>, ConfigError> {
         Ok(own.text(key)?.or(global.text(key)?))
     };

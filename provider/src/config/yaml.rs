@@ -60,7 +60,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Raw, ConfigError> {
             continue;
         }
         for (vcenter, value) in mapping {
-            raw.vcenters.push(vcenter.clone());
+            raw.vcenters.insert(vcenter.clone());
             let path = format!("{name}.{vcenter}");
             if !value.is_null() {
                 let mapping = expect_mapping(file, &path, value)?;

@@ -34,6 +34,17 @@ pub(super) fn trust(vcenter: &VcenterConfig) -> Result<TlsTrust, String> {
     Ok(trust)
 }
 
+/// A text file. What is not UTF-8 is refused with its place: a password read with other characters in it locks a login.
+pub(super) fn read_text(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path)
+        .map_err(|err| format!("{}: cannot be read: {err}; check the path", path.display()))?;
+    String::from_utf8(bytes).map_err(|err| {
+        let good = err.utf8_error().valid_up_to();
+        let line = err.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("{}: line {line} is not UTF-8; save the file as UTF-8", path.display())
+    })
+}
+
 /// A directory of credentials: file name to content.
 pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
     let fail = |err: io::Error| format!("{}: {err}", directory.display());

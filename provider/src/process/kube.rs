@@ -8,22 +8,35 @@ use provider::cli::Arguments;
 
 /// Makes the client. Nothing is called yet; must run inside a runtime.
 pub(super) async fn client(arguments: &Arguments) -> Result<kube::Client, String> {
-    let (mut config, origin) = match &arguments.kubeconfig {
-        Some(path) => {
-            let origin = format!("--kubeconfig {}", path.display());
-            let config = read(path).await.map_err(|what| format!("{origin}: {what}"))?;
-            (config, origin)
-        }
-        None => {
+    let master = arguments.master.as_deref().map(address).transpose()?;
+    match (&arguments.kubeconfig, master) {
+        (Some(path), master) => of_file("kubeconfig", path, master).await,
+        // As client-go: without credentials, also inside a cluster, whose token is for its own API server alone.
+        (None, Some(master)) => made(kube::Config::new(master), "--master"),
+        (None, None) => {
             let config = kube::Config::incluster().map_err(|err| {
                 format!("not in a cluster: {err}; give a kubeconfig: --kubeconfig FILE")
             })?;
-            (config, "the configuration of this cluster".to_owned())
+            made(config, "the configuration of this cluster")
         }
-    };
-    if let Some(master) = &arguments.master {
-        config.cluster_url = address(master)?;
     }
+}
+
+/// A client from the kubeconfig that a flag names, perhaps to another address.
+pub(super) async fn of_file(
+    flag: &str,
+    path: &Path,
+    master: Option<Uri>,
+) -> Result<kube::Client, String> {
+    let origin = format!("--{flag} {}", path.display());
+    let mut config = read(path).await.map_err(|what| format!("{origin}: {what}"))?;
+    if let Some(master) = master {
+        config.cluster_url = master;
+    }
+    made(config, &origin)
+}
+
+fn made(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {
     // Retries and deadlines are ours; kube's would send a write again that was applied already.
     config.default_retry = false;
     config.read_timeout = None;
@@ -44,10 +57,18 @@ async fn read(path: &Path) -> Result<kube::Config, String> {
         }
         err => format!("cannot be used: {err}; give a file that kubectl can use"),
     })?;
+    let is_proxied = read.clusters.iter().any(|it| {
+        it.cluster.as_ref().and_then(|it| it.proxy_url.as_ref()).is_some_and(|url| !url.is_empty())
+    });
     // The errors of the library say their causes themselves.
-    kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
+    let mut config = kube::Config::from_custom_kubeconfig(read, &KubeConfigOptions::default())
         .await
-        .map_err(|err| format!("cannot be used: {err}; give a file that kubectl can use"))
+        .map_err(|err| format!("cannot be used: {err}; give a file that kubectl can use"))?;
+    // The library takes HTTPS_PROXY for the way to the API server, whatever NO_PROXY says. It is the way to vCenters here.
+    if !is_proxied {
+        config.proxy_url = None;
+    }
+    Ok(config)
 }
 
 /// `--master`: scheme, host and perhaps a port.

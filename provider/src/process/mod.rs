@@ -13,12 +13,13 @@ use std::{
 };
 
 use provider::{
-    Config, CredentialRef, SupervisorLink, Transport, UnknownKeys, VcenterConfig, cli::Arguments,
+    Config, CredentialRef, ProxyRules, SupervisorLink, Transport, UnknownKeys, VcenterConfig,
+    cli::Arguments,
 };
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-use self::files::{read_secrets, trust};
+use self::files::{read_secrets, read_text, trust};
 
 pub(crate) use serve::{run, runtime};
 
@@ -64,9 +65,7 @@ struct Read {
 pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepared, String> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let path = &arguments.cloud_config;
-    let text = std::fs::read_to_string(path).map_err(|err| {
-        format!("--cloud-config {}: cannot be read: {err}; check the path", path.display())
-    })?;
+    let text = read_text(path).map_err(|what| format!("--cloud-config {what}"))?;
     for note in &arguments.notes {
         tracing::info!("{note}");
     }
@@ -93,6 +92,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
     }
     default_secrets_directory(&mut config);
     let dual_stack = std::env::var_os("ENABLE_ALPHA_DUAL_STACK").is_some();
+    let proxies = proxies()?;
     let mut transports = Vec::new();
     for vcenter in &config.vcenters {
         let name = &vcenter.endpoint.name;
@@ -104,11 +104,26 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
         }
         check_secrets(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
         let trust = trust(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
-        let transport = provider::https(&vcenter.endpoint, &trust)
+        let proxy = proxies.of(&vcenter.endpoint);
+        if proxy.is_some() {
+            tracing::info!(vcenter = %name, "reached through the proxy of HTTPS_PROXY");
+        }
+        let transport = provider::https(&vcenter.endpoint, &trust, proxy)
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
         transports.push((name.clone(), transport));
     }
     Ok(Read { config, text, transports })
+}
+
+/// `HTTPS_PROXY` and `NO_PROXY`, or what is wrong with them.
+fn proxies() -> Result<ProxyRules, String> {
+    let is_set = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
+    let variable = |names: [&'static str; 2]| names.into_iter().find(is_set);
+    let text = |name: Option<&str>| name.and_then(|name| std::env::var(name).ok());
+    let proxy = variable(["HTTPS_PROXY", "https_proxy"]);
+    let exceptions = text(variable(["NO_PROXY", "no_proxy"])).unwrap_or_default();
+    ProxyRules::parse(&text(proxy).unwrap_or_default(), &exceptions)
+        .map_err(|err| format!("{}: {err}", proxy.unwrap_or("HTTPS_PROXY")))
 }
 
 /// What is wrong with roots or thumbprint, by key and value.

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first ends the provider in order, a later one at once.
+//! SIGTERM, SIGINT and SIGHUP: the first ends the provider in order, a later one at once.
 
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub(super) enum Request {
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// `None` where whoever started the process has it ignore hangups, as `nohup` does; Go leaves that as it is too.
+    hangup: Option<Signal>,
     moment: Moment,
 }
 
@@ -34,6 +36,11 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
+            hangup: if is_hangup_ignored() {
+                None
+            } else {
+                Some(signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?)
+            },
             moment: Moment::default(),
         })
     }
@@ -46,12 +53,22 @@ impl Signals {
             tokio::select! {
                 _ = self.terminate.recv() => {}
                 _ = self.interrupt.recv() => {}
+                Some(_) = async { self.hangup.as_mut()?.recv().await } => {}
             }
             if let Some(request) = self.moment.meaning(Instant::now()) {
                 return request;
             }
         }
     }
+}
+
+/// Whether the process was started with SIGHUP ignored; not, where the kernel does not say.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The lowest bit is signal 1, SIGHUP.
+    ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
 /// When the first signal came.

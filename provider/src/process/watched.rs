@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use provider::{Config, MountPaths, UnknownKeys};
 
-use super::{load, supervisor};
+use super::{files::read_text, load, supervisor};
 
 /// Which files, and how they are read.
 pub(super) struct Watched {
@@ -31,7 +31,7 @@ impl Watched {
 
     /// All of them as one text, to be compared.
     pub(super) fn read(&self) -> Result<String, String> {
-        let mut text = read(&self.file)?;
+        let mut text = read_text(&self.file)?;
         for path in self.mounted.iter().flat_map(MountPaths::constant) {
             text.push('\0');
             text.push_str(&read(&path)?);
@@ -55,6 +55,7 @@ pub(super) fn check_unused(file: &Path, text: &str) -> Result<(), String> {
     Config::check_unused(&file.display().to_string(), text).map_err(|err| err.to_string())
 }
 
+/// A mounted file, which may be anything.
 fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|err| format!("{}: {err}", path.display()))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -157,6 +158,17 @@ mod tests {
         // What a start goes on with when it cannot read everything: the configuration file alone.
         let at_the_start = std::fs::read_to_string(&mount.watched.file).unwrap();
         assert_ne!(mount.watched.read().unwrap(), at_the_start);
+    }
+
+    #[test]
+    fn a_configuration_that_is_not_utf_8_is_named_by_line_and_nothing_to_compare_with() {
+        let mount = Mount::new();
+        std::fs::write(&mount.watched.file, b"a\npassword: p\xe4ss\n").unwrap();
+        let said = mount.watched.read().unwrap_err();
+        assert!(
+            said.ends_with("vsphere.conf: line 2 is not UTF-8; save the file as UTF-8"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod queue;
 mod supervisor;
+mod tenure;
 mod text;
 mod vcenter;
 
@@ -14,6 +15,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicI64, AtomicU64},
     },
+    time::Duration,
 };
 
 use prometheus_client::{
@@ -22,6 +24,9 @@ use prometheus_client::{
     registry::Registry,
 };
 use provider_vcenter::{Call, CallObserver, UpdateSet};
+use tokio::time::Instant;
+
+use self::tenure::Tenure;
 
 pub(crate) use queue::QueueMetrics;
 pub(crate) use supervisor::{ListReason, SupervisorMetrics, SupervisorReading};
@@ -61,6 +66,7 @@ pub struct Telemetry {
     failed: Counter<u64, AtomicU64>,
     checks: Mutex<BTreeMap<String, Result<(), String>>>,
     machines: Mutex<Result<(), String>>,
+    tenure: Mutex<Option<Tenure>>,
     probe: Mutex<Option<Probe>>,
     supervisor: Mutex<Option<SupervisorProbe>>,
 }
@@ -96,6 +102,7 @@ impl Default for Telemetry {
             failed: Counter::default(),
             checks: Mutex::new(BTreeMap::new()),
             machines: Mutex::new(Ok(())),
+            tenure: Mutex::new(None),
             probe: Mutex::new(None),
             supervisor: Mutex::new(None),
             registry: Registry::default(),
@@ -169,6 +176,11 @@ impl Telemetry {
     }
 
     pub(crate) fn set_leader(&self, leads: bool) {
+        if let Some(it) = &mut *self.tenure.lock().expect("nothing panics under this lock")
+            && !leads
+        {
+            it.renewed_at = None;
+        }
         let name = "cloud-controller-manager".to_owned();
         self.leader.get_or_create(&NameLabel { name }).set(i64::from(leads));
     }
@@ -281,7 +293,23 @@ impl Telemetry {
     /// All checks by name; an empty list means "just started".
     pub fn checks(&self) -> Vec<(String, Result<(), String>)> {
         let checks = self.checks.lock().expect("nothing panics under this lock");
-        checks.iter().map(|(name, outcome)| (name.clone(), outcome.clone())).collect()
+        let copied = checks.iter().map(|(name, outcome)| (name.clone(), outcome.clone()));
+        let tenure = self.tenure.lock().expect("nothing panics under this lock");
+        let tenure = tenure.as_ref().map(|it| ("leaderElection".to_owned(), it.check()));
+        tenure.into_iter().chain(copied).collect()
+    }
+
+    /// From now on `leaderElection` is one of the checks.
+    pub(crate) fn set_election(&self, lease: &str, lease_duration: Duration) {
+        let tenure = Tenure { lease: lease.to_owned(), lease_duration, renewed_at: None };
+        *self.tenure.lock().expect("nothing panics under this lock") = Some(tenure);
+    }
+
+    /// The lease was taken or renewed now.
+    pub(crate) fn lease_renewed(&self) {
+        if let Some(it) = &mut *self.tenure.lock().expect("nothing panics under this lock") {
+            it.renewed_at = Some(Instant::now());
+        }
     }
 
     /// The metrics in the OpenMetrics text format, families in order of name.

@@ -87,3 +87,27 @@ async fn a_lease_that_another_took_is_announced_as_lost() {
     assert!(matches!(ended, Err(RunError::LeadershipLost)), "{ended:?}");
     assert_eq!(messages(&cluster), ["a became leader", "a stopped leading"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_election_is_a_check_of_leader_and_candidate() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    let checks = |telemetry: &provider::Telemetry| {
+        telemetry.checks().into_iter().find(|(name, _)| name == "leaderElection")
+    };
+    let well = Some(("leaderElection".to_owned(), Ok(())));
+    let alone = start(&vcenter, &cluster, PLAIN, Options::default());
+    sleep(SECOND).await;
+    assert_eq!(checks(&alone.telemetry), None, "no election");
+    alone.finish().await;
+    let leader = start(&vcenter, &cluster, PLAIN, elected());
+    sleep(5 * SECOND).await;
+    let edit = |deps: &mut provider::Deps| deps.identity = "b".to_owned();
+    let second = crate::scenarios::start_edited(&[&vcenter], &cluster, PLAIN, elected(), edit);
+    for _ in 0..60 {
+        sleep(SECOND).await;
+        assert_eq!(checks(&leader.telemetry), well);
+        assert_eq!(checks(&second.telemetry), well);
+    }
+    leader.finish().await;
+    second.finish().await;
+}

@@ -9,6 +9,7 @@ mod cases;
 mod cluster;
 mod credentials;
 mod datacenters;
+mod flags;
 mod idle;
 mod leader;
 mod metrics;

@@ -4,8 +4,10 @@ use std::{
     convert::Infallible,
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
-    sync::Arc,
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, channel},
+    },
     time::Duration,
 };
 
@@ -14,7 +16,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use crate::{cluster::Cluster, scenarios, supervisor::Supervisor, vcenter::Vcenter};
 
@@ -33,8 +38,11 @@ impl Drop for Process {
 
 impl Process {
     pub(crate) fn start(arguments: &[String]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
-        let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_provider")).args(arguments))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let log = BufReader::new(child.stderr.take().unwrap());
         std::thread::spawn(move || {
@@ -109,6 +117,8 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
         path.display().to_string()
     };
     let plain = file("plain.conf", scenarios::PLAIN);
+    let latin = directory.path().join("latin.conf");
+    std::fs::write(&latin, b"global:\n  {server: s, user: u, password: hunter2\xe4}\n").unwrap();
     let config = |name: &str, more: &str| {
         file(name, &format!("global: {{server: vc.invalid, insecureFlag: true, {more}}}\n"))
     };
@@ -117,6 +127,7 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
         format!("global: {{server: s, user: u, password: hunter2, caFile: {good}}}\n");
     let cases = [
         ("no configuration", vec!["--cloud-config=/nope/vsphere.conf".to_owned()]),
+        ("not UTF-8", vec![format!("--cloud-config={}", latin.display())]),
         (
             "no port",
             vec![format!(
@@ -275,37 +286,163 @@ pub(crate) async fn serve_cluster(cluster: Cluster) -> u16 {
     port
 }
 
+/// A vCenter and a cluster with one node, and files that a process finds them by.
+struct Lab {
+    vcenter: Vcenter,
+    cluster: Cluster,
+    cluster_address: String,
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    async fn new() -> Self {
+        let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+        vcenter.add("vm-1", &scenarios::uuid(1), "node-001", Some("10.0.0.1"));
+        cluster.join("node-001", &scenarios::swapped(1));
+        let vcenter_port = serve_vcenter(vcenter.clone()).await;
+        let cluster_port = serve_cluster(cluster.clone()).await;
+        let cluster_address = format!("http://127.0.0.1:{cluster_port}");
+        let directory = tempfile::tempdir().unwrap();
+        let lab = Self { vcenter, cluster, cluster_address, directory };
+        lab.write("kubeconfig", &kubeconfig(&lab.cluster_address));
+        lab.configure("127.0.0.1", vcenter_port);
+        lab
+    }
+
+    fn configure(&self, server: &str, port: u16) {
+        let text = format!(
+            "global: {{server: {server}, port: {port}, insecureFlag: true, user: ccm, password: secret}}\n"
+        );
+        self.write("vsphere.conf", &text);
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// The arguments of every start, without the way to the cluster.
+    fn arguments(&self) -> Vec<String> {
+        let config = format!("--cloud-config={}", self.path("vsphere.conf"));
+        let rest = ["--secure-port=0", "--leader-elect=false", "--v=4"].map(str::to_owned);
+        std::iter::once(config).chain(rest).collect()
+    }
+
+    fn with_kubeconfig(&self) -> Vec<String> {
+        let mut arguments = self.arguments();
+        arguments.push(format!("--kubeconfig={}", self.path("kubeconfig")));
+        arguments
+    }
+
+    /// Lets the process work, runs a script with its id in place of `ID`, and says how it ended.
+    async fn ended_by(&self, script: &'static str) -> Option<i32> {
+        let mut process = Process::start(&self.with_kubeconfig());
+        let ended = tokio::task::spawn_blocking(move || {
+            process.until("initialized");
+            let script = script.replace("ID", &process.child.id().to_string());
+            assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+            process.child.wait().unwrap().code()
+        });
+        ended.await.unwrap()
+    }
+
+    fn assert_logged_out(&self) {
+        assert!(self.vcenter.take_calls().contains_key("Logout"), "logged out");
+        assert!(!self.vcenter.has_session());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_of_one_moment_end_the_process_in_order() {
-    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
-    vcenter.add("vm-1", &scenarios::uuid(1), "node-001", Some("10.0.0.1"));
-    cluster.join("node-001", &scenarios::swapped(1));
-    let vcenter_port = serve_vcenter(vcenter.clone()).await;
-    let cluster_port = serve_cluster(cluster.clone()).await;
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name);
-    let config = format!(
-        "global: {{server: 127.0.0.1, port: {vcenter_port}, insecureFlag: true, user: ccm, password: secret}}\n"
-    );
-    std::fs::write(path("vsphere.conf"), config).unwrap();
-    std::fs::write(path("kubeconfig"), kubeconfig(&format!("http://127.0.0.1:{cluster_port}")))
-        .unwrap();
-    let mut process = Process::start(&[
-        format!("--cloud-config={}", path("vsphere.conf").display()),
-        format!("--kubeconfig={}", path("kubeconfig").display()),
-        "--secure-port=0".to_owned(),
-        "--leader-elect=false".to_owned(),
-        "--v=4".to_owned(),
-    ]);
+    let lab = Lab::new().await;
+    // As `timeout` and a terminal do it: to the process and to its group.
+    let code = lab.ended_by("kill -TERM ID; kill -INT ID; kill -TERM ID").await;
+    assert_eq!(code, Some(0));
+    lab.assert_logged_out();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hangup_ends_the_process_in_order() {
+    let lab = Lab::new().await;
+    assert_eq!(lab.ended_by("kill -HUP ID").await, Some(0));
+    lab.assert_logged_out();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hangup_is_ignored_where_it_was_when_the_process_was_started() {
+    let lab = Lab::new().await;
+    let script = "trap '' HUP; exec \"$@\"";
+    let mut words =
+        ["sh", "-c", script, "sh", env!("CARGO_BIN_EXE_provider")].map(str::to_owned).to_vec();
+    words.extend(lab.with_kubeconfig());
+    let mut process = Process::spawn(Command::new(&words[0]).args(&words[1..]));
     let ended = tokio::task::spawn_blocking(move || {
         process.until("initialized");
-        // As `timeout` and a terminal do it: to the process and to its group.
-        let id = process.child.id();
-        let script = format!("kill -TERM {id}; kill -INT {id}; kill -TERM {id}");
+        let script = "kill -HUP ID; kill -HUP ID".replace("ID", &process.child.id().to_string());
+        assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+        assert_eq!(process.child.try_wait().unwrap(), None, "goes on");
+        let script = format!("kill -TERM {}", process.child.id());
         assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
         process.child.wait().unwrap().code()
     });
     assert_eq!(ended.await.unwrap(), Some(0));
-    assert!(vcenter.take_calls().contains_key("Logout"), "logged out");
-    assert!(!vcenter.has_session());
+    lab.assert_logged_out();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_address_of_a_master_is_enough() {
+    let lab = Lab::new().await;
+    let mut arguments = lab.arguments();
+    arguments.push(format!("--master={}", lab.cluster_address));
+    let process = Process::start(&arguments);
+    tokio::task::spawn_blocking(move || process.until("initialized")).await.unwrap();
+}
+
+/// A proxy that leads every tunnel to one port of this machine; keeps what it was asked for.
+async fn serve_proxy(to: u16) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let (listener, port) = listen().await;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let asked = Arc::clone(&kept);
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                asked.lock().unwrap().push(String::from_utf8(head).unwrap().to_lowercase());
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                let mut further = tokio::net::TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut further).await;
+            });
+        }
+    });
+    (port, asked)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
+    let lab = Lab::new().await;
+    let vcenter_port = serve_vcenter(lab.vcenter.clone()).await;
+    let (proxy, asked) = serve_proxy(vcenter_port).await;
+    lab.configure("vc.invalid", 443);
+    let start = |no_proxy: &str, until: &'static str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        command.args(lab.with_kubeconfig()).env_clear();
+        command.env("HTTPS_PROXY", format!("http://u:hunter2@127.0.0.1:{proxy}"));
+        let process = Process::spawn(command.env("NO_PROXY", no_proxy));
+        tokio::task::spawn_blocking(move || process.until(until))
+    };
+    start("other.invalid", "initialized").await.unwrap();
+    let taken = std::mem::take(&mut *asked.lock().unwrap());
+    assert!(taken[0].starts_with("connect vc.invalid:443 http/1.1\r\n"), "{taken:?}");
+    assert!(taken[0].contains("proxy-authorization: basic dtpodw50zxiy"), "{taken:?}");
+    lab.cluster.join("node-002", &scenarios::swapped(2));
+    let said = start(".invalid", "no answer").await.unwrap();
+    assert!(said.contains("vc.invalid"), "{said}");
+    assert_eq!(asked.lock().unwrap().len(), 0, "not asked");
 }

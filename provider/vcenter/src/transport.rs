@@ -5,12 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
+    client::legacy::{
+        Client,
+        connect::{Connection, HttpConnector, proxy::Tunnel},
+    },
     rt::{TokioExecutor, TokioTimer},
 };
 use tower::{Service, util::BoxCloneSyncService};
 
-use crate::{Endpoint, TlsError, TlsTrust};
+use crate::{Endpoint, Proxy, TlsError, TlsTrust};
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -48,20 +51,43 @@ where
     )
 }
 
-/// HTTPS to the endpoint, HTTP/1.1 with kept connections.
+/// HTTPS to the endpoint, HTTP/1.1 with kept connections, perhaps in a tunnel through a proxy.
 ///
 /// # Errors
 ///
 /// When the trust settings cannot be used; nothing is dialed here.
-pub fn https(endpoint: &Endpoint, trust: &TlsTrust) -> Result<Transport, TlsError> {
-    use tower::ServiceExt as _;
+pub fn https(
+    endpoint: &Endpoint,
+    trust: &TlsTrust,
+    proxy: Option<&Proxy>,
+) -> Result<Transport, TlsError> {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(Duration::from_secs(10)));
     connector.set_keepalive(Some(Duration::from_secs(30)));
+    let config = trust.client_config()?;
+    let Some(Proxy { uri, authorization }) = proxy else {
+        return Ok(over(endpoint, config, connector));
+    };
+    let mut tunnel = Tunnel::new(uri.clone(), connector);
+    if let Some(authorization) = authorization {
+        tunnel = tunnel.with_auth(authorization.clone());
+    }
+    Ok(over(endpoint, config, tunnel))
+}
+
+/// TLS to the endpoint over whatever connects.
+fn over<C>(endpoint: &Endpoint, config: rustls::ClientConfig, connector: C) -> Transport
+where
+    C: Service<http::Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    use tower::ServiceExt as _;
     let connector = hyper_rustls::HttpsConnectorBuilder::new()
-        .with_tls_config(trust.client_config()?)
+        .with_tls_config(config)
         .https_only()
         .enable_http1()
         .wrap_connector(connector);
@@ -78,5 +104,5 @@ pub fn https(endpoint: &Endpoint, trust: &TlsTrust) -> Result<Transport, TlsErro
         }
         request
     });
-    Ok(from_service(service))
+    from_service(service)
 }

@@ -1,6 +1,10 @@
 //! Carries out what `plan` decides about nodes that are not ready, once per period.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{StreamExt as _, future::join_all};
 use provider_vcenter::{Chain, Jitter};
@@ -74,6 +78,7 @@ impl LifecycleController {
         let mut told = BTreeMap::new();
         let mut troubles = Troubles::default();
         let mut ages = Ages::default();
+        let mut spared = BTreeSet::new();
         let mut jitter = Jitter::new(self.settings.seed, "lifecycle");
         if stop.run_until_cancelled(self.store.synced()).await.is_none() {
             return;
@@ -90,6 +95,9 @@ impl LifecycleController {
             let steps = plan(&judged, n_missing, &mut guard, now, self.settings.active);
             self.telemetry.set_held(guard.n_held());
             let mut n_hold_events = 0;
+            if self.settings.skip_deletion {
+                tell_spared(&steps, &mut spared);
+            }
             for batch in steps.chunks(BATCH) {
                 let confirming = join_all(batch.iter().map(|step| self.confirm(step)));
                 let Some(confirmed) = stop.run_until_cancelled(confirming).await else { return };
@@ -211,7 +219,6 @@ impl LifecycleController {
 
     async fn delete(&self, node: &Arc<Node>) -> Result<(), ClusterError> {
         if self.settings.skip_deletion {
-            tracing::info!(node = %node.name, "the machine is gone; deletion is switched off");
             return Ok(());
         }
         let name = &node.name;
@@ -287,6 +294,19 @@ impl LifecycleController {
         }
         Ok(())
     }
+}
+
+/// Says which nodes are kept although their machines are gone, once per node for as long as that is so.
+fn tell_spared(steps: &[Step], spared: &mut BTreeSet<String>) {
+    let mut now = BTreeSet::new();
+    for step in steps {
+        let Step::Delete { node, .. } = step else { continue };
+        if !spared.contains(&node.uid) {
+            tracing::info!(node = %node.name, "the machine is gone; deletion is switched off");
+        }
+        now.insert(node.uid.clone());
+    }
+    *spared = now;
 }
 
 /// Says why nodes that are not ready cannot be judged, once per node and reason.

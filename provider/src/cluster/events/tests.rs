@@ -1,0 +1,99 @@
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::FutureExt as _;
+use http_body_util::BodyExt as _;
+
+use super::*;
+
+/// What was written: method and body.
+type Writes = Arc<Mutex<Vec<(String, Value)>>>;
+
+fn cluster() -> (Cluster, Writes) {
+    let writes = Writes::default();
+    let kept = Arc::clone(&writes);
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let writes = Arc::clone(&kept);
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let value = serde_json::from_slice(&body).unwrap();
+            writes.lock().unwrap().push((parts.method.to_string(), value));
+            let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
+            Ok::<_, Infallible>(http::Response::new(body))
+        }
+    });
+    (Cluster::new(kube::Client::new(service, "default"), -1.0, 0), writes)
+}
+
+fn note(object: usize, severity: Severity, message: usize) -> Note {
+    let name = format!("node-{object}");
+    let uid = format!("uid-{object}");
+    let subject = Subject { api_version: "v1", kind: "Node", namespace: None, name, uid };
+    let message = message.to_string();
+    let key = Key { component: "c", subject, severity, reason: "R", message };
+    Note { key, at: jiff::Timestamp::UNIX_EPOCH }
+}
+
+/// Sends what is queued and says how much was written.
+async fn sent(sender: &mpsc::Sender<Note>, notes: Vec<Note>, writes: &Writes) -> usize {
+    let before = writes.lock().unwrap().len();
+    for note in notes {
+        sender.send(note).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    writes.lock().unwrap().len() - before
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_about_one_object_are_few_and_those_about_others_pass() {
+    let (cluster, writes) = cluster();
+    let (sender, received) = mpsc::channel(QUEUE);
+    let sending = tokio::spawn(send_all(cluster, received));
+    let many = |object, severity| (0..100).map(|n| note(object, severity, n)).collect();
+    assert_eq!(sent(&sender, many(1, Severity::Normal), &writes).await, 25);
+    assert_eq!(sent(&sender, many(2, Severity::Normal), &writes).await, 25, "another object");
+    assert_eq!(sent(&sender, many(1, Severity::Warning), &writes).await, 25, "another type");
+    tokio::time::advance(Duration::from_secs(600)).await;
+    assert_eq!(sent(&sender, many(1, Severity::Normal), &writes).await, 2, "ten minutes later");
+    drop(sender);
+    sending.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeats_that_were_left_out_are_counted() {
+    let (cluster, writes) = cluster();
+    let (sender, received) = mpsc::channel(QUEUE);
+    let mut sending = Box::pin(send_all(cluster, received));
+    for _ in 0..40 {
+        sender.try_send(note(1, Severity::Normal, 0)).unwrap();
+    }
+    while sending.as_mut().now_or_never().is_none() && sender.capacity() < QUEUE {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(writes.lock().unwrap().len(), 25);
+    tokio::time::advance(Duration::from_secs(300)).await;
+    sender.try_send(note(1, Severity::Normal, 0)).unwrap();
+    drop(sender);
+    sending.await;
+    let (method, body) = writes.lock().unwrap().last().cloned().unwrap();
+    assert_eq!((method.as_str(), &body["count"]), ("PATCH", &Value::from(41)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_objects_than_are_remembered_forget_the_quietest_first() {
+    let mut spam = SpamFilter::default();
+    let passes =
+        |spam: &mut SpamFilter, object| spam.lets_through(&note(object, Severity::Normal, 0).key);
+    for _ in 0..25 {
+        assert!(passes(&mut spam, 0) && passes(&mut spam, 1));
+    }
+    for object in 2..5000 {
+        assert!(passes(&mut spam, object));
+        assert!(!passes(&mut spam, 1), "asked for again and again: {object}");
+    }
+    assert!(passes(&mut spam, 0), "forgotten");
+}

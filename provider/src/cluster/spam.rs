@@ -1,0 +1,41 @@
+//! How many events there may be about one object: a bucket for each, as client-go's `EventSourceObjectSpamFilter` has it.
+
+use std::collections::BTreeMap;
+
+use super::{
+    TokenBucket,
+    events::{Key, Severity, Subject},
+};
+
+/// Events about one object that pass at once.
+const BURST: u32 = 25;
+/// One more per five minutes.
+const PER_SECOND: f64 = 1.0 / 300.0;
+/// Objects whose buckets are remembered; the one that was quiet for longest is forgotten first.
+const REMEMBERED: usize = 4096;
+
+/// Objects by source and severity.
+type Source = (&'static str, Subject, Severity);
+
+#[derive(Debug, Default)]
+pub(super) struct SpamFilter {
+    buckets: BTreeMap<Source, (TokenBucket, u64)>,
+    n_seen: u64,
+}
+
+impl SpamFilter {
+    /// Whether an event is one of few; counts it.
+    pub(super) fn lets_through(&mut self, key: &Key) -> bool {
+        self.n_seen += 1;
+        let source = (key.component, key.subject.clone(), key.severity);
+        if self.buckets.len() >= REMEMBERED && !self.buckets.contains_key(&source) {
+            let quietest = self.buckets.iter().min_by_key(|(_, (_, used))| *used);
+            let quietest = quietest.map(|(source, _)| source.clone());
+            quietest.and_then(|source| self.buckets.remove(&source));
+        }
+        let new = || (TokenBucket::new(PER_SECOND, BURST), 0);
+        let (bucket, used) = self.buckets.entry(source).or_insert_with(new);
+        *used = self.n_seen;
+        bucket.try_take()
+    }
+}

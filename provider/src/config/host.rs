@@ -1,0 +1,130 @@
+//! `server`: a host name or an address and nothing else.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The host that a `server` names, an IPv6 address without brackets; or what is wrong with it and what to do.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    // First, because no part of such a value may be shown.
+    if text.contains('@') {
+        let what = "has a user name in it; write the host alone, and user and password under keys of their own";
+        return Err(what.to_owned());
+    }
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(format!(
+            "{text:?} has a blank, a line break or a control character in it; remove it"
+        ));
+    }
+    if !text.is_ascii() {
+        return Err(format!("{text:?} is not ASCII; write the name as DNS has it, xn--…"));
+    }
+    if text.contains(['/', '?', '#']) {
+        return Err(format!(
+            "{text:?} is a URL or a path; write the host alone, without https:// and what follows the host"
+        ));
+    }
+    if let Some(rest) = text.strip_prefix('[') {
+        return bracketed(text, rest);
+    }
+    if text.parse::<IpAddr>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    if text.contains('%') {
+        return Err(format!("{text:?} names a zone of this machine; write an address without one"));
+    }
+    match text.split_once(':') {
+        Some((_, rest)) if rest.contains(':') => {
+            Err(format!("{text:?} is not an IPv6 address; write it like fd00::1"))
+        }
+        Some((host, port)) => Err(port_apart(text, host, port)),
+        None => name(text),
+    }
+}
+
+fn bracketed(text: &str, rest: &str) -> Result<String, String> {
+    let address = |inside: &str| inside.parse::<Ipv6Addr>().is_ok();
+    match rest.split_once(']') {
+        Some((inside, "")) if address(inside) => Ok(inside.to_owned()),
+        Some((inside, port)) if address(inside) && port.starts_with(':') => {
+            Err(port_apart(text, inside, &port[1..]))
+        }
+        _ => Err(format!("{text:?} is not an IPv6 address in brackets; write it like fd00::1")),
+    }
+}
+
+fn port_apart(text: &str, host: &str, port: &str) -> String {
+    format!("{text:?} has a port in it; write {host:?} here, and {port:?} under the key port")
+}
+
+/// A host name as resolvers take it; underscores occur in private zones.
+fn name(text: &str) -> Result<String, String> {
+    let without_root = text.strip_suffix('.').unwrap_or(text);
+    let labels = || without_root.split('.');
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    if without_root.len() > 253 || !labels().all(is_label) {
+        return Err(format!("{text:?} is not a host name; write a DNS name or an address"));
+    }
+    let is_number = |label: &str| label.bytes().all(|b| b.is_ascii_digit());
+    if labels().next_back().is_some_and(is_number) && text.parse::<Ipv4Addr>().is_err() {
+        return Err(format!("{text:?} is not an IPv4 address; write it like 10.0.0.1"));
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_a_host_name_or_an_address_and_nothing_else() {
+        for (text, want) in [
+            ("vc", Ok("vc")),
+            ("vc.example.com", Ok("vc.example.com")),
+            ("vc.example.com.", Ok("vc.example.com.")),
+            ("vc_1.example", Ok("vc_1.example")),
+            ("xn--vc-eka.example", Ok("xn--vc-eka.example")),
+            ("10.0.0.1", Ok("10.0.0.1")),
+            ("fd00::2", Ok("fd00::2")),
+            ("[fd00::2]", Ok("fd00::2")),
+            ("https://vc", Err("is a URL")),
+            ("vc/sdk", Err("is a URL")),
+            ("https://u:hunter2@vc", Err("has a user name in it")),
+            ("u@vc", Err("has a user name in it")),
+            ("vc:8443", Err("has a port in it; write \"vc\" here, and \"8443\"")),
+            ("[fd00::2]:8443", Err("has a port in it; write \"fd00::2\" here")),
+            ("10.0.0.1:443", Err("has a port in it")),
+            ("vc:", Err("has a port in it")),
+            (" vc", Err("has a blank")),
+            ("v c", Err("has a blank")),
+            ("vc\n", Err("has a blank")),
+            ("vc\u{0}", Err("has a blank")),
+            ("vc\u{a0}", Err("has a blank")),
+            ("vç", Err("is not ASCII")),
+            ("vc\u{200b}", Err("is not ASCII")),
+            ("fd00::2%eth0", Err("names a zone")),
+            ("fd00:::2", Err("is not an IPv6 address")),
+            ("[fd00::2", Err("is not an IPv6 address in brackets")),
+            ("[10.0.0.1]", Err("is not an IPv6 address in brackets")),
+            ("fd00::2]", Err("is not an IPv6 address")),
+            ("10.0.0.256", Err("is not an IPv4 address")),
+            ("10.1", Err("is not an IPv4 address")),
+            ("vc..example", Err("is not a host name")),
+            ("-vc", Err("is not a host name")),
+            ("vc,vd", Err("is not a host name")),
+            (".", Err("is not a host name")),
+        ] {
+            match (host(text), want) {
+                (Ok(got), Ok(want)) => assert_eq!(got, want, "{text:?}"),
+                (Err(said), Err(want)) => {
+                    assert!(said.contains(want) && said.contains("; "), "{text:?}: {said}");
+                    assert!(!said.contains("hunter2"), "{said}");
+                }
+                (got, _) => panic!("{text:?}: {got:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Whether there is a proxy on the way to a vCenter: `HTTPS_PROXY` and `NO_PROXY` as Go's `net/http` reads them.
+//!
+//! The environment is read by whoever builds this.
+
+use std::net::IpAddr;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderValue, Uri};
+use ipnet::IpNet;
+
+use crate::Endpoint;
+
+/// A proxy that is asked for a tunnel with CONNECT.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    pub(crate) uri: Uri,
+    /// Marked as sensitive: it is a password.
+    pub(crate) authorization: Option<HeaderValue>,
+}
+
+/// Why a proxy cannot be used. Its address may hold a password and is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProxyError {
+    /// Not an address.
+    #[error("is not the address of a proxy; write http://HOST:PORT")]
+    NotAnAddress,
+    /// A kind of proxy that is not supported.
+    #[error("proxies over TLS and SOCKS are not supported; write http://HOST:PORT")]
+    Unsupported,
+}
+
+/// Which vCenters are reached through a proxy.
+#[derive(Clone, Debug, Default)]
+pub struct ProxyRules {
+    proxy: Option<Proxy>,
+    exceptions: Vec<Exception>,
+}
+
+#[derive(Clone, Debug)]
+enum Exception {
+    All,
+    Network(IpNet),
+    Address(IpAddr, Option<u16>),
+    Domain {
+        /// With the dot before it.
+        suffix: String,
+        /// The name without the dot counts too.
+        is_own: bool,
+        port: Option<u16>,
+    },
+}
+
+impl ProxyRules {
+    /// Reads both variables; empty ones are unset.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProxyError`]. What cannot be read among the exceptions matches nothing, as in Go.
+    pub fn parse(https_proxy: &str, no_proxy: &str) -> Result<Self, ProxyError> {
+        let https_proxy = https_proxy.trim();
+        let proxy = if https_proxy.is_empty() { None } else { Some(Proxy::parse(https_proxy)?) };
+        let exceptions = no_proxy.split(',').filter_map(Exception::parse).collect();
+        Ok(Self { proxy, exceptions })
+    }
+
+    /// The proxy on the way to this vCenter. There is none on the way to this machine.
+    pub fn of(&self, endpoint: &Endpoint) -> Option<&Proxy> {
+        let proxy = self.proxy.as_ref()?;
+        let host = endpoint.host.trim_end_matches('.').to_ascii_lowercase();
+        let address = host.parse::<IpAddr>().ok();
+        if host == "localhost" || address.is_some_and(|it| it.is_loopback()) {
+            return None;
+        }
+        let is_excepted =
+            self.exceptions.iter().any(|it| it.matches(&host, address, endpoint.port));
+        (!is_excepted).then_some(proxy)
+    }
+}
+
+impl Exception {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        if text == "*" {
+            return Some(Self::All);
+        }
+        if let Ok(network) = text.parse() {
+            return Some(Self::Network(network));
+        }
+        if let Ok(address) = text.trim_matches(['[', ']']).parse() {
+            return Some(Self::Address(address, None));
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port.parse().ok()?)),
+            None => (text.as_str(), None),
+        };
+        if let Ok(address) = host.trim_matches(['[', ']']).parse() {
+            return Some(Self::Address(address, port));
+        }
+        let host = host.strip_prefix('*').filter(|it| it.starts_with('.')).unwrap_or(host);
+        if host.trim_start_matches('.').is_empty() {
+            return None;
+        }
+        let is_own = !host.starts_with('.');
+        let suffix = if is_own { format!(".{host}") } else { host.to_owned() };
+        Some(Self::Domain { suffix, is_own, port })
+    }
+
+    fn matches(&self, host: &str, address: Option<IpAddr>, of_endpoint: u16) -> bool {
+        let is_port = |port: &Option<u16>| port.is_none_or(|port| port == of_endpoint);
+        match self {
+            Self::All => true,
+            Self::Network(network) => address.is_some_and(|it| network.contains(&it)),
+            Self::Address(wanted, port) => address == Some(*wanted) && is_port(port),
+            Self::Domain { suffix, is_own, port } => {
+                is_port(port) && (host.ends_with(suffix) || (*is_own && suffix[1..] == *host))
+            }
+        }
+    }
+}
+
+impl Proxy {
+    fn parse(text: &str) -> Result<Self, ProxyError> {
+        let rest = match text.split_once("://") {
+            None => text,
+            Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
+                "http" => rest,
+                "https" | "socks5" | "socks5h" => return Err(ProxyError::Unsupported),
+                _ => return Err(ProxyError::NotAnAddress),
+            },
+        };
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (login, host) = match authority.rsplit_once('@') {
+            Some((login, host)) => (Some(login), host),
+            None => (None, authority),
+        };
+        let uri: Uri = format!("http://{host}").parse().map_err(|_| ProxyError::NotAnAddress)?;
+        let after_address = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
+        let is_port = after_address.contains(':') == uri.port_u16().is_some();
+        if uri.host().is_none_or(str::is_empty) || !is_port {
+            return Err(ProxyError::NotAnAddress);
+        }
+        let authorization = login.map(authorization).transpose()?;
+        Ok(Self { uri, authorization })
+    }
+}
+
+fn authorization(login: &str) -> Result<HeaderValue, ProxyError> {
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let mut plain = decoded(user)?;
+    plain.push(b':');
+    plain.extend(decoded(password)?);
+    let text = format!("Basic {}", STANDARD.encode(plain));
+    let mut value = HeaderValue::from_str(&text).map_err(|_| ProxyError::NotAnAddress)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Without percent-encoding.
+fn decoded(text: &str) -> Result<Vec<u8>, ProxyError> {
+    let mut bytes = text.bytes();
+    let mut plain = Vec::new();
+    while let Some(byte) = bytes.next() {
+        plain.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                let pair = digit().zip(digit()).ok_or(ProxyError::NotAnAddress)?;
+                u8::try_from(pair.0 * 16 + pair.1).map_err(|_| ProxyError::NotAnAddress)?
+            }
+            other => other,
+        });
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_proxied(no_proxy: &str, host: &str, port: u16) -> bool {
+        let rules = ProxyRules::parse("proxy:3128", no_proxy).unwrap();
+        rules.of(&Endpoint { name: "vc".to_owned(), host: host.to_owned(), port }).is_some()
+    }
+
+    #[test]
+    fn exceptions_match_as_in_go() {
+        for (no_proxy, host, port, want) in [
+            ("", "vc.example", 443, true),
+            ("", "localhost", 443, false),
+            ("", "127.0.0.9", 443, false),
+            ("", "::1", 443, false),
+            ("*", "vc.example", 443, false),
+            ("vc.example", "vc.example", 443, false),
+            ("VC.example", "vc.EXAMPLE", 443, false),
+            ("example", "vc.example", 443, false),
+            (".example", "vc.example", 443, false),
+            ("*.example", "vc.example", 443, false),
+            (".vc.example", "vc.example", 443, true),
+            ("c.example", "vc.example", 443, true),
+            ("a, vc.example ,b", "vc.example", 443, false),
+            ("vc.example:443", "vc.example", 443, false),
+            ("vc.example:8443", "vc.example", 443, true),
+            ("10.0.0.1", "10.0.0.1", 443, false),
+            ("10.0.0.1:8443", "10.0.0.1", 443, true),
+            ("10.0.0.0/8", "10.9.9.9", 443, false),
+            ("10.0.0.0/8", "11.0.0.1", 443, true),
+            ("fd00::/8", "fd00::2", 443, false),
+            ("fd00::2", "fd00::2", 443, false),
+            ("[fd00::2]:443", "fd00::2", 443, false),
+            (".", "vc.example", 443, true),
+            (",,", "vc.example", 443, true),
+        ] {
+            assert_eq!(is_proxied(no_proxy, host, port), want, "{no_proxy:?} {host} {port}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_proxies_are_read_as_in_go() {
+        for (text, want) in [
+            ("proxy:3128", Ok("http://proxy:3128/")),
+            ("proxy", Ok("http://proxy/")),
+            ("http://proxy:3128/x", Ok("http://proxy:3128/")),
+            ("HTTP://u:p@[fd00::1]:1", Ok("http://[fd00::1]:1/")),
+            ("https://proxy", Err(ProxyError::Unsupported)),
+            ("socks5://proxy", Err(ProxyError::Unsupported)),
+            ("ftp://proxy", Err(ProxyError::NotAnAddress)),
+            ("http://", Err(ProxyError::NotAnAddress)),
+            ("http://a b", Err(ProxyError::NotAnAddress)),
+            ("http://proxy:", Err(ProxyError::NotAnAddress)),
+            ("http://proxy:x", Err(ProxyError::NotAnAddress)),
+            ("http://u:%zz@proxy", Err(ProxyError::NotAnAddress)),
+        ] {
+            let got = ProxyRules::parse(text, "").map(|it| it.proxy.unwrap().uri.to_string());
+            assert_eq!(got.as_deref(), want.as_ref().map(|it| *it), "{text}");
+        }
+        assert!(ProxyRules::parse(" ", "").unwrap().proxy.is_none());
+    }
+
+    #[test]
+    fn the_login_of_a_proxy_is_decoded_and_not_shown() {
+        let proxy = Proxy::parse("http://us%40er:hunter%3a2@proxy:1").unwrap();
+        let wanted = format!("Basic {}", STANDARD.encode("us@er:hunter:2"));
+        assert_eq!(proxy.authorization.as_ref().unwrap(), &wanted);
+        let shown = format!("{proxy:?}");
+        assert!(!shown.contains("hunter") && !shown.contains(&wanted), "{shown}");
+    }
+}
