@@ -5,12 +5,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
-use sim::world::Time;
 
 use crate::backend::Backend;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
-use crate::judge::safety;
 use crate::lab::Stage;
 use crate::verdict::Verdict;
 
@@ -130,7 +128,7 @@ impl Filter {
             }
         }
         for surface in &self.surfaces {
-            if entries.iter().all(|it| it.surface != *surface) {
+            if entries.iter().all(|it| it.surface.as_str() != surface) {
                 let mut known: Vec<&str> = entries.iter().map(|it| it.surface.as_str()).collect();
                 known.sort_unstable();
                 known.dedup();
@@ -154,8 +152,8 @@ impl Outcome {
     /// first broken invariant otherwise; the end if there is neither.
     fn window(&self) -> (Range<usize>, String) {
         let records = &self.run.ledger;
-        let spoken = self.verdict.reason().and_then(moment);
-        let broken = || safety(&self.run).first().map(|violation| violation.at);
+        let spoken = self.verdict.reason().and_then(|why| why.at);
+        let broken = || self.broken.first().map(|violation| violation.at);
         let (at, around) = match spoken.or_else(broken) {
             Some(at) => (records.partition_point(|it| it.t <= at), format!("around {at}")),
             None => (records.len(), "the last".to_owned()),
@@ -163,18 +161,6 @@ impl Outcome {
         let begin = at.saturating_sub(SHOWN * 2 / 3).min(records.len().saturating_sub(SHOWN));
         (begin..records.len().min(begin + SHOWN), around)
     }
-}
-
-/// The first moment that a sentence names, as `62.100s` or as the debug form of a time or duration.
-fn moment(text: &str) -> Option<Time> {
-    let nanos = text.split_once("Time(").and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
-    if let Some(nanos) = nanos {
-        return Some(Time::after_start(Duration::from_nanos(nanos)));
-    }
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).find_map(|word| {
-        let seconds: f64 = word.strip_suffix('s')?.parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok().map(Time::after_start)
-    })
 }
 
 impl Conclusion {
@@ -269,23 +255,6 @@ impl Conclusion {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_moment_of_a_failure_is_read_from_its_sentence() {
-        for (text, millis) in [
-            ("invariant 1 at 61.500s: node node-0001 was deleted", Some(61_500)),
-            (
-                "the node was deleted at Some(Time(118000000000)), NotReady since 110s",
-                Some(118_000),
-            ),
-            ("the taint came at None; the machine is off since 60s", Some(60_000)),
-            ("7 calls for one deleted machine", None),
-            ("taints at the end: []", None),
-        ] {
-            let wanted = millis.map(|it| Time::after_start(Duration::from_millis(it)));
-            assert_eq!(moment(text), wanted, "{text}");
-        }
-    }
 
     #[test]
     fn whatever_matches_nothing_is_an_error_with_the_nearest_name() {

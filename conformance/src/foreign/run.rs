@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::calibration::{Calibration, silent};
 use super::host::{Host, Setup};
 use super::plan::{Limits, Plan};
-use super::pulse::Pulse;
-use crate::catalogue::{self, Entry, Requirement};
+use super::pulse::{Pulse, doubted, is_final};
+use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
 use crate::cost::bill;
 use crate::lab::{Lab, Run, Stage};
 use crate::scenario::Scenario;
 use crate::suite::Conclusion;
-use crate::verdict::Verdict;
+use crate::verdict::{Reason, Verdict};
 
 /// How a provider is judged.
 #[derive(Clone, Copy, Debug)]
@@ -209,14 +209,15 @@ impl Subject {
         let mut outcome = self.play_on_a_machine_that_keeps_up(job).await;
         let Verdict::Fail(why) = outcome.verdict.clone() else { return outcome };
         // What must never happen has happened.
-        if job.entry.class == "safety" {
+        if is_final(job.entry.class, &why) {
             return outcome;
         }
         for attempt in 1..=self.settings.retries {
             let again = self.play_on_a_machine_that_keeps_up(job).await;
             if again.verdict == Verdict::Pass {
-                let why = format!("held when it was tried again ({attempt}); before: {why}");
-                outcome.verdict = Verdict::Flaky(why);
+                outcome.verdict = Verdict::Flaky(why.reworded(|why| {
+                    format!("held when it was tried again ({attempt}); before: {why}")
+                }));
                 break;
             }
         }
@@ -227,18 +228,11 @@ impl Subject {
         let mut last = None;
         for _ in 0..2 {
             let begin = Instant::now();
-            let mut outcome = self.play(job).await;
+            let outcome = self.play(job).await;
             let late = self.pulse.worst_since(begin, job.pace);
-            match (&outcome.verdict, late) {
-                (Verdict::Pass, _) | (_, None) => return outcome,
-                (verdict, Some(delay)) => {
-                    let why = format!(
-                        "this machine was {} ms late meanwhile, so that this says little: {verdict}",
-                        delay.as_millis()
-                    );
-                    outcome.verdict = Verdict::HarnessError(why);
-                    last = Some(outcome);
-                }
+            match late.and_then(|late| doubted(job.entry.class, &outcome.verdict, late)) {
+                None => return outcome,
+                Some(verdict) => last = Some(Outcome { verdict, ..outcome }),
             }
         }
         last.expect("it was played twice")
@@ -250,12 +244,15 @@ impl Subject {
         scenario.horizon += self.extra;
         let name = format!("{}-{}", job.check.id, job.case);
         let (run, refused) = self.live(&name, &scenario, job.pace).await;
-        let judged = || match refused {
-            Some(error) => Verdict::HarnessError(format!("{error:#}")),
-            None => case.judge(&run),
-        };
-        let verdict = tokio::task::block_in_place(judged);
-        Outcome { case: case.name.clone(), verdict, run }
+        let mut outcome = tokio::task::block_in_place(|| case.outcome(run));
+        // What was unsafe was so whatever became of the cluster.
+        let is_unsafe = |why: &Reason| why.invariant.is_some_and(|it| it.class() == Class::Safety);
+        if let Some(error) = refused
+            && !outcome.verdict.reason().is_some_and(is_unsafe)
+        {
+            outcome.verdict = Verdict::harness_error(format!("{error:#}"));
+        }
+        outcome
     }
 
     /// Plays a scenario, so many seconds of it in one; and why it was not played, if it was not.

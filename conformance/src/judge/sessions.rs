@@ -1,6 +1,6 @@
 //! Logins: no more sessions than needed, no storm, no locked account, nothing left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sim::ledger::{Kind, Record};
@@ -8,30 +8,73 @@ use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
-use super::Violation;
+use super::{Invariant, Violation};
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
 const WINDOW: Duration = Duration::from_secs(600);
 
-pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    let mut found = Vec::new();
-    concurrent(run, &mut found);
-    storms(run, &mut found);
-    left_behind(run, &mut found);
-    let passwords = passwords(run);
-    let resource = GroupResource::core("events");
-    let events = run.end.cluster.all(&resource).map(ToString::to_string);
-    let lines = run.ledger.iter().map(Record::to_line);
-    let written = lines.chain([run.logs.clone()]).chain(events);
-    for text in written {
-        if passwords.iter().any(|password| text.contains(password.as_str())) {
-            let text = format!("a password is in {:.120}…", text);
-            found.push(Violation { invariant: 63, at: Time::ZERO, text });
-            break;
+/// Watches logins, and gathers what is secret.
+pub(super) struct Judge<'a> {
+    run: &'a Run,
+    found: Vec<Violation>,
+    /// Every password that there was.
+    passwords: BTreeSet<String>,
+}
+
+impl<'a> Judge<'a> {
+    /// At the beginning of a run.
+    pub(super) fn of(run: &'a Run) -> Self {
+        let passwords = run.log.base().into_iter().chain([&run.end]).flat_map(passwords).collect();
+        Self { run, found: Vec::new(), passwords }
+    }
+
+    /// Sees what happens next.
+    pub(super) fn see(&mut self, at: Time, event: &Event, after: &State) {
+        let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
+        if let LoginEvent::UserSet { name, user } = event {
+            self.passwords.insert(user.password.expose().to_owned());
+            if name == PROVIDER_USER && user.locked_until.is_some_and(|until| until > at) {
+                let text = format!("the account of the provider at {vcenter} is locked");
+                self.found.push(Violation { invariant: Invariant::NoLockOut, at, text });
+            }
+        }
+        if !matches!(event, LoginEvent::LoggedIn { .. } | LoginEvent::Opened { .. }) {
+            return;
+        }
+        let Some(vc) = after.vcenter(vcenter) else { return };
+        for family in [Family::Soap, Family::Vapi] {
+            let open = live(vc, family);
+            if open > 1 && open > excused(self.run, at) {
+                let text = format!("{open} {family:?} sessions are open at {vcenter}");
+                self.found.push(Violation { invariant: Invariant::FewSessions, at, text });
+            }
         }
     }
-    found
+
+    /// Everything that was broken.
+    pub(super) fn violations(mut self) -> Vec<Violation> {
+        storms(self.run, &mut self.found);
+        left_behind(self.run, &mut self.found);
+        self.tell_tales();
+        self.found
+    }
+
+    fn tell_tales(&mut self) {
+        let run = self.run;
+        let resource = GroupResource::core("events");
+        let events = run.end.cluster.all(&resource).map(ToString::to_string);
+        let lines = run.ledger.iter().map(Record::to_line);
+        let written = lines.chain([run.logs.clone()]).chain(events);
+        for text in written {
+            if self.passwords.iter().any(|password| text.contains(password.as_str())) {
+                let text = format!("a password is in {text:.120}…");
+                let invariant = Invariant::NoSecretTold;
+                self.found.push(Violation { invariant, at: Time::ZERO, text });
+                break;
+            }
+        }
+    }
 }
 
 /// Sessions that the provider may have open at once for reasons beyond its reach: one per replica,
@@ -72,30 +115,6 @@ fn excused(run: &Run, until: Time) -> usize {
     run.scenario.provider.replicas.max(1) + lost + killed
 }
 
-fn concurrent(run: &Run, found: &mut Vec<Violation>) {
-    run.log.play(|at, event, _, after| {
-        let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
-        if let LoginEvent::UserSet { name, user } = event
-            && name == PROVIDER_USER
-            && user.locked_until.is_some_and(|until| until > at)
-        {
-            let text = format!("the account of the provider at {vcenter} is locked");
-            found.push(Violation { invariant: 53, at, text });
-        }
-        if !matches!(event, LoginEvent::LoggedIn { .. } | LoginEvent::Opened { .. }) {
-            return;
-        }
-        let Some(vc) = after.vcenter(vcenter) else { return };
-        for family in [Family::Soap, Family::Vapi] {
-            let open = live(vc, family);
-            if open > excused(run, at) {
-                let text = format!("{open} {family:?} sessions are open at {vcenter}");
-                found.push(Violation { invariant: 50, at, text });
-            }
-        }
-    });
-}
-
 fn storms(run: &Run, found: &mut Vec<Violation>) {
     let mut logins: BTreeMap<(String, String), Vec<Time>> = BTreeMap::new();
     for call in
@@ -110,7 +129,7 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
             if since > 2 * run.scenario.provider.replicas.max(1) + reasons {
                 let text =
                     format!("{since} × {op} at {server} within ten minutes, for {reasons} reasons");
-                found.push(Violation { invariant: 51, at: *at, text });
+                found.push(Violation { invariant: Invariant::NoLoginStorm, at: *at, text });
                 break;
             }
         }
@@ -155,7 +174,7 @@ fn left_behind(run: &Run, found: &mut Vec<Violation>) {
             let open = live(vc, family);
             if open > 0 {
                 let text = format!("{open} {family:?} sessions are left behind at {name}");
-                found.push(Violation { invariant: 54, at, text });
+                found.push(Violation { invariant: Invariant::NoSessionLeft, at, text });
             }
         }
     }
@@ -169,28 +188,8 @@ fn live(vc: &VCenter, family: Family) -> usize {
         .count()
 }
 
-/// Every password that there was in the course of the run.
-fn passwords(run: &Run) -> Vec<String> {
-    let of = |state: &State| -> Vec<String> {
-        state
-            .vcenters
-            .values()
-            .flat_map(|vc| vc.logins.users.values())
-            .map(|user| user.password.expose().to_owned())
-            .collect()
-    };
-    let mut all = of(&run.end);
-    if let Some(base) = run.log.base() {
-        all.extend(of(base));
-    }
-    run.log.play(|_, event, _, _| {
-        if let Event::VCenter { event: VcEvent::Login(LoginEvent::UserSet { user, .. }), .. } =
-            event
-        {
-            all.push(user.password.expose().to_owned());
-        }
-    });
-    all.sort();
-    all.dedup();
-    all
+/// Every password of a moment.
+fn passwords(state: &State) -> impl Iterator<Item = String> {
+    let users = state.vcenters.values().flat_map(|vc| vc.logins.users.values());
+    users.map(|user| user.password.expose().to_owned())
 }

@@ -58,6 +58,14 @@ impl Mode {
     }
 }
 
+impl Mode {
+    /// Whether upstream's calls are made one by one, with what upstream leaves behind.
+    pub const fn is_v1(self) -> bool {
+        let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
+        matches!(mode, InstancesMode::V1)
+    }
+}
+
 impl From<Backend> for Mode {
     fn from(backend: Backend) -> Self {
         match backend {

@@ -72,6 +72,9 @@ impl About {
 pub struct Tally {
     /// Held.
     pub passed: usize,
+    /// Held where they were played; some of their cases were not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub partial: usize,
     /// Broken.
     pub failed: usize,
     /// Not exercised.
@@ -102,6 +105,7 @@ impl Tally {
         for conclusion in conclusions {
             *match &conclusion.verdict {
                 Verdict::Pass => &mut tally.passed,
+                Verdict::Partial(_) => &mut tally.partial,
                 Verdict::Fail(_) => &mut tally.failed,
                 Verdict::Inconclusive(_) => &mut tally.inconclusive,
                 Verdict::Flaky(_) => &mut tally.flaky,
@@ -116,10 +120,19 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { passed, failed, inconclusive, flaky, harness_errors, not_supported, skipped } =
-            self;
+        let Self {
+            passed,
+            partial,
+            failed,
+            inconclusive,
+            flaky,
+            harness_errors,
+            not_supported,
+            skipped,
+        } = self;
         write!(f, "{passed} passed, {failed} failed, {inconclusive} inconclusive")?;
         for (n, word) in [
+            (partial, "partial"),
             (flaky, "flaky"),
             (harness_errors, "harness-error"),
             (not_supported, "not supported"),
@@ -211,15 +224,15 @@ fn junit(conclusions: &[Conclusion]) -> anyhow::Result<String> {
 
 fn junit_case(conclusion: &Conclusion) -> TestCase {
     let status = match &conclusion.verdict {
-        Verdict::Pass => TestCaseStatus::success(),
+        Verdict::Pass | Verdict::Partial(_) => TestCaseStatus::success(),
         Verdict::Fail(why) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            status.set_message(why.as_str());
+            status.set_message(why.to_string());
             status
         }
         Verdict::HarnessError(why) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_message(why.as_str());
+            status.set_message(why.to_string());
             status
         }
         Verdict::Inconclusive(why)
@@ -227,7 +240,7 @@ fn junit_case(conclusion: &Conclusion) -> TestCase {
         | Verdict::NotSupported(why)
         | Verdict::Skipped(why) => {
             let mut status = TestCaseStatus::skipped();
-            status.set_message(why.as_str());
+            status.set_message(why.to_string());
             status
         }
     };
