@@ -260,3 +260,24 @@ impl fmt::Display for Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_failures_agree_in_case_invariant_and_cause() {
+        let broken = |invariant, text: &str, case: &str| {
+            Verdict::Fail(Reason { invariant: Some(invariant), ..text.into() }).of_case(case)
+        };
+        use Invariant::{NoMassDeletion, NoWrongDeletion};
+        let early = broken(NoWrongDeletion, "node-0001 was deleted at 61.2s", "cold");
+        assert!(early.agrees_with(&broken(NoWrongDeletion, "node-0002 went at 70.1s", "cold")));
+        assert!(!early.agrees_with(&broken(NoWrongDeletion, "node-0001 was deleted", "warm")));
+        assert!(!early.agrees_with(&broken(NoMassDeletion, "node-0001 was deleted", "cold")));
+        assert!(Verdict::fail("7 calls").agrees_with(&Verdict::fail("8 calls")));
+        assert!(!Verdict::fail("7 calls").agrees_with(&Verdict::fail("never shown")));
+        assert!(!Verdict::fail("7 calls").agrees_with(&Verdict::Pass));
+        assert!(Verdict::inconclusive("a").agrees_with(&Verdict::inconclusive("b")));
+    }
+}

@@ -189,7 +189,7 @@ fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
     let n_passed = all.iter().filter(|it| it.kind == Verdict::Pass).count();
     let n_skipped = all.iter().filter(is_skipped).count();
     let word = |verdict: &Verdict| verdict.word();
-    let differ = |it: &&Played| !is_skipped(it) && word(&it.kind) != word(&it.virtual_time);
+    let differ = |it: &&Played| !is_skipped(it) && !it.kind.agrees_with(&it.virtual_time);
     let differing: Vec<&Played> = all.iter().filter(differ).collect();
     for it in &differing {
         let (id, kind, imagined) = (it.id, word(&it.kind), word(&it.virtual_time));
