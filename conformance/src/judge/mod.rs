@@ -9,7 +9,10 @@ mod invariant;
 mod leadership;
 mod liveness;
 mod safety;
+mod secrets;
 mod sessions;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sim::ledger::{Kind, Record};
+use sim::ledger::{self, Record};
 use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
+use super::secrets::{Kind, Secrets};
 use super::{Invariant, Violation};
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
@@ -18,26 +19,29 @@ const WINDOW: Duration = Duration::from_secs(600);
 pub(super) struct Judge<'a> {
     run: &'a Run,
     found: Vec<Violation>,
-    /// Every password that there was.
-    passwords: BTreeSet<String>,
+    /// Every password and session that there was.
+    secrets: BTreeSet<(Kind, String)>,
 }
 
 impl<'a> Judge<'a> {
     /// At the beginning of a run.
     pub(super) fn of(run: &'a Run) -> Self {
-        let passwords = run.log.base().into_iter().chain([&run.end]).flat_map(passwords).collect();
-        Self { run, found: Vec::new(), passwords }
+        let secrets = run.log.base().into_iter().chain([&run.end]).flat_map(secrets).collect();
+        Self { run, found: Vec::new(), secrets }
     }
 
     /// Sees what happens next.
     pub(super) fn see(&mut self, at: Time, event: &Event, after: &State) {
         let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
         if let LoginEvent::UserSet { name, user } = event {
-            self.passwords.insert(user.password.expose().to_owned());
+            self.secrets.insert((Kind::Password, user.password.expose().to_owned()));
             if name == PROVIDER_USER && user.locked_until.is_some_and(|until| until > at) {
                 let text = format!("the account of the provider at {vcenter} is locked");
                 self.found.push(Violation { invariant: Invariant::NoLockOut, at, text });
             }
+        }
+        if let LoginEvent::Opened { token, .. } = event {
+            self.secrets.insert((Kind::Session, token.clone()));
         }
         if !matches!(event, LoginEvent::LoggedIn { .. } | LoginEvent::Opened { .. }) {
             return;
@@ -60,18 +64,36 @@ impl<'a> Judge<'a> {
         self.found
     }
 
+    /// Looks for what is secret in whatever was written: ledger, logs, metrics, events.
     fn tell_tales(&mut self) {
         let run = self.run;
+        let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
+        let seen = self.secrets.iter().map(|(kind, text)| (*kind, text.as_str()));
+        let mut tell = |at: Time, text: String| {
+            let invariant = Invariant::NoSecretTold;
+            self.found.push(Violation { invariant, at, text });
+        };
+        let secrets = match Secrets::of(seen.chain(given)) {
+            Ok(secrets) => secrets,
+            Err(error) => {
+                return tell(Time::ZERO, format!("secrets cannot be looked for: {error}"));
+            }
+        };
         let resource = GroupResource::core("events");
         let events = run.end.cluster.all(&resource).map(ToString::to_string);
-        let lines = run.ledger.iter().map(Record::to_line);
-        let written = lines.chain([run.logs.clone()]).chain(events);
-        for text in written {
-            if self.passwords.iter().any(|password| text.contains(password.as_str())) {
-                let text = format!("a password is in {text:.120}…");
-                let invariant = Invariant::NoSecretTold;
-                self.found.push(Violation { invariant, at: Time::ZERO, text });
-                break;
+        let events = events.map(|text| ("an event", run.end_time(), text));
+        let records = run.ledger.iter().map(|it| ("the ledger", it.t, it.to_line()));
+        let metrics = run.metrics.iter().map(|it| ("the metrics", run.end_time(), it.clone()));
+        for (place, at, text) in records.chain(events).chain(metrics) {
+            if let Some(what) = secrets.told_by(&text) {
+                return tell(at, format!("{what}, is in {place}"));
+            }
+        }
+        for log in [&run.logs, &run.whispers] {
+            let line =
+                log.lines().enumerate().find_map(|(n, line)| Some((n, secrets.told_by(line)?)));
+            if let Some((n, what)) = line {
+                return tell(Time::ZERO, format!("{what}, is in line {} of the log", n + 1));
             }
         }
     }
@@ -157,7 +179,7 @@ fn endings(run: &Run, server: &str, at: Time) -> usize {
     let starts = run
         .ledger
         .iter()
-        .filter(|it| it.kind == Kind::Note && it.op.starts_with("replica ") && recent(it.t))
+        .filter(|it| it.kind == ledger::Kind::Note && it.op.starts_with("replica ") && recent(it.t))
         .filter(|it| it.op.ends_with(" starts"))
         .count();
     broken + 2 * (steps + starts)
@@ -188,8 +210,11 @@ fn live(vc: &VCenter, family: Family) -> usize {
         .count()
 }
 
-/// Every password of a moment.
-fn passwords(state: &State) -> impl Iterator<Item = String> {
-    let users = state.vcenters.values().flat_map(|vc| vc.logins.users.values());
-    users.map(|user| user.password.expose().to_owned())
+/// Every password and session of a moment.
+fn secrets(state: &State) -> impl Iterator<Item = (Kind, String)> {
+    state.vcenters.values().flat_map(|vc| {
+        let passwords = vc.logins.users.values().map(|user| user.password.expose());
+        let passwords = passwords.map(|it| (Kind::Password, it.to_owned()));
+        passwords.chain(vc.logins.sessions.keys().map(|it| (Kind::Session, it.clone())))
+    })
 }

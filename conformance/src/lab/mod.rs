@@ -101,7 +101,7 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
         Lab::play(scenario, stage).await
     };
     let run = captured.during(|| runtime.block_on(play));
-    Run { logs: captured.text(), ..run }
+    Run { logs: captured.text(), whispers: captured.whispers(), ..run }
 }
 
 /// A sim with providers in it.
@@ -425,10 +425,12 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, host, exits, metrics, scenario, stage, .. } = self;
+        let Self { sim, host, exits, metrics, scenario, stage, token, .. } = self;
         sim.shutdown().await;
         let hosted = host.is_some();
-        let logs = host.map(|host| host.logs().text()).unwrap_or_default();
+        let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
+        let mut tokens = token.all();
+        tokens.extend(host.iter().flat_map(Host::tokens));
         Run {
             scenario,
             stage,
@@ -440,6 +442,8 @@ impl Lab {
             fired,
             exits,
             logs,
+            whispers: String::new(),
+            tokens,
             metrics,
             nodes: OnceLock::new(),
         }
