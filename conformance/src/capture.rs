@@ -6,26 +6,49 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Log lines of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captured {
-    lines: Arc<Mutex<Vec<u8>>>,
+    lines: Lines,
+    /// What is logged below the level of `lines`.
+    whispers: Lines,
     begin: SinceBegin,
 }
 
+/// Where lines go.
+#[derive(Clone, Debug, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().expect("no writer panics");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 impl Captured {
-    /// Runs `work` with its log lines captured. Works for one thread: that of the run.
+    /// Runs `work` with its log lines captured, at every level. Works for one thread: that of the run.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(self.clone())
-            .with_timer(self.begin.clone())
-            .with_ansi(false)
-            .with_max_level(tracing::Level::INFO)
-            .finish();
+        let layer = |lines: &Lines| {
+            tracing_subscriber::fmt::layer()
+                .with_writer(lines.clone())
+                .with_timer(self.begin.clone())
+                .with_ansi(false)
+        };
+        // The sim runs in the same thread, and is not what is looked through.
+        let lower = filter_fn(|it| *it.level() > Level::INFO && !it.target().starts_with("sim"));
+        let told = layer(&self.lines).with_filter(LevelFilter::INFO);
+        let subscriber = tracing_subscriber::registry()
+            .with(told.and_then(layer(&self.whispers).with_filter(lower)));
         tracing::subscriber::with_default(subscriber, work)
     }
 
@@ -34,10 +57,14 @@ impl Captured {
         self.begin.0.get_or_init(Instant::now);
     }
 
-    /// Everything so far.
+    /// Everything so far, down to level info.
     pub(crate) fn text(&self) -> String {
-        let bytes = self.lines.lock().expect("no writer panics");
-        String::from_utf8_lossy(&bytes).into_owned()
+        self.lines.text()
+    }
+
+    /// Everything so far that is more verbose than that.
+    pub(crate) fn whispers(&self) -> String {
+        self.whispers.text()
     }
 }
 
@@ -61,9 +88,9 @@ pub(crate) fn lines(logs: &str) -> impl Iterator<Item = (Duration, &str)> {
     })
 }
 
-impl io::Write for Captured {
+impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.lines.lock().expect("no writer panics").extend_from_slice(bytes);
+        self.0.lock().expect("no writer panics").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -72,7 +99,7 @@ impl io::Write for Captured {
     }
 }
 
-impl<'a> MakeWriter<'a> for Captured {
+impl<'a> MakeWriter<'a> for Lines {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {

@@ -1,5 +1,6 @@
 //! The table of every check: what it promises, for whom, why, and where the promise comes from.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,102 @@ pub enum Requirement {
     Info,
 }
 
+/// An enum whose values are one word each, in the table, on the command line and in reports.
+macro_rules! words {
+    ($(#[$of:meta])* $type:ident { $($(#[$doc:meta])* $name:ident = $word:literal,)+ }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$doc])* #[serde(rename = $word)] $name,)+
+        }
+
+        impl $type {
+            /// Every one.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// As the table writes it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// A rung of the ladder.
+    Level {
+        /// It starts, authenticates and initializes one node.
+        Boots = "L0",
+        /// It is correct while nothing fails.
+        Correct = "L1",
+        /// It is safe under every single fault.
+        Safe = "L2",
+        /// It is right again after every fault.
+        Live = "L3",
+        /// It keeps its budgets.
+        Efficient = "L4",
+        /// It stands many faults at once, for long.
+        Hardened = "L5",
+    }
+}
+
+words! {
+    /// A kind of promise.
+    Class {
+        /// Something bad never happens; one occurrence is final.
+        Safety = "safety",
+        /// Something good happens in time.
+        Liveness = "liveness",
+        /// No more is done than is needed.
+        Efficiency = "efficiency",
+        /// The trouble of one is not that of another.
+        Isolation = "isolation",
+        /// Nothing is left behind.
+        Hygiene = "hygiene",
+        /// What Kubernetes expects of a cloud provider.
+        Contract = "contract",
+    }
+}
+
+impl Class {
+    /// Whether a provider that does little keeps such a promise, so that one which could do little shows nothing.
+    pub const fn asks_for_restraint(self) -> bool {
+        matches!(self, Self::Safety | Self::Efficiency | Self::Hygiene)
+    }
+}
+
+words! {
+    /// A part of a provider that can be seen from outside.
+    Surface {
+        /// Nodes.
+        Node = "node",
+        /// Zones and regions.
+        Zone = "zone",
+        /// Load balancers.
+        LoadBalancer = "lb",
+        /// Routes.
+        Route = "route",
+        /// The autoscaler.
+        Autoscaler = "autoscaler",
+        /// Sessions and logins.
+        Session = "session",
+        /// Flags and files.
+        Config = "config",
+        /// Metrics, health and events.
+        Observability = "observability",
+        /// Secrets and certificates.
+        Security = "security",
+    }
+}
+
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,12 +126,12 @@ pub struct Entry {
     pub title: String,
     /// How binding it is.
     pub requirement: Requirement,
-    /// Rung of the ladder, `L0` to `L5`.
-    pub level: String,
-    /// `safety`, `liveness`, `efficiency`, `isolation`, `hygiene` or `contract`.
-    pub class: String,
-    /// `node`, `zone`, `session`, …
-    pub surface: String,
+    /// Rung of the ladder.
+    pub level: Level,
+    /// Which kind of promise it is.
+    pub class: Class,
+    /// What it is about.
+    pub surface: Surface,
     /// Backends it applies to.
     pub backends: Vec<String>,
     /// Profiles it belongs to.
@@ -56,6 +153,13 @@ pub struct Entry {
     /// The check that says the same.
     #[serde(rename = "alias-of")]
     pub alias_of: Option<String>,
+}
+
+impl Entry {
+    /// Whether it asks for more than the contract of Kubernetes.
+    pub fn is_policy(&self) -> bool {
+        self.source.starts_with("policy")
+    }
 }
 
 /// Every entry, in the table's order.

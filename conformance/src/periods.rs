@@ -96,6 +96,36 @@ impl Scenario {
     }
 }
 
+impl Scenario {
+    /// Whether it lasts until everything has to be right: nothing happens in the time that [`Self::settling`] gives, no
+    /// rule is left in force, and a provider runs.
+    pub fn is_settled(&self) -> bool {
+        let settles = self.clone().settling().horizon <= self.horizon;
+        let mut in_force = false;
+        let mut runs = self.provider.start && self.provider.replicas > 0;
+        for step in &self.timeline {
+            match &step.act {
+                Act::Fault(_) => in_force = true,
+                Act::Heal => in_force = false,
+                Act::Start(_) | Act::StartAll | Act::ResumeAll => runs = true,
+                Act::Stop(_)
+                | Act::Crash(_)
+                | Act::StopLeader
+                | Act::CrashLeader
+                | Act::SuspendLeader => runs = false,
+                Act::World(_)
+                | Act::Phase(_)
+                | Act::Token { .. }
+                | Act::Secret { .. }
+                | Act::Initialize { .. }
+                | Act::Vcenters(_)
+                | Act::StepClocks(_) => {}
+            }
+        }
+        settles && !in_force && runs && !self.provider.skip_deletion
+    }
+}
+
 fn starts_a_vcenter(act: &Act) -> bool {
     matches!(act, Act::World(Command::StartVCenter { .. }))
 }

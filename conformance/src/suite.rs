@@ -1,18 +1,19 @@
 //! Running the catalogue: which checks, with which seed, and what came out.
 
+mod judged;
+
+use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::ops::Range;
 use std::time::Duration;
 
 use serde::Serialize;
-use sim::world::Time;
 
 use crate::backend::Backend;
 use crate::catalogue::{self, Entry, Requirement};
 use crate::checks::{self, Check, Outcome};
-use crate::judge::safety;
 use crate::lab::Stage;
 use crate::verdict::Verdict;
+pub use judged::{Calls, Judged};
 
 /// Which checks to run.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +35,8 @@ pub struct Conclusion {
     pub requirement: Requirement,
     /// The worst verdict of its cases.
     pub verdict: Verdict,
-    /// How each case ended.
-    pub outcomes: Vec<Outcome>,
+    /// How each case that was played ended.
+    pub outcomes: Vec<Judged>,
     /// Cases that were not run, by name, and why.
     pub not_run: Vec<(String, Verdict)>,
     /// The command that runs it again, if it is not that of our provider in virtual time.
@@ -66,6 +67,9 @@ pub struct Summary {
     /// What became of each case that was run and did not pass, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_passed: Vec<CaseSummary>,
+    /// Invariants that were broken, by number, and how often; also those that do not fail this check.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub broken: BTreeMap<u8, usize>,
     /// Calls to vCenters in all cases.
     pub vcenter_calls: usize,
     /// Calls to Supervisors in all cases.
@@ -85,7 +89,7 @@ pub struct CaseSummary {
 }
 
 impl CaseSummary {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &Judged) -> Self {
         Self { case: outcome.case.clone(), verdict: outcome.verdict.clone() }
     }
 }
@@ -130,7 +134,7 @@ impl Filter {
             }
         }
         for surface in &self.surfaces {
-            if entries.iter().all(|it| it.surface != *surface) {
+            if entries.iter().all(|it| it.surface.as_str() != surface) {
                 let mut known: Vec<&str> = entries.iter().map(|it| it.surface.as_str()).collect();
                 known.sort_unstable();
                 known.dedup();
@@ -146,66 +150,68 @@ impl Filter {
     }
 }
 
-/// Records in a transcript.
-const SHOWN: usize = 30;
-
-impl Outcome {
-    /// The records that a reader needs, and what they stand around: the moment that the verdict speaks of; the
-    /// first broken invariant otherwise; the end if there is neither.
-    fn window(&self) -> (Range<usize>, String) {
-        let records = &self.run.ledger;
-        let spoken = self.verdict.reason().and_then(moment);
-        let broken = || safety(&self.run).first().map(|violation| violation.at);
-        let (at, around) = match spoken.or_else(broken) {
-            Some(at) => (records.partition_point(|it| it.t <= at), format!("around {at}")),
-            None => (records.len(), "the last".to_owned()),
-        };
-        let begin = at.saturating_sub(SHOWN * 2 / 3).min(records.len().saturating_sub(SHOWN));
-        (begin..records.len().min(begin + SHOWN), around)
-    }
-}
-
-/// The first moment that a sentence names, as `62.100s` or as the debug form of a time or duration.
-fn moment(text: &str) -> Option<Time> {
-    let nanos = text.split_once("Time(").and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
-    if let Some(nanos) = nanos {
-        return Some(Time::after_start(Duration::from_nanos(nanos)));
-    }
-    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).find_map(|word| {
-        let seconds: f64 = word.strip_suffix('s')?.parse().ok()?;
-        Duration::try_from_secs_f64(seconds).ok().map(Time::after_start)
-    })
-}
-
 impl Conclusion {
     /// Runs a check.
     pub fn reach(check: &Check, stage: &Stage, clock: &mut dyn FnMut() -> Duration) -> Self {
-        let begin = clock();
-        let outcomes: Vec<Outcome> = check.cases.iter().map(|case| case.run(stage)).collect();
-        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
-        Self::of(entry, stage.mode.backend(), outcomes, clock().saturating_sub(begin))
+        Self::reach_and_show(check, stage, clock, &mut |_, _| Ok(()))
+            .expect("nothing that is shown fails")
     }
 
-    /// What the cases of a check amount to.
+    /// The same; `show` sees each case, by its place, while its world and ledger are still there.
+    ///
+    /// # Errors
+    /// What `show` says.
+    pub fn reach_and_show(
+        check: &Check,
+        stage: &Stage,
+        clock: &mut dyn FnMut() -> Duration,
+        show: &mut dyn FnMut(usize, &Outcome) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
+        let begin = clock();
+        let mut cases = Vec::new();
+        let mut before = begin;
+        for (n, case) in check.cases.iter().enumerate() {
+            let outcome = case.run(stage);
+            show(n, &outcome)?;
+            let now = clock();
+            cases.push(Judged::of(outcome, now.saturating_sub(before)));
+            before = now;
+        }
+        let entry = catalogue::entry(check.id).expect("a test holds checks and catalogue together");
+        let took = before.saturating_sub(begin);
+        Ok(Self::of(entry, stage.mode.backend(), cases, Vec::new(), took))
+    }
+
+    /// What the cases of a check amount to: the worst of those that were played; partial if these held and others were not.
     pub fn of(
         entry: &'static Entry,
         backend: Backend,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<Judged>,
+        not_run: Vec<(String, Verdict)>,
         took: Duration,
     ) -> Self {
-        let verdict = outcomes
+        let worst = outcomes
             .iter()
             .map(|outcome| outcome.verdict.clone().of_case(&outcome.case))
             .fold(Verdict::Pass, Verdict::worse);
-        let (requirement, not_run, again) = (entry.requirement, Vec::new(), None);
+        let verdict = match not_run.first() {
+            Some((case, verdict)) if outcomes.is_empty() => {
+                verdict.clone().of_case(if not_run.len() > 1 { case } else { "" })
+            }
+            Some((case, why)) if worst == Verdict::Pass => {
+                let (left_out, all) = (not_run.len(), not_run.len() + outcomes.len());
+                let why = format!("{left_out} of {all} cases were not played: [{case}] {why}");
+                Verdict::Partial(why.into())
+            }
+            _ => worst,
+        };
+        let (requirement, again) = (entry.requirement, None);
         Self { entry, backend, requirement, verdict, outcomes, not_run, took, again }
     }
 
     /// What stands in `results.json`.
     pub fn summary(&self) -> Summary {
-        let calls = |of: fn(&sim::ledger::Record) -> bool| {
-            self.outcomes.iter().map(|it| it.run.calls().filter(|call| of(call)).count()).sum()
-        };
+        let calls = |of: fn(&Calls) -> usize| self.outcomes.iter().map(|it| of(&it.calls)).sum();
         Summary {
             id: self.entry.id.clone(),
             mode: self.backend,
@@ -215,14 +221,24 @@ impl Conclusion {
             cases: self.outcomes.len(),
             not_run: self.not_run.len(),
             not_passed: self.not_passed().map(CaseSummary::of).collect(),
-            vcenter_calls: calls(sim::ledger::Record::is_vcenter_call),
-            supervisor_calls: calls(|call| Backend::Supervisor.takes(call)),
-            cluster_calls: calls(sim::ledger::Record::is_cluster_call),
+            broken: self.broken(),
+            vcenter_calls: calls(|it| it.vcenter),
+            supervisor_calls: calls(|it| it.supervisor),
+            cluster_calls: calls(|it| it.cluster),
         }
     }
 
+    /// Invariants that were broken in any case, also where that does not fail this check, and how often.
+    fn broken(&self) -> BTreeMap<u8, usize> {
+        let mut broken = BTreeMap::new();
+        for violation in self.outcomes.iter().flat_map(|it| &it.broken) {
+            *broken.entry(violation.invariant.number()).or_default() += 1;
+        }
+        broken
+    }
+
     /// Cases that did not pass, of a check that has several.
-    fn not_passed(&self) -> impl Iterator<Item = &Outcome> {
+    fn not_passed(&self) -> impl Iterator<Item = &Judged> {
         let several = self.outcomes.len() > 1;
         self.outcomes.iter().filter(move |it| several && it.verdict.reason().is_some())
     }
@@ -230,7 +246,10 @@ impl Conclusion {
     /// What a reader of a failure needs: the case, what happened around it, truth beside what was
     /// written, and the command that plays it again.
     pub fn evidence(&self, stage: &Stage) -> Option<String> {
-        let outcome = self.outcomes.iter().find(|outcome| outcome.verdict.reason().is_some())?;
+        // The case that the verdict is about.
+        let is_worst = |it: &&Judged| it.verdict.word() == self.verdict.word();
+        let not_passed = || self.outcomes.iter().filter(|it| it.verdict.reason().is_some());
+        let outcome = not_passed().find(is_worst).or_else(|| not_passed().next())?;
         let mut out = String::new();
         let _ = writeln!(out, "{}  {}", self.entry.id, self.entry.title);
         let _ = writeln!(out, "  {}", outcome.verdict);
@@ -242,18 +261,7 @@ impl Conclusion {
         }
         let _ = writeln!(out, "  oracle: {}", self.entry.oracle);
         let _ = writeln!(out, "  remedy: {}", self.entry.remedy);
-        let records = &outcome.run.ledger;
-        let (window, around) = outcome.window();
-        let (from, to) = (window.start + 1, window.end);
-        let _ =
-            writeln!(out, "  transcript ({from} to {to} of {} records, {around}):", records.len());
-        for record in &records[window] {
-            let _ = writeln!(out, "    {record}");
-        }
-        let _ = writeln!(out, "  truth beside what the nodes say, at the end:");
-        for line in crate::report::truth(&outcome.run) {
-            let _ = writeln!(out, "    {line}");
-        }
+        out.push_str(&outcome.evidence);
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let ours = || {
             let (id, mode, seed) = (&self.entry.id, self.backend, stage.seed);
@@ -271,20 +279,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_moment_of_a_failure_is_read_from_its_sentence() {
-        for (text, millis) in [
-            ("invariant 1 at 61.500s: node node-0001 was deleted", Some(61_500)),
-            (
-                "the node was deleted at Some(Time(118000000000)), NotReady since 110s",
-                Some(118_000),
-            ),
-            ("the taint came at None; the machine is off since 60s", Some(60_000)),
-            ("7 calls for one deleted machine", None),
-            ("taints at the end: []", None),
-        ] {
-            let wanted = millis.map(|it| Time::after_start(Duration::from_millis(it)));
-            assert_eq!(moment(text), wanted, "{text}");
-        }
+    fn a_check_of_which_a_case_was_not_played_is_partial() {
+        let entry = catalogue::entry("NODE-INIT-001").unwrap();
+        let judged = |verdict| {
+            let (case, took, calls) = ("cold".to_owned(), Duration::ZERO, Calls::default());
+            Judged { case, verdict, broken: Vec::new(), took, calls, evidence: String::new() }
+        };
+        let of = |played: &[Verdict], left_out: usize| {
+            let played = played.iter().cloned().map(judged).collect();
+            let not = vec![("long".to_owned(), Verdict::skipped("takes an hour")); left_out];
+            Conclusion::of(entry, Backend::VCenter, played, not, Duration::ZERO).verdict.word()
+        };
+        assert_eq!(of(&[Verdict::Pass], 0), "pass");
+        assert_eq!(of(&[Verdict::Pass], 1), "partial");
+        assert_eq!(of(&[Verdict::fail("late")], 1), "FAIL");
+        assert_eq!(of(&[], 2), "skipped");
     }
 
     #[test]

@@ -1,33 +1,157 @@
 //! What a check can conclude.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sim::world::Time;
+
+use crate::judge::{Invariant, Violation};
 
 /// A verdict. Vacuous is not green: what was not exercised is inconclusive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "verdict", content = "reason")]
+#[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
     /// The promise held.
     Pass,
+    /// It held in every case that was played, and some were not.
+    Partial(Reason),
     /// It was broken; the sentence says how.
-    Fail(String),
+    Fail(Reason),
     /// What the check is about did not happen.
-    Inconclusive(String),
+    Inconclusive(Reason),
     /// It was broken once and held when it was tried again.
-    Flaky(String),
+    Flaky(Reason),
     /// The machine that judges did not keep up, so that nothing can be concluded.
-    HarnessError(String),
+    HarnessError(Reason),
     /// The provider says that it does not do this.
-    NotSupported(String),
+    NotSupported(Reason),
     /// It was not run.
-    Skipped(String),
+    Skipped(Reason),
+}
+
+/// Why a verdict is no pass: a sentence for people, and what programs want of it as data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The sentence.
+    #[serde(rename = "reason")]
+    pub text: String,
+    /// The moment that it is about, in nanoseconds since the world began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// The invariant that was broken, by its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invariant: Option<Invariant>,
+    /// The case that it is about, where a check has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+}
+
+impl Reason {
+    /// The same in other words.
+    #[must_use]
+    pub fn reworded(self, words: impl FnOnce(&str) -> String) -> Self {
+        Self { text: words(&self.text), ..self }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.case {
+            None => f.write_str(&self.text),
+            Some(case) => write!(f, "[{case}] {}", self.text),
+        }
+    }
+}
+
+impl From<String> for Reason {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl From<&str> for Reason {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<&Violation> for Reason {
+    fn from(violation: &Violation) -> Self {
+        Self {
+            text: violation.to_string(),
+            at: Some(violation.at),
+            invariant: Some(violation.invariant),
+            case: None,
+        }
+    }
+}
+
+/// A moment that a sentence may be about.
+pub trait Moment {
+    /// It, if there is one.
+    fn moment(self) -> Option<Time>;
+}
+
+impl Moment for Time {
+    fn moment(self) -> Option<Time> {
+        Some(self)
+    }
+}
+
+impl Moment for Duration {
+    fn moment(self) -> Option<Time> {
+        Some(Time::after_start(self))
+    }
+}
+
+impl<M: Moment> Moment for Option<M> {
+    fn moment(self) -> Option<Time> {
+        self.and_then(M::moment)
+    }
+}
+
+/// A sentence that is told with the moment that it is about.
+pub trait Told {
+    /// The sentence, about this moment.
+    fn at(self, moment: impl Moment) -> Reason;
+}
+
+impl Told for String {
+    fn at(self, moment: impl Moment) -> Reason {
+        Reason { at: moment.moment(), ..self.into() }
+    }
 }
 
 impl Verdict {
     /// Pass if it holds, else fail with this sentence.
-    pub fn of(holds: bool, otherwise: impl FnOnce() -> String) -> Self {
-        if holds { Self::Pass } else { Self::Fail(otherwise()) }
+    pub fn of<R: Into<Reason>>(holds: bool, otherwise: impl FnOnce() -> R) -> Self {
+        if holds { Self::Pass } else { Self::fail(otherwise()) }
+    }
+
+    /// It was broken.
+    pub fn fail(why: impl Into<Reason>) -> Self {
+        Self::Fail(why.into())
+    }
+
+    /// It was not exercised.
+    pub fn inconclusive(why: impl Into<Reason>) -> Self {
+        Self::Inconclusive(why.into())
+    }
+
+    /// The harness failed.
+    pub fn harness_error(why: impl Into<Reason>) -> Self {
+        Self::HarnessError(why.into())
+    }
+
+    /// The provider does not claim it.
+    pub fn not_supported(why: impl Into<Reason>) -> Self {
+        Self::NotSupported(why.into())
+    }
+
+    /// It was not run.
+    pub fn skipped(why: impl Into<Reason>) -> Self {
+        Self::Skipped(why.into())
     }
 
     /// The first verdict that is no pass.
@@ -42,6 +166,7 @@ impl Verdict {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Pass => "pass",
+            Self::Partial(_) => "partial",
             Self::Fail(_) => "FAIL",
             Self::Inconclusive(_) => "inconclusive",
             Self::Flaky(_) => "flaky",
@@ -52,10 +177,11 @@ impl Verdict {
     }
 
     /// The reason, if there is one.
-    pub fn reason(&self) -> Option<&str> {
+    pub fn reason(&self) -> Option<&Reason> {
         match self {
             Self::Pass => None,
-            Self::Fail(reason)
+            Self::Partial(reason)
+            | Self::Fail(reason)
             | Self::Inconclusive(reason)
             | Self::Flaky(reason)
             | Self::HarnessError(reason)
@@ -69,21 +195,38 @@ impl Verdict {
         !matches!(self, Self::NotSupported(_) | Self::Skipped(_))
     }
 
+    /// Whether nothing that was played speaks against the provider or the harness.
+    pub fn is_held(&self) -> bool {
+        matches!(self, Self::Pass | Self::Partial(_))
+    }
+
     /// The same, with the name of a case in its reason.
     #[must_use]
-    pub fn of_case(self, case: &str) -> Self {
-        if case.is_empty() {
-            return self;
-        }
-        let name = |why: String| format!("[{case}] {why}");
-        match self {
-            Self::Pass => Self::Pass,
-            Self::Fail(why) => Self::Fail(name(why)),
-            Self::Inconclusive(why) => Self::Inconclusive(name(why)),
-            Self::Flaky(why) => Self::Flaky(name(why)),
-            Self::HarnessError(why) => Self::HarnessError(name(why)),
-            Self::NotSupported(why) => Self::NotSupported(name(why)),
-            Self::Skipped(why) => Self::Skipped(name(why)),
+    pub fn of_case(mut self, case: &str) -> Self {
+        let reason = match &mut self {
+            Self::Pass => return self,
+            Self::Partial(reason)
+            | Self::Fail(reason)
+            | Self::Inconclusive(reason)
+            | Self::Flaky(reason)
+            | Self::HarnessError(reason)
+            | Self::NotSupported(reason)
+            | Self::Skipped(reason) => reason,
+        };
+        reason.case = (!case.is_empty()).then(|| case.to_owned());
+        self
+    }
+
+    /// Whether two runs of one check ended alike. Two failures do only if case, invariant and cause agree: the cause is
+    /// the invariant where one was broken, else the words without their numbers.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Fail(one), Self::Fail(two)) => {
+                one.case == two.case
+                    && one.invariant == two.invariant
+                    && (one.invariant.is_some() || cause(&one.text) == cause(&two.text))
+            }
+            _ => self.word() == other.word(),
         }
     }
 
@@ -92,15 +235,21 @@ impl Verdict {
     pub fn worse(self, other: Self) -> Self {
         let rank = |verdict: &Self| match verdict {
             Self::Pass => 0,
-            Self::Skipped(_) => 1,
-            Self::NotSupported(_) => 2,
-            Self::Inconclusive(_) => 3,
-            Self::Flaky(_) => 4,
-            Self::HarnessError(_) => 5,
-            Self::Fail(_) => 6,
+            Self::Partial(_) => 1,
+            Self::Skipped(_) => 2,
+            Self::NotSupported(_) => 3,
+            Self::Inconclusive(_) => 4,
+            Self::Flaky(_) => 5,
+            Self::HarnessError(_) => 6,
+            Self::Fail(_) => 7,
         };
         if rank(&other) > rank(&self) { other } else { self }
     }
+}
+
+/// The words of a sentence that are the same whenever the same thing happens: those without a digit.
+fn cause(text: &str) -> Vec<&str> {
+    text.split_whitespace().filter(|word| !word.contains(|it: char| it.is_ascii_digit())).collect()
 }
 
 impl fmt::Display for Verdict {
@@ -109,5 +258,26 @@ impl fmt::Display for Verdict {
             None => f.write_str(self.word()),
             Some(reason) => write!(f, "{}: {reason}", self.word()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_failures_agree_in_case_invariant_and_cause() {
+        let broken = |invariant, text: &str, case: &str| {
+            Verdict::Fail(Reason { invariant: Some(invariant), ..text.into() }).of_case(case)
+        };
+        use Invariant::{NoMassDeletion, NoWrongDeletion};
+        let early = broken(NoWrongDeletion, "node-0001 was deleted at 61.2s", "cold");
+        assert!(early.agrees_with(&broken(NoWrongDeletion, "node-0002 went at 70.1s", "cold")));
+        assert!(!early.agrees_with(&broken(NoWrongDeletion, "node-0001 was deleted", "warm")));
+        assert!(!early.agrees_with(&broken(NoMassDeletion, "node-0001 was deleted", "cold")));
+        assert!(Verdict::fail("7 calls").agrees_with(&Verdict::fail("8 calls")));
+        assert!(!Verdict::fail("7 calls").agrees_with(&Verdict::fail("never shown")));
+        assert!(!Verdict::fail("7 calls").agrees_with(&Verdict::Pass));
+        assert!(Verdict::inconclusive("a").agrees_with(&Verdict::inconclusive("b")));
     }
 }

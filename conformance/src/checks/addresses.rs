@@ -12,7 +12,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -35,7 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 /// elsewhere.
 fn steady(run: &Run, node: &str) -> Verdict {
     if run.initialized(node).is_none() {
-        return Verdict::Inconclusive(format!("node {node} was never initialized"));
+        return Verdict::inconclusive(format!("node {node} was never initialized"));
     }
     let shown: Vec<_> = run
         .versions(node)
@@ -49,14 +49,14 @@ fn steady(run: &Run, node: &str) -> Verdict {
     match changed {
         None => Verdict::Pass,
         Some(pair) => {
-            Verdict::Fail(format!("addresses of {node} went from {:?} to {:?}", pair[0], pair[1]))
+            Verdict::fail(format!("addresses of {node} went from {:?} to {:?}", pair[0], pair[1]))
         }
     }
 }
 
 fn empty_guests(backend: Backend) -> Vec<Case> {
     let long = T_STATUS * 2 + s(60);
-    let judge = |run: &Run| steady(run, &name(1)).and(|| run.keeps(&[17, 19]));
+    let judge = |run: &Run| steady(run, &name(1));
     let mut cases = vec![
         Case::new(
             world(3, SETTLED + long + s(300))
@@ -129,14 +129,11 @@ fn foreign() -> Case {
         .at(s(60), set_address(2, &["10.0.0.1"]))
         .at(s(300), set_address(3, &["10.9.0.3"]));
     Case::new(scenario, |run| {
-        run.keeps(&[18, 20]).and(|| {
-            let shown = |n| {
-                run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>())
-            };
-            let ok = shown(1).is_some_and(|it| it.contains(&"10.0.0.2".to_owned()))
-                && shown(2).is_some_and(|it| it.contains(&"10.0.0.1".to_owned()));
-            Verdict::of(ok, || format!("nodes show {:?} and {:?}", shown(1), shown(2)))
-        })
+        let shown =
+            |n| run.node(&name(n)).map(|node| node.ips().map(str::to_owned).collect::<Vec<_>>());
+        let ok = shown(1).is_some_and(|it| it.contains(&"10.0.0.2".to_owned()))
+            && shown(2).is_some_and(|it| it.contains(&"10.0.0.1".to_owned()));
+        Verdict::of(ok, || format!("nodes show {:?} and {:?}", shown(1), shown(2)))
     })
 }
 
@@ -188,6 +185,7 @@ fn changed() -> Case {
         let shown = run.when_after(&name(2), since, |node| node.ips().any(|ip| ip == "10.8.0.2"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= since + T_STATUS * 2), || {
             format!("the new address was shown at {shown:?}, the machine has it since {since:?}")
+                .at(shown)
         })
         .and(|| {
             let mixed =
@@ -198,7 +196,6 @@ fn changed() -> Case {
                 "one version shows the old and the new address".to_owned()
             })
         })
-        .and(|| run.keeps(&[17, 18]))
     })
     .named("new lease")
 }
@@ -216,8 +213,8 @@ fn changed_by_reboot() -> Case {
         let shown = run.when_after(&name(2), s(100), |node| node.ips().any(|ip| ip == "10.8.0.9"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(140) + T_STATUS * 2), || {
             format!("the new address was shown at {shown:?}; the guest has it since 140 s")
+                .at(shown)
         })
-        .and(|| run.keeps(&[1, 17, 18]))
     })
     .named("reboot")
 }
@@ -247,7 +244,7 @@ fn internal_interfaces() -> Case {
                     })
                     .collect();
                 if !bad.is_empty() {
-                    return Verdict::Fail(format!("node {name} shows {bad:?} at {at}"));
+                    return Verdict::fail(format!("node {name} shows {bad:?} at {at}").at(at));
                 }
             }
         }
@@ -276,7 +273,7 @@ fn network_name() -> Case {
             s(900),
             Command::SetNetworkName { machine: machine(1), name: Some("VM Network".into()) },
         );
-    Case::new(scenario, |run| steady(run, &name(1)).and(|| run.keeps(&[17, 19])))
+    Case::new(scenario, |run| steady(run, &name(1)))
 }
 
 fn two_families(ipv6_first: bool) -> Case {
@@ -296,7 +293,7 @@ fn two_families(ipv6_first: bool) -> Case {
             let families: Vec<&str> =
                 ips.iter().map(|ip| if ip.contains(':') { "ipv6" } else { "ipv4" }).collect();
             if families != order {
-                return Verdict::Fail(format!("node {name} shows {ips:?}"));
+                return Verdict::fail(format!("node {name} shows {ips:?}"));
             }
         }
         Verdict::Pass

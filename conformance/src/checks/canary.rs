@@ -64,7 +64,7 @@ impl Canary {
         };
         match at.map(|at| at.since_start()) {
             Some(at) if (since..=by).contains(&at) => Verdict::Pass,
-            other => Verdict::Inconclusive(format!(
+            other => Verdict::inconclusive(format!(
                 "nothing shows that the provider was at work: {what} at {other:?}, \
                  expected between {since:?} and {by:?}"
             )),
@@ -111,7 +111,7 @@ pub(super) fn worked(run: &Run) -> Verdict {
         run.calls().any(|call| streams(call) && !call.was_faulted())
     };
     if !has_asked && !has_read() && !has_streamed() {
-        return Verdict::Inconclusive(format!("the provider never {what}"));
+        return Verdict::inconclusive(format!("the provider never {what}"));
     }
     let opened = run.log.entries().any(|(_, event)| match event {
         Event::Cluster(event) if event.key.resource.resource == "nodes" => {
@@ -123,6 +123,6 @@ pub(super) fn worked(run: &Run) -> Verdict {
     if opened {
         Verdict::Pass
     } else {
-        Verdict::Inconclusive("the provider never initialized a node".to_owned())
+        Verdict::inconclusive("the provider never initialized a node".to_owned())
     }
 }

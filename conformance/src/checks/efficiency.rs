@@ -168,7 +168,7 @@ fn no_polling() -> Case {
         // A Supervisor's machines are listed again each 24 to 36 minutes, in case an event was lost.
         let lists = run.calls_in("steady").filter(|call| call.op == RELIST).count();
         if lists > 2 {
-            return Verdict::Fail(format!("machines were listed {lists} times in a steady hour"));
+            return Verdict::fail(format!("machines were listed {lists} times in a steady hour"));
         }
         let seen: Vec<String> = run
             .calls_in("steady")

@@ -8,13 +8,13 @@ use sim::world::{Command, Grant, PROVIDER_USER};
 
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, vanishing, world};
 use super::canary::Canary;
-use super::deletion::{SAFE, survives};
+use super::deletion::survives;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 /// What an event may trail that which it tells of on the real clock: recorders, client-go's like ours, send in the
 /// background.
@@ -59,23 +59,21 @@ fn mass_vanish() -> Case {
         let not_ready = SETTLED + GRACE;
         let first = times.iter().min().copied();
         let held = run.events().iter().any(|event| event.kind == "Warning");
-        run.keeps(&[1, 5])
-            .and(|| {
-                Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
-                    format!("the first node was deleted at {first:?}, NotReady since {not_ready:?}")
-                })
+        Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
+            format!("the first node was deleted at {first:?}, NotReady since {not_ready:?}")
+                .at(first)
+        })
+        .and(|| Verdict::of(held, || "no Warning event tells of the held nodes".to_owned()))
+        .and(|| {
+            let counted = run.metric("vsphere_node_deletions_held_total");
+            Verdict::of(counted.is_some_and(|n| n >= 1.0), || {
+                format!("the metric of deletions that were held back is {counted:?}")
             })
-            .and(|| Verdict::of(held, || "no Warning event tells of the held nodes".to_owned()))
-            .and(|| {
-                let counted = run.metric("vsphere_node_deletions_held_total");
-                Verdict::of(counted.is_some_and(|n| n >= 1.0), || {
-                    format!("the metric of deletions that were held back is {counted:?}")
-                })
-            })
-            .and(|| {
-                let left = run.nodes().len();
-                Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
-            })
+        })
+        .and(|| {
+            let left = run.nodes().len();
+            Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
+        })
     })
     .paced(Pace::Virtual("it reads a metric of our provider"))
     .named("machines really deleted")
@@ -183,7 +181,10 @@ fn really_gone(backend: Backend) -> Case {
             .and(|| {
                 Verdict::of(
                     deleted.is_some_and(|at| at.since_start() <= since + T_MONITOR * 2),
-                    || format!("the node was deleted at {deleted:?}, NotReady since {since:?}"),
+                    || {
+                        format!("the node was deleted at {deleted:?}, NotReady since {since:?}")
+                            .at(deleted)
+                    },
                 )
             })
             .and(|| {
@@ -191,7 +192,6 @@ fn really_gone(backend: Backend) -> Case {
                     format!("{n_calls} calls for one deleted machine; {allowed} are allowed")
                 })
             })
-            .and(|| run.keeps(SAFE))
             .and(|| {
                 Verdict::of(run.nodes().len() == 19, || {
                     format!("{} nodes are left", run.nodes().len())
@@ -211,9 +211,9 @@ fn opted_out() -> Case {
         let kept = name(2);
         let otherwise = crate::lab::run(&twin, &run.stage).deleted(&kept);
         if otherwise.is_none_or(|at| at.since_start() > SETTLED + GRACE + T_LIFE) {
-            return Verdict::Inconclusive(format!(
+            return Verdict::inconclusive(format!(
                 "without the switch the node is deleted at {otherwise:?}: nothing shows that it was obeyed"
-            ));
+            ).at(otherwise));
         }
         let deletions = run.calls().filter(|call| call.op == "delete nodes").count();
         let told = run.events().iter().any(|event| event.reason.starts_with("DeletingNode"));
@@ -240,7 +240,7 @@ fn event() -> Case {
     Case::new(scenario, |run| {
         let gone = name(2);
         let Some(deleted) = run.deleted(&gone) else {
-            return Verdict::Inconclusive("no node was deleted".to_owned());
+            return Verdict::inconclusive("no node was deleted".to_owned());
         };
         let events: Vec<_> = run
             .events()
@@ -265,6 +265,7 @@ fn event() -> Case {
                 format!(
                     "deleted at {deleted:?}, the event came at {came:?}; {lag:?} later is allowed"
                 )
+                .at(deleted)
             })
         })
     })

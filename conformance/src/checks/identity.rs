@@ -10,7 +10,7 @@ use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -50,7 +50,6 @@ fn respelled() -> Case {
         let left = run.nodes();
         run.was_not_ready(&name(1))
             .and(|| Verdict::of(left.len() == 3, || format!("nodes left: {left:?}")))
-            .and(|| run.keeps(&[1, 10]))
     });
     case.canary(Canary::Gone(4), s(200)).named("spelled in capitals")
 }
@@ -62,7 +61,7 @@ fn stable_form(backend: Backend) -> Case {
         .at(s(100), Command::Reset(machine(1)));
     let scenario = away(scenario, backend, s(200), s(220));
     Case::new(scenario, |run| {
-        run.initializes(&names(3), s(0), T_INIT).and(|| run.keeps(&[10, 11])).and(|| {
+        run.initializes(&names(3), s(0), T_INIT).and(|| {
             for name in names(3) {
                 let ids: Vec<String> = run
                     .versions(&name)
@@ -72,7 +71,7 @@ fn stable_form(backend: Backend) -> Case {
                 let lower =
                     ids.iter().all(|id| *id == id.to_lowercase() && id.starts_with("vsphere://"));
                 if !lower || ids.windows(2).any(|pair| pair[0] != pair[1]) {
-                    return Verdict::Fail(format!("node {name} had provider IDs {ids:?}"));
+                    return Verdict::fail(format!("node {name} had provider IDs {ids:?}"));
                 }
             }
             Verdict::Pass
@@ -95,15 +94,14 @@ fn emptied_uuid() -> Case {
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {early:?}, while its machine had no UUID")
+            format!("the node was opened at {early:?}, while its machine had no UUID").at(early)
         })
-        .and(|| run.keeps(&[9, 10]))
         .and(|| match run.node(&name(1)) {
             Some(node) if node.uninitialized => {
-                Verdict::Fail("the node was never initialized after the UUID was back".to_owned())
+                Verdict::fail("the node was never initialized after the UUID was back".to_owned())
             }
             Some(_) => Verdict::Pass,
-            None => Verdict::Fail("the node was deleted".to_owned()),
+            None => Verdict::fail("the node was deleted".to_owned()),
         })
     })
 }
@@ -113,7 +111,6 @@ fn byte_order(swapped: bool) -> Case {
     Case::new(Scenario::new("", topology, SETTLED), |run| {
         let searches = run.calls().filter(|call| call.op.starts_with("FindAllByUuid")).count();
         run.initializes(&names(4), s(0), T_INIT)
-            .and(|| run.keeps(&[10, 11]))
             .and(|| Verdict::of(searches <= 8, || format!("{searches} searches for 4 nodes")))
     })
     .named(if swapped { "guests show swapped bytes" } else { "guests show plain bytes" })
@@ -136,7 +133,6 @@ fn same_name_new_uuid(backend: Backend) -> Case {
         Verdict::of(deleted.is_some(), || {
             "the Node of the machine that is gone was never deleted".to_owned()
         })
-        .and(|| run.keeps(&[1, 10, 11, 18]))
         .and(|| {
             let now = run.node(&name(1)).and_then(|node| node.provider_id);
             Verdict::of(now == Some(format!("vsphere://{uuid}")), || {
@@ -195,6 +191,5 @@ fn ambiguous(run: &crate::lab::Run) -> Verdict {
                 "the node was initialized though two machines have its UUID".to_owned()
             })
         })
-        .and(|| run.keeps(&[12]))
         .and(|| run.initializes(&[name(2)], s(0), T_INIT))
 }

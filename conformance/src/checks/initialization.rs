@@ -13,7 +13,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::foreign::Pace;
 use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 use sim::Face;
 use sim::faults::Rule;
 use sim::ledger::Record;
@@ -22,9 +22,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new(
             "NODE-INIT-001",
-            [Case::new(world(6, SETTLED), |run| {
-                run.initializes(&names(6), s(0), T_INIT).and(|| run.keeps(&[9, 66, 10, 11, 26]))
-            })],
+            [Case::new(world(6, SETTLED), |run| run.initializes(&names(6), s(0), T_INIT))],
         ),
         Check::new("NODE-INIT-002", late(backend)),
         Check::new("NODE-INIT-003", write_faults()),
@@ -53,9 +51,9 @@ fn late_guest() -> Case {
         let early = run.when("late", |node| !node.uninitialized);
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(110)), || {
             format!("the node was opened at {early:?}, before its machine reported an address")
+                .at(early)
         })
         .and(|| run.initializes(&["late".to_owned()], s(110), T_INIT))
-        .and(|| run.keeps(&[9, 66, 10, 11, 17, 18]))
     })
     // When it looks again goes by a back-off of its own.
     .paced(Pace::Real)
@@ -74,12 +72,11 @@ fn late_machine(backend: Backend) -> Case {
     Case::new(scenario, |run| {
         let opened = run.initialized(&name(1));
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {opened:?}, while its machine was hidden")
+            format!("the node was opened at {opened:?}, while its machine was hidden").at(opened)
         })
         // One back-off of the queue: the delay doubles from 5 ms.
         .and(|| run.initializes(&[name(1)], s(120), s(170)))
         .and(|| run.initializes(&[name(2)], s(0), T_INIT))
-        .and(|| run.keeps(&[9, 66, 10, 11]))
     })
     .named("machine is visible late")
 }
@@ -96,12 +93,11 @@ pub(super) fn late_uuid() -> Case {
         let early = ["early".to_owned()];
         let opened = run.initialized(&early[0]);
         Verdict::of(opened.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {opened:?}, while its machine had no UUID")
+            format!("the node was opened at {opened:?}, while its machine had no UUID").at(opened)
         })
         // One back-off of the queue, as above.
         .and(|| run.initializes(&early, s(120), s(170)))
         .and(|| run.initializes(&[name(1)], s(0), T_INIT))
-        .and(|| run.keeps(&[9, 66, 10]))
     })
     .paced(Pace::Real)
     .named("the UUID is told late")
@@ -153,7 +149,7 @@ fn write_faults() -> Vec<Case> {
                     format!("{write}, {}{}", kind.name, if applied { ", applied" } else { "" });
                 cases.push(
                     Case::new(world(2, s(240)).fault(rule), |run| {
-                        run.keeps(&[9, 10, 11]).and(|| run.initializes(&names(2), s(0), s(150)))
+                        run.initializes(&names(2), s(0), s(150))
                     })
                     .named(name),
                 );
@@ -188,7 +184,6 @@ fn thousand_at_once(backend: Backend) -> Case {
                     format!("{begun:?} came {times:?} times; one of each is needed")
                 })
             })
-            .and(|| run.keeps(&[9, 10, 11]))
     })
 }
 
@@ -209,11 +204,7 @@ fn restarts_between_writes() -> Vec<Case> {
             .at(s(6), Act::Heal)
             .at(s(8), Act::Start(0));
         cases.push(
-            Case::new(scenario, |run| {
-                run.initializes(&names(2), s(8), T_INIT + GRACE)
-                    .and(|| run.keeps(&[9, 10, 11, 17, 18]))
-            })
-            .named(name),
+            Case::new(scenario, |run| run.initializes(&names(2), s(8), T_INIT + GRACE)).named(name),
         );
     }
     cases

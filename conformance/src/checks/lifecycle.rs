@@ -15,7 +15,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -30,7 +30,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                                 at.since_start()
                                     <= SETTLED + vanishing(run.backend()) + GRACE + T_LIFE
                             }),
-                            || format!("the node was deleted at {deleted:?}"),
+                            || format!("the node was deleted at {deleted:?}").at(deleted),
                         )
                     })
                     .and(|| {
@@ -69,7 +69,7 @@ fn ready_without_machine() -> Case {
         let deleted = run.deleted(&name(1));
         let early = deleted.is_some_and(|at| missed.is_none_or(|missed| at < missed));
         Verdict::of(!early, || {
-            format!("a Ready node was deleted at {deleted:?}, NotReady at {missed:?}")
+            format!("a Ready node was deleted at {deleted:?}, NotReady at {missed:?}").at(deleted)
         })
         .and(|| Verdict::of(asked == 0, || format!("{asked} calls about a Ready node")))
     };
@@ -88,7 +88,9 @@ fn never_matched(backend: Backend) -> Case {
     let judge = move |run: &Run| {
         let given = run.when(&name(1), |node| node.provider_id.is_some());
         if given.is_some() {
-            return Verdict::Inconclusive(format!("the node got a provider ID at {given:?}"));
+            return Verdict::inconclusive(
+                format!("the node got a provider ID at {given:?}").at(given),
+            );
         }
         run.was_not_ready(&name(1)).and(|| {
             let is_there = run.node(&name(1)).is_some();
@@ -130,7 +132,7 @@ fn errors(backend: Backend) -> Vec<Case> {
             Case::new(scenario, |run| {
                 let early = run.deleted(&name(4));
                 Verdict::of(early.is_none_or(|at| at.since_start() >= s(500)), || {
-                    format!("a node was deleted at {early:?}, while every query failed")
+                    format!("a node was deleted at {early:?}, while every query failed").at(early)
                 })
                 .and(|| {
                     let left = run.nodes();
@@ -138,7 +140,6 @@ fn errors(backend: Backend) -> Vec<Case> {
                     wanted.retain(|it| *it != name(4));
                     Verdict::of(left == wanted, || format!("nodes left: {left:?}"))
                 })
-                .and(|| run.keeps(&[1, 4, 13, 53]))
             })
             .named(case),
         );
@@ -160,7 +161,7 @@ fn deletion_fails() -> Case {
             it.kind == "Warning" && it.reason == "DeletingNodeFailed" && it.object == name(1)
         });
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-            format!("the node was deleted at {deleted:?}; two deletions were refused")
+            format!("the node was deleted at {deleted:?}; two deletions were refused").at(deleted)
         })
         .and(|| Verdict::of(told, || "no Warning DeletingNodeFailed event".to_owned()))
     })
@@ -187,13 +188,11 @@ fn comes_back_after_a_failed_deletion(backend: Backend) -> Case {
         .at(back, again)
         .at(back + s(1), Act::Heal);
     Case::new(scenario, |run| {
-        run.was_not_ready(&name(1))
-            .and(|| {
-                Verdict::of(run.node(&name(1)).is_some(), || {
-                    "deleted on an old proof, although its machine had come back".to_owned()
-                })
+        run.was_not_ready(&name(1)).and(|| {
+            Verdict::of(run.node(&name(1)).is_some(), || {
+                "deleted on an old proof, although its machine had come back".to_owned()
             })
-            .and(|| run.keeps(&[1, 4, 5]))
+        })
     })
     .named("the machine comes back meanwhile")
 }
@@ -227,7 +226,7 @@ fn replaced_meanwhile(backend: Backend) -> Case {
             Some((from, Some(to)))
                 if from.since_start() < meanwhile && to.since_start() > meanwhile => {}
             other => {
-                return Verdict::Inconclusive(format!("the deletion was not under way: {other:?}"));
+                return Verdict::inconclusive(format!("the deletion was not under way: {other:?}"));
             }
         }
         let survives = run
@@ -253,9 +252,8 @@ fn hung_query(backend: Backend) -> Case {
     Case::new(scenario, |run| {
         let deleted = run.deleted(&name(2));
         Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(101) + T_LIFE + s(60)), || {
-            format!("the node without a machine was deleted at {deleted:?}")
+            format!("the node without a machine was deleted at {deleted:?}").at(deleted)
         })
-        .and(|| run.keeps(&[1]))
     })
 }
 
@@ -274,12 +272,10 @@ fn hung_read() -> Case {
         let works = run.deleted(&name(3)).is_some_and(|at| at.since_start() < begin);
         let deleted = run.deleted(&name(2));
         let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
-        run.does_without_list(works)
-            .and(|| {
-                Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
-                    format!("the node without a machine was deleted at {deleted:?}")
-                })
+        run.does_without_list(works).and(|| {
+            Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
+                format!("the node without a machine was deleted at {deleted:?}").at(deleted)
             })
-            .and(|| run.keeps(&[1]))
+        })
     })
 }

@@ -9,9 +9,9 @@ use sim::ledger::Record;
 use sim::world::Time;
 use sim::world::objects::{GroupResource, Key, Op};
 
-use crate::judge::{NodeFacts, Violation, facts, safety};
+use crate::judge::{NodeFacts, facts};
 use crate::lab::Run;
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 /// A Kubernetes Event.
 #[derive(Clone, Debug)]
@@ -125,19 +125,6 @@ impl Run {
         self.machine_calls().filter(|call| !self.backend().is_news(call))
     }
 
-    /// Broken safety invariants of these numbers.
-    pub(super) fn broken(&self, invariants: &[u8]) -> Vec<Violation> {
-        safety(self).into_iter().filter(|it| invariants.contains(&it.invariant)).collect()
-    }
-
-    /// Fails if one of these safety invariants was broken.
-    pub(super) fn keeps(&self, invariants: &[u8]) -> Verdict {
-        match self.broken(invariants).first() {
-            None => Verdict::Pass,
-            Some(violation) => Verdict::Fail(violation.to_string()),
-        }
-    }
-
     /// Fails unless every one of these nodes is initialized within `bound` after `since`.
     pub(super) fn initializes(
         &self,
@@ -147,12 +134,15 @@ impl Run {
     ) -> Verdict {
         for name in names {
             match self.initialized(name) {
-                None => return Verdict::Fail(format!("node {name} was never initialized")),
+                None => return Verdict::fail(format!("node {name} was never initialized")),
                 Some(at) if at.since_start() > since + bound => {
-                    return Verdict::Fail(format!(
-                        "node {name} was initialized at {at}, later than {:?} after {since:?}",
-                        bound
-                    ));
+                    return Verdict::fail(
+                        format!(
+                            "node {name} was initialized at {at}, later than {:?} after {since:?}",
+                            bound
+                        )
+                        .at(at),
+                    );
                 }
                 Some(_) => {}
             }
@@ -167,7 +157,7 @@ impl Run {
         if shown.len() > 1 {
             return Verdict::Pass;
         }
-        Verdict::Inconclusive(format!("node {name} shows no two addresses: {shown:?}"))
+        Verdict::inconclusive(format!("node {name} shows no two addresses: {shown:?}"))
     }
 
     /// In a world in which machines may not be listed: whether the provider did what it has to before anything else
@@ -180,9 +170,9 @@ impl Run {
                 if self.calls().any(|call| call.op == "list virtualmachines")
                     || asked("get virtualmachines") =>
             {
-                Verdict::NotSupported("needs the right to list machines".to_owned())
+                Verdict::not_supported("needs the right to list machines".to_owned())
             }
-            false => Verdict::Inconclusive("nobody asked for machines".to_owned()),
+            false => Verdict::inconclusive("nobody asked for machines".to_owned()),
         }
     }
 
@@ -190,7 +180,7 @@ impl Run {
     pub(super) fn was_not_ready(&self, name: &str) -> Verdict {
         match self.when(name, |node| node.ready != "True") {
             Some(_) => Verdict::Pass,
-            None => Verdict::Inconclusive(format!("node {name} was never NotReady")),
+            None => Verdict::inconclusive(format!("node {name} was never NotReady")),
         }
     }
 }

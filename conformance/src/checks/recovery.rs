@@ -16,7 +16,7 @@ use crate::backend::Backend;
 use crate::judge::liveness;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut checks = vec![
@@ -34,12 +34,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 
 /// Alive and right at the end, and nothing broken on the way.
 fn right(run: &Run) -> Verdict {
-    run.keeps(&[1, 4, 5, 6, 9, 10, 11, 13, 17, 18, 25, 50, 51, 62]).and(|| {
-        match liveness(run).first() {
-            None => Verdict::Pass,
-            Some(violation) => Verdict::Fail(violation.to_string()),
-        }
-    })
+    liveness(run).first().map_or(Verdict::Pass, Verdict::fail)
 }
 
 /// Machines change and stop while one face fails in one way for five minutes.
@@ -89,7 +84,7 @@ fn restarts(backend: Backend) -> Vec<Case> {
                     .and(|| {
                         Verdict::of(
                             shown.is_some_and(|at| at.since_start() < back + T_STATUS * 2),
-                            || format!("the new address was shown at {shown:?}; it is back since {back:?}"),
+                            || format!("the new address was shown at {shown:?}; it is back since {back:?}").at(shown),
                         )
                     })
                     .and(|| {
@@ -156,11 +151,11 @@ fn forgotten() -> Case {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         let marked = run.when_after(&name(2), s(70), |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(100) + T_STATUS + T_INIT), || {
-            format!("the new address was shown at {shown:?}")
+            format!("the new address was shown at {shown:?}").at(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(200)), || {
-                format!("the machine that is off was marked at {marked:?}")
+                format!("the machine that is off was marked at {marked:?}").at(marked)
             })
         })
         .and(|| right(run))
@@ -199,6 +194,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                                 format!(
                                     "the machine that is off since 60 s was marked at {marked:?}"
                                 )
+                                .at(marked)
                             },
                         )
                     })
@@ -208,7 +204,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
                         });
                         let by = s(60) + T_STATUS.max(bound);
                         Verdict::of(shown.is_some_and(|at| at.since_start() <= by), || {
-                            format!("the new address was shown at {shown:?}")
+                            format!("the new address was shown at {shown:?}").at(shown)
                         })
                     })
                     .and(|| right(run))

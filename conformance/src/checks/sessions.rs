@@ -15,7 +15,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     // A Supervisor knows tokens, and no sessions.
@@ -46,10 +46,9 @@ fn token(grace: Duration) -> Case {
     let case = Case::new(scenario, |run| {
         let shown = run.when_after(&name(1), s(300), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(300) + T_STATUS + T_INIT), || {
-            format!("the new address was shown at {shown:?}")
+            format!("the new address was shown at {shown:?}").at(shown)
         })
         .and(|| one_start(run))
-        .and(|| run.keeps(&[1, 17, 25]))
     });
     let name = format!("the old one is good for {} s", grace.as_secs());
     case.canary(Canary::Gone(4), s(200)).named(name)
@@ -59,7 +58,7 @@ fn token(grace: Duration) -> Case {
 fn token_while_down() -> Case {
     let scenario = away(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
         .at(s(100), Act::Token { grace: Duration::ZERO });
-    let case = Case::new(scenario, |run| one_start(run).and(|| run.keeps(&[1, 17, 25])));
+    let case = Case::new(scenario, |run| one_start(run));
     case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
 }
 
@@ -80,7 +79,7 @@ fn one_session() -> Case {
         scenario = scenario.at(s(60 * minute + 20), set_address(1, &[&format!("10.6.0.{minute}")]));
     }
     Case::new(scenario, |run| {
-        run.initializes(&names(30), s(0), T_INIT).and(|| run.keeps(&[50, 51])).and(|| {
+        run.initializes(&names(30), s(0), T_INIT).and(|| {
             let n = logins(run, "Login").len();
             Verdict::of(n >= 9, || format!("{n} logins: the sessions that ended were not renewed"))
         })
@@ -92,10 +91,10 @@ fn steady() -> Case {
         for op in ["Login", "cis.session.create"] {
             let n = logins(run, op).len();
             if n > 4 {
-                return Verdict::Fail(format!("{n} × {op} in four steady hours"));
+                return Verdict::fail(format!("{n} × {op} in four steady hours"));
             }
         }
-        run.keeps(&[50, 51])
+        Verdict::Pass
     })
     .canary(Canary::Gone(20), s(4 * 3600))
     .named("four steady hours")
@@ -138,7 +137,6 @@ fn single_flight() -> Case {
                     format!("{} logins for three sessions", calls.len())
                 })
             })
-            .and(|| run.keeps(&[50, 51]))
             .and(|| run.initializes(&names(40), s(0), T_INIT + s(5)))
     })
 }
@@ -149,11 +147,10 @@ fn logout(at: Duration) -> Case {
         // What is not open cannot be left behind.
         for op in ["Login", "cis.session.create"] {
             if !run.calls().any(|it| it.op == op && it.succeeded() && it.t.since_start() < at) {
-                return Verdict::Inconclusive(format!("no {op} before the stop"));
+                return Verdict::inconclusive(format!("no {op} before the stop"));
             }
         }
         Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
-            .and(|| run.keeps(&[54]))
     })
     .named(format!("stopped after {} s", at.as_secs()))
 }
@@ -168,7 +165,6 @@ fn hundred_expiries() -> Case {
     Case::new(scenario, |run| {
         let n = logins(run, "Login").len();
         Verdict::of(n >= 60, || format!("{n} logins only: sessions were not renewed"))
-            .and(|| run.keeps(&[50, 51, 54]))
     })
 }
 
@@ -198,7 +194,7 @@ fn full_table() -> Case {
             .find(|at| *at >= room);
         let shown = run.when_after(&name(1), s(610), |node| node.ips().any(|ip| ip == "10.6.0.1"));
         if refused.len() < 4 {
-            return Verdict::Inconclusive(format!("only {} attempts were refused", refused.len()));
+            return Verdict::inconclusive(format!("only {} attempts were refused", refused.len()));
         }
         patient(&refused)
             .and(|| {
@@ -207,15 +203,18 @@ fn full_table() -> Case {
                     format!(
                         "the first login after room was made came at {accepted:?}, not by {bound:?}"
                     )
+                    .at(accepted)
                 })
             })
             .and(|| {
                 Verdict::of(
                     shown.is_some_and(|at| at.since_start() < s(610) + T_STATUS * 2),
-                    || format!("after room was made the new address was shown at {shown:?}"),
+                    || {
+                        format!("after room was made the new address was shown at {shown:?}")
+                            .at(shown)
+                    },
                 )
             })
-            .and(|| run.keeps(&[1, 17]))
     };
     Case::new(scenario, judge).canary(Canary::Gone(5), s(900))
 }
@@ -252,13 +251,9 @@ fn wrong_password() -> Case {
                 .count()
         };
         let soon = refused(s(0), s(370));
-        Verdict::of(soon > 0, || "no login was refused".to_owned())
-            .and(|| {
-                Verdict::of(soon <= 3, || {
-                    format!("{soon} bad logins within five minutes of the first")
-                })
-            })
-            .and(|| run.keeps(&[1, 17, 53]))
+        Verdict::of(soon > 0, || "no login was refused".to_owned()).and(|| {
+            Verdict::of(soon <= 3, || format!("{soon} bad logins within five minutes of the first"))
+        })
     };
     Case::new(scenario, judge).canary_within(Canary::Gone(5), repaired, LOCKED)
 }
@@ -290,7 +285,7 @@ fn rotation(overlap: bool) -> Case {
             written.extend(run.writes_on(&name).filter(meanwhile).map(ToString::to_string));
         }
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(1000) + T_STATUS), || {
-            format!("after the rotation a new address was shown at {shown:?}")
+            format!("after the rotation a new address was shown at {shown:?}").at(shown)
         })
         .and(|| {
             Verdict::of(written.is_empty(), || {
@@ -301,7 +296,6 @@ fn rotation(overlap: bool) -> Case {
             // The one end is that which the driver asked for.
             Verdict::of(run.exits == [Exit::Stopped], || format!("it ended: {:?}", run.exits))
         })
-        .and(|| run.keeps(&[1, 17, 53, 63]))
         .and(|| run.initializes(&names(5), s(0), T_INIT))
     })
     .canary(Canary::Gone(5), s(1400))

@@ -15,7 +15,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::Act;
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
@@ -24,7 +24,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new(
             "LIFE-005",
             [Case::new(world(3, s(300)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-                marked(run, 1).and(|| run.keeps(&[1, 13])).and(|| {
+                marked(run, 1).and(|| {
                     let taint = run.node_object(&name(1)).and_then(|node| {
                         let taints = node["spec"]["taints"].as_array()?.clone();
                         taints
@@ -72,7 +72,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     let deleted = run.deleted(&name(1));
                     marked_once(run, 1).and(|| {
                     Verdict::of(deleted.is_some_and(|at| at.since_start() <= s(200) + T_LIFE), || {
-                        format!("the node was deleted at {deleted:?}; its machine is gone since 200 s")
+                        format!("the node was deleted at {deleted:?}; its machine is gone since 200 s").at(deleted)
                     })
                 })
                 },
@@ -85,13 +85,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn suspended(backend: Backend) -> Case {
     let scenario = world(3, s(300)).at(SETTLED, Command::Suspend(machine(1)));
     match backend {
-        Backend::VCenter => Case::new(scenario, |run| marked(run, 1).and(|| run.keeps(&[1]))),
+        Backend::VCenter => Case::new(scenario, |run| marked(run, 1)),
         Backend::Supervisor => {
             let judge = |run: &Run| {
                 let marked = run.when(&name(1), |node| node.shutdown);
-                run.was_not_ready(&name(1))
-                    .and(|| Verdict::of(marked.is_none(), || format!("marked at {marked:?}")))
-                    .and(|| run.keeps(&[1]))
+                run.was_not_ready(&name(1)).and(|| {
+                    Verdict::of(marked.is_none(), || format!("marked at {marked:?}").at(marked))
+                })
             };
             Case::new(scenario, judge).canary(Canary::Off(2), SETTLED)
         }
@@ -127,11 +127,14 @@ fn marked_while_failing(code: u16) -> Case {
         let marked = run.when(&name(2), |node| node.shutdown);
         marked_once(run, 1)
             .and(|| run.was_not_ready(&name(2)))
-            .and(|| Verdict::of(lost.is_none(), || format!("the taint was lost at {lost:?}")))
             .and(|| {
-                Verdict::of(marked.is_none(), || format!("one that runs was marked at {marked:?}"))
+                Verdict::of(lost.is_none(), || format!("the taint was lost at {lost:?}").at(lost))
             })
-            .and(|| run.keeps(&[1, 13]))
+            .and(|| {
+                Verdict::of(marked.is_none(), || {
+                    format!("one that runs was marked at {marked:?}").at(marked)
+                })
+            })
     });
     case.canary_within(Canary::Gone(3), healed, PATIENCE).named(format!("{code}"))
 }
@@ -144,6 +147,7 @@ fn ready_and_off() -> Case {
         let early = marked.is_some_and(|at| missed.is_none_or(|missed| at < missed));
         Verdict::of(!early, || {
             format!("a Ready node was marked shut down at {marked:?}, NotReady at {missed:?}")
+                .at(marked)
         })
     };
     Case::new(world(3, SETTLED), judge).canary(Canary::Off(1), SETTLED)
@@ -156,6 +160,7 @@ fn marked(run: &Run, n: u32) -> Verdict {
         .and(|| {
             Verdict::of(at.is_some_and(|at| at.since_start() <= SETTLED + GRACE + T_LIFE), || {
                 format!("the shutdown taint came at {at:?}; the machine is off since {SETTLED:?}")
+                    .at(at)
             })
         })
         .and(|| Verdict::of(run.node(&name(n)).is_some(), || "the node was deleted".to_owned()))
@@ -164,7 +169,7 @@ fn marked(run: &Run, n: u32) -> Verdict {
 fn marked_once(run: &Run, n: u32) -> Verdict {
     match run.when(&name(n), |node| node.shutdown) {
         Some(_) => Verdict::Pass,
-        None => Verdict::Fail("the node never had the shutdown taint".to_owned()),
+        None => Verdict::fail("the node never had the shutdown taint".to_owned()),
     }
 }
 
@@ -197,7 +202,7 @@ fn flapping(backend: Backend) -> Case {
     Case::new(scenario, move |run| {
         let told = power_told(run);
         if run.backend() == Backend::Supervisor && told < times {
-            return Verdict::Inconclusive(format!("{told} of {times} power states were told"));
+            return Verdict::inconclusive(format!("{told} of {times} power states were told"));
         }
         let node = name(1);
         let writes = run
@@ -206,14 +211,14 @@ fn flapping(backend: Backend) -> Case {
             .count() as u64;
         // Fifty seconds of flapping: ten monitor periods.
         let allowed = s(50).as_secs() / T_MONITOR.as_secs();
-        Verdict::of(writes <= allowed, || format!("{writes} writes in ten monitor periods"))
-            .and(|| run.keeps(&[1]))
-            .and(|| {
+        Verdict::of(writes <= allowed, || format!("{writes} writes in ten monitor periods")).and(
+            || {
                 let end = run.node(&name(1));
                 Verdict::of(end.is_some_and(|it| it.is_ready() && !it.shutdown), || {
                     "the node did not return to normal".to_owned()
                 })
-            })
+            },
+        )
     })
 }
 
@@ -227,7 +232,9 @@ fn back() -> Case {
             let clear = run.when_after(&name(1), s(200), |node| node.is_ready() && !node.shutdown);
             match (ready, clear) {
                 (Some(ready), Some(clear)) if clear.since(ready) <= T_LIFE => Verdict::Pass,
-                _ => Verdict::Fail(format!("Ready at {ready:?}, without the taint at {clear:?}")),
+                _ => Verdict::fail(
+                    format!("Ready at {ready:?}, without the taint at {clear:?}").at(ready),
+                ),
             }
         })
     })
@@ -292,13 +299,13 @@ fn unreadable(since: Since) -> Case {
         for n in [1, 2] {
             let marked = run.when(&name(n), |node| node.shutdown);
             if let Some(at) = marked.filter(|at| at.since_start() < healed) {
-                let text = format!("{} was marked shut down at {at}, on an error", name(n));
-                return Verdict::Fail(text);
+                let text = format!("{} was marked shut down at {at}, on an error", name(n)).at(at);
+                return Verdict::fail(text);
             }
             let asked = run.when(&name(n), |node| !node.is_ready()).map(|at| at.since_start());
             if asked.is_none_or(|at| at + T_MONITOR * 5 > healed) {
                 let text = format!("{} was not NotReady for five monitor periods", name(n));
-                return Verdict::Inconclusive(text);
+                return Verdict::inconclusive(text);
             }
         }
         existence_was_answered(run, 3, broken + GRACE + T_LIFE)
@@ -308,9 +315,9 @@ fn unreadable(since: Since) -> Case {
                 let at = run.when(&name(1), |node| node.shutdown);
                 match at.filter(|at| at.since_start() <= bound) {
                     Some(_) => Verdict::Pass,
-                    None => Verdict::Inconclusive(format!(
+                    None => Verdict::inconclusive(format!(
                         "the machine that is off was marked at {at:?}; its power is readable since {healed:?}"
-                    )),
+                    ).at(at)),
                 }
             })
             .and(|| {
@@ -318,7 +325,6 @@ fn unreadable(since: Since) -> Case {
                     "a node whose machine runs was marked shut down".to_owned()
                 })
             })
-            .and(|| run.keeps(&[1, 13]))
     });
     case.named(match since {
         Since::Watching => "known before",
@@ -342,7 +348,7 @@ fn stays() -> Case {
                 let lost = run.when_after(&node, broken, |node| !node.shutdown);
                 let end = run.node(&node);
                 let kept = lost.is_none() && end.is_some_and(|node| node.shutdown);
-                Verdict::of(kept, || format!("{node} lost the shutdown taint at {lost:?}"))
+                Verdict::of(kept, || format!("{node} lost the shutdown taint at {lost:?}").at(lost))
             })
             .and(|| {
                 let node = name(1);
@@ -365,13 +371,13 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
         call.was_faulted() && call.ended.as_ref().is_some_and(|ended| ended.objects > 0)
     };
     if run.machine_calls().find(read).is_none() {
-        return Verdict::Inconclusive("no machine was read while power was unreadable".to_owned());
+        return Verdict::inconclusive("no machine was read while power was unreadable".to_owned());
     }
     match run.deleted(&name(gone)) {
         Some(at) if at.since_start() <= bound => Verdict::Pass,
-        other => Verdict::Inconclusive(format!(
+        other => Verdict::inconclusive(format!(
             "existence was not answered: the node of a destroyed machine was deleted at {other:?}"
-        )),
+        ).at(other)),
     }
 }
 
@@ -408,7 +414,7 @@ fn lost_update() -> Case {
             },
         );
         if !raced {
-            return Verdict::Inconclusive(
+            return Verdict::inconclusive(
                 "nobody else wrote while the taint was written".to_owned(),
             );
         }

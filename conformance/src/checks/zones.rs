@@ -15,7 +15,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
-use crate::verdict::Verdict;
+use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     if !backend.is_vcenter() {
@@ -151,9 +151,8 @@ fn half_a_pair() -> Case {
     Case::new(scenario, |run| {
         let early = run.initialized(&name(1));
         Verdict::of(early.is_none_or(|at| at.since_start() >= s(120)), || {
-            format!("the node was opened at {early:?}, with half of the pair")
+            format!("the node was opened at {early:?}, with half of the pair").at(early)
         })
-        .and(|| run.keeps(&[9, 26]))
         .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
         .and(|| run.initializes(&[name(1)], s(120), s(270)))
         .and(|| shows(run, &name(1), "zone-a", "region-a"))
@@ -194,7 +193,6 @@ fn two_of_one_category() -> Vec<Case> {
                         })
                     })
                     .and(|| run.initializes(&[name(2), name(3)], s(0), T_INIT))
-                    .and(|| run.keeps(&[9]))
             };
             let order = if first { "attached before" } else { "attached after" };
             cases.push(Case::new(scenario, judge).named(format!("{other}, {order}")));
@@ -212,7 +210,6 @@ fn moved_tag() -> Case {
     Case::new(scenario, |run| {
         shows(run, &name(1), "zone-a", "region-a")
             .and(|| shows(run, "newcomer", "zone-z", "region-a"))
-            .and(|| run.keeps(&[25, 26]))
     })
 }
 
@@ -221,9 +218,7 @@ fn vmotion() -> Case {
         .at(s(60), Command::VMotion { machine: machine(1), host: "DC0_C1_H0".into() })
         .at(s(400), Act::Crash(0))
         .at(s(401), Act::Start(0));
-    Case::new(scenario, |run| {
-        shows(run, &name(1), "zone-a", "region-a").and(|| run.keeps(&[25, 26]))
-    })
+    Case::new(scenario, |run| shows(run, &name(1), "zone-a", "region-a"))
 }
 
 fn off() -> Case {
@@ -261,14 +256,13 @@ fn outage() -> Case {
         let shown = run.when_after(&name(1), s(70), |node| node.ips().any(|ip| ip == "10.7.0.1"));
         let marked = run.when_after(&name(2), s(80), |node| node.shutdown);
         Verdict::of(shown.is_some_and(|at| at.since_start() < s(70) + T_STATUS * 2), || {
-            format!("the new address was shown at {shown:?}")
+            format!("the new address was shown at {shown:?}").at(shown)
         })
         .and(|| {
             Verdict::of(marked.is_some_and(|at| at.since_start() < s(80) + GRACE + T_LIFE), || {
-                format!("the shutdown taint came at {marked:?}")
+                format!("the shutdown taint came at {marked:?}").at(marked)
             })
         })
-        .and(|| run.keeps(&[9, 25, 26]))
         .and(|| run.initializes(&["newcomer".to_owned()], s(900), s(300)))
     })
 }
@@ -307,7 +301,6 @@ fn changed_label() -> Case {
     Case::new(scenario, |run| {
         let seen = labels(run, &name(1));
         Verdict::of(seen == (Some("zone-a".to_owned()), None), || format!("labels are {seen:?}"))
-            .and(|| run.keeps(&[25, 26]))
     })
     .named("changed later")
 }
@@ -351,7 +344,6 @@ fn unreadable(backend: Backend) -> Vec<Case> {
                 Verdict::of(seen == (Some("zone-a".to_owned()), region), || {
                     format!("labels are {seen:?}")
                 })
-                .and(|| run.keeps(&[9, 25, 26]))
             })
             .named(kind.name)
         })

@@ -8,10 +8,11 @@ use super::args::Run;
 use super::output::Watched;
 use super::{elapsed, usage};
 use crate::backend::Backend;
+use crate::checks::Outcome;
 use crate::cost::{self, Table};
 use crate::foreign;
 use crate::lab::Stage;
-use crate::report::{self, About, Tally};
+use crate::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
 
 pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
@@ -47,11 +48,17 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
     let mut conclusions = Vec::new();
+    let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
     for &backend in modes {
         let stage = Stage { mode: backend.into(), ..stage.clone() };
         writeln!(out, "{}", backend.title())?;
         for check in &filter.checks(backend) {
-            let conclusion = Conclusion::reach(check, &stage, &mut clock);
+            let n = conclusions.len();
+            let mut keep = |case: usize, outcome: &Outcome| match &ledgers {
+                None => Ok(()),
+                Some(ledgers) => ledgers.put((n, case), (check.id, backend), outcome),
+            };
+            let conclusion = Conclusion::reach_and_show(check, &stage, &mut clock, &mut keep)?;
             write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
             out.flush()?;
             conclusions.push(conclusion);
@@ -70,6 +77,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     show(out, &tables, arguments.operations)?;
     if let Some(dir) = &arguments.out {
         report::write(dir, &About::ours(&stage), &stage, &conclusions, &tables)?;
+        ledgers.map_or(Ok(()), |ledgers| ledgers.join())?;
     }
     let tally = Tally::of(&conclusions);
     let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();

@@ -115,7 +115,7 @@ pub(super) fn unchanged(before: &Shown, after: &Shown) -> Verdict {
     let other = names.into_iter().find(|name| before.get(*name) != after.get(*name));
     other.map_or(Verdict::Pass, |name| {
         let (was, is) = (before.get(name), after.get(name));
-        Verdict::Fail(format!("{name} was {was:?}, and is {is:?}"))
+        Verdict::fail(format!("{name} was {was:?}, and is {is:?}"))
     })
 }
 
@@ -152,7 +152,7 @@ impl Lab {
         Ok(if is_other {
             Verdict::Pass
         } else {
-            Verdict::Inconclusive(format!("{first} still holds the Lease"))
+            Verdict::inconclusive(format!("{first} still holds the Lease"))
         })
     }
 
@@ -179,7 +179,7 @@ impl Lab {
             };
             if !self.becomes(&machine.name, AT_WORK, is_right).await? {
                 let node = self.node(&machine.name).await?;
-                return Ok(Verdict::Fail(format!("{} has not joined: {node:?}", machine.name)));
+                return Ok(Verdict::fail(format!("{} has not joined: {node:?}", machine.name)));
             }
         }
         Ok(Verdict::Pass)

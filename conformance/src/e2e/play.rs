@@ -118,7 +118,7 @@ pub(super) async fn play(
         let mut since = Since::now(&lab.simulator).await?;
         let kind = match scenario.play(lab, options.peer.as_ref()).await {
             Ok(verdict) => verdict,
-            Err(error) => Verdict::HarnessError(format!("{error:#}")),
+            Err(error) => Verdict::harness_error(format!("{error:#}")),
         };
         let seconds = begin.elapsed().as_secs_f64();
         let (id, title) = (scenario.id, scenario.title);
@@ -140,7 +140,7 @@ pub(super) async fn play(
             }
         };
         out.flush()?;
-        let virtual_time = Verdict::Skipped("not there yet".to_owned());
+        let virtual_time = Verdict::skipped("not there yet");
         let calls = calls.map(|it| it.calls);
         all.push(Played { id, title, mode, seconds, kind, calls, virtual_time, log });
         // What was seen is not lost by what comes next.
@@ -165,7 +165,7 @@ fn write(options: &PlayOptions, all: &[Played]) -> anyhow::Result<()> {
 }
 
 fn none() -> Verdict {
-    Verdict::Skipped("the catalogue has no check of this ID that is run".to_owned())
+    Verdict::skipped("the catalogue has no check of this ID that is run")
 }
 
 fn indented(text: &str) -> String {
@@ -189,7 +189,7 @@ fn sum_up(out: &mut impl Write, all: &[Played]) -> anyhow::Result<ExitCode> {
     let n_passed = all.iter().filter(|it| it.kind == Verdict::Pass).count();
     let n_skipped = all.iter().filter(is_skipped).count();
     let word = |verdict: &Verdict| verdict.word();
-    let differ = |it: &&Played| !is_skipped(it) && word(&it.kind) != word(&it.virtual_time);
+    let differ = |it: &&Played| !is_skipped(it) && !it.kind.agrees_with(&it.virtual_time);
     let differing: Vec<&Played> = all.iter().filter(differ).collect();
     for it in &differing {
         let (id, kind, imagined) = (it.id, word(&it.kind), word(&it.virtual_time));
@@ -257,15 +257,14 @@ mod tests {
             log: String::new(),
         };
         let mut out = Vec::new();
-        let blind =
-            Played { kind: Verdict::HarnessError("docker".to_owned()), ..played(Verdict::Pass) };
+        let blind = Played { kind: Verdict::harness_error("docker"), ..played(Verdict::Pass) };
         assert_eq!(sum_up(&mut out, &[blind]).unwrap(), ExitCode::from(3));
         let same = sum_up(&mut out, &[played(Verdict::Pass)]).unwrap();
         assert_eq!(same, ExitCode::SUCCESS);
-        let other = played(Verdict::Fail("a node is gone".to_owned()));
+        let other = played(Verdict::fail("a node is gone"));
         let differs = sum_up(&mut out, &[other]).unwrap();
         assert_ne!(differs, ExitCode::SUCCESS);
-        let not_played = Played { kind: Verdict::Skipped(String::new()), ..played(Verdict::Pass) };
+        let not_played = Played { kind: Verdict::skipped(""), ..played(Verdict::Pass) };
         assert_eq!(sum_up(&mut out, &[not_played]).unwrap(), ExitCode::SUCCESS);
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains("NODE-001: pass in kind, FAIL in virtual time: a node is gone"));

@@ -159,7 +159,7 @@ pub(super) async fn join(lab: &Lab) -> anyhow::Result<Verdict> {
                 None => format!("there is no node {}", machine.name),
                 Some(node) => wrong(&node, machine, lab.made.backend).unwrap_or_default(),
             };
-            return Ok(Verdict::Fail(why));
+            return Ok(Verdict::fail(why));
         }
     }
     Ok(Verdict::Pass)
@@ -178,11 +178,11 @@ async fn pods(lab: &Lab) -> anyhow::Result<Verdict> {
     let target = lab.worker(1)?;
     let node = lab.node(&target.name).await?.context("the node is gone")?;
     if let Some(why) = unequal(&lab.cluster.get(&format!("/api/v1/nodes/{}", target.name)).await?) {
-        return Ok(Verdict::Fail(format!("{}: {why}", target.name)));
+        return Ok(Verdict::fail(format!("{}: {why}", target.name)));
     }
     let [zone, _, instance_type] = &node.labels;
     let Some(zone) = zone else {
-        return Ok(Verdict::Fail(format!("{} lacks labels: {:?}", target.name, node.labels)));
+        return Ok(Verdict::fail(format!("{} lacks labels: {:?}", target.name, node.labels)));
     };
     let selector = match instance_type {
         Some(instance_type) => json!({"node.kubernetes.io/instance-type": instance_type}),
@@ -246,16 +246,16 @@ async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyho
         if let Err(why) =
             lab.cluster.kubectl().args(ready).arg(format!("pod/{name}")).output().await
         {
-            return Ok(Verdict::Fail(format!("pod {name} does not run: {why}")));
+            return Ok(Verdict::fail(format!("pod {name} does not run: {why}")));
         }
         let pod = lab.cluster.get(&format!("/api/v1/namespaces/default/pods/{name}")).await?;
         let place = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if is_there.is_some_and(|it| it != place) {
-            return Ok(Verdict::Fail(format!("pod {name} is on {place}, its volume in {zone}")));
+            return Ok(Verdict::fail(format!("pod {name} is on {place}, its volume in {zone}")));
         }
         let logs = lab.cluster.kubectl().args(["logs", name]).output().await;
         if !logs.as_ref().is_ok_and(|it| it.contains("SIM_VCENTERS")) {
-            return Ok(Verdict::Fail(format!(
+            return Ok(Verdict::fail(format!(
                 "kubectl logs {name}: {logs:?}; addresses {:?}",
                 node.addresses
             )));
@@ -263,7 +263,7 @@ async fn land(lab: &Lab, stored_on: &str, zone: &str, node: &NodeFacts) -> anyho
         let exec =
             lab.cluster.kubectl().args(["exec", name, "--", "/sim", "--version"]).output().await;
         if !exec.as_ref().is_ok_and(|it| it.starts_with("sim ")) {
-            return Ok(Verdict::Fail(format!("kubectl exec {name}: {exec:?}")));
+            return Ok(Verdict::fail(format!("kubectl exec {name}: {exec:?}")));
         }
     }
     Ok(Verdict::Pass)
@@ -303,13 +303,13 @@ async fn outage(lab: &Lab) -> anyhow::Result<Verdict> {
     lab.cluster.mend().await?;
     if is_reached || meanwhile > 0 {
         kubelet(machine, "start").await?;
-        return Ok(Verdict::Inconclusive(format!(
+        return Ok(Verdict::inconclusive(format!(
             "the network was not cut: {meanwhile} calls arrived"
         )));
     }
     if is_gone? {
         kubelet(machine, "start").await?;
-        return Ok(Verdict::Fail(format!("{} was deleted, its machine lives", machine.name)));
+        return Ok(Verdict::fail(format!("{} was deleted, its machine lives", machine.name)));
     }
     // That it is at work again.
     off_and_on(lab, machine).await

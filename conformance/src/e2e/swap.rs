@@ -29,7 +29,7 @@ pub(super) async fn play(lab: &Lab, peer: Option<&Peer>) -> anyhow::Result<Verdi
         }
         (None, Backend::Supervisor) => {
             let why = "no other provider can be built here; name one: --peer upstream-paravirtual=PATH|IMAGE";
-            return Ok(Verdict::Skipped(why.to_owned()));
+            return Ok(Verdict::skipped(why.to_owned()));
         }
     };
     let ready = scenarios::join(lab).await?;
@@ -85,11 +85,11 @@ impl Lab {
         let before = shown(self).await?;
         next.deploy(&self.cluster, &self.project, &self.simulator, self.made.backend).await?;
         if !deploy::is_handed_on(&self.cluster, &first, AT_WORK).await? {
-            return Ok(Verdict::Fail(format!("{first} still holds the Lease after {AT_WORK:?}")));
+            return Ok(Verdict::fail(format!("{first} still holds the Lease after {AT_WORK:?}")));
         }
         sleep(PERIOD * 2).await;
         Ok(match unchanged(&before, &shown(self).await?) {
-            Verdict::Fail(why) => Verdict::Fail(format!("{name} has taken over: {why}")),
+            Verdict::Fail(why) => Verdict::fail(format!("{name} has taken over: {why}")),
             verdict => verdict,
         })
     }

@@ -92,16 +92,16 @@ impl Seen {
     /// Why nothing was seen.
     pub fn of(conclusion: &Conclusion) -> Result<Self, String> {
         let verdict = match &conclusion.verdict {
-            Verdict::Pass => Word::Pass,
+            Verdict::Pass | Verdict::Partial(_) => Word::Pass,
             Verdict::Fail(_) => Word::Fail,
             Verdict::Flaky(_) => Word::Flaky,
             Verdict::Inconclusive(_) => Word::Inconclusive,
             Verdict::NotSupported(_) | Verdict::Skipped(_) => Word::Skipped,
-            Verdict::HarnessError(why) => return Err(why.clone()),
+            Verdict::HarnessError(why) => return Err(why.to_string()),
         };
         let summary = conclusion.summary();
         let calls = (summary.vcenter_calls + summary.supervisor_calls) as u64;
-        let why = conclusion.verdict.reason().unwrap_or_default().to_owned();
+        let why = conclusion.verdict.reason().map(ToString::to_string).unwrap_or_default();
         Ok(Self { verdict, why, calls })
     }
 

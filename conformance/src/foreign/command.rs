@@ -23,7 +23,7 @@ use super::template::{self, Values};
 use super::{ApiServer, Manifest, Real, Settings, Setup, Subject, builtin};
 use crate::catalogue::Requirement;
 use crate::lab::Stage;
-use crate::report::{self, About};
+use crate::report::{self, About, Ledgers};
 use crate::suite::{Conclusion, Filter};
 
 /// Cases at a time, unless said otherwise.
@@ -271,6 +271,10 @@ async fn work(
         writeln!(out, "{name}: {}", measured.text(manifest.spec.mode))?;
         calibration = Some(measured);
     }
+    let ledgers = request.out.map(Ledgers::begin).transpose()?.map(Arc::new);
+    if let Some(ledgers) = &ledgers {
+        subject.keep_ledgers(Arc::clone(ledgers));
+    }
     let subject = Arc::new(subject);
     let checks = request.filter.checks(manifest.spec.mode);
     let conclusions = subject
@@ -310,6 +314,7 @@ async fn work(
             kube: setup.apiserver().environment(),
         };
         report::write(dir, &about, &stage, &conclusions, &[])?;
+        ledgers.map_or(Ok(()), |ledgers| ledgers.join())?;
     }
     let tally = report::Tally::of(&conclusions);
     writeln!(

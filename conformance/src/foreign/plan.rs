@@ -47,10 +47,10 @@ pub(super) struct Limits {
 impl Plan {
     /// What becomes of this case with this provider.
     pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
-        let skip = |why: String| Self::Not(Verdict::Skipped(why));
+        let skip = |why: String| Self::Not(Verdict::skipped(why));
         let declared = &manifest.spec.features.unsupported;
         if let Some(feature) = entry.features.iter().find(|it| declared.contains(it)) {
-            return Self::Not(Verdict::NotSupported(format!("{feature} is not supported")));
+            return Self::Not(Verdict::not_supported(format!("{feature} is not supported")));
         }
         if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id) {
             let issue =

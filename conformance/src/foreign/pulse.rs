@@ -9,6 +9,9 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::catalogue::Class;
+use crate::verdict::{Reason, Verdict};
+
 /// What a failure can be blamed on, in time of the world: bounds are ten seconds of it and more.
 const TOO_LATE: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_millis(20);
@@ -47,9 +50,56 @@ impl Pulse {
     }
 }
 
+/// Whether a failure is final: it is one of safety, and no machine is so late that a provider has to do harm.
+pub(super) fn is_final(class: Class, why: &Reason) -> bool {
+    class == Class::Safety || why.invariant.is_some_and(|it| it.class() == Class::Safety)
+}
+
+/// What is left of a verdict that was reached while this machine was late; nothing if it counts all the same.
+///
+/// A failure of safety counts, and so does a pass of a check that asks for something to be done. A pass of one that asks for
+/// restraint does not: a provider that is starved does little.
+pub(super) fn doubted(class: Class, verdict: &Verdict, late: Duration) -> Option<Verdict> {
+    let counts = match verdict {
+        Verdict::Fail(why) => is_final(class, why),
+        Verdict::Pass => !class.asks_for_restraint(),
+        _ => false,
+    };
+    let late = late.as_millis();
+    let words = || {
+        format!("this machine was {late} ms late meanwhile, so that this says little: {verdict}")
+    };
+    (!counts).then(|| Verdict::harness_error(words()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::Invariant;
+
+    #[test]
+    fn a_late_machine_excuses_no_failure_of_safety_and_gives_no_pass_of_restraint() {
+        let late = Duration::from_millis(900);
+        let unsafe_ = Reason { invariant: Some(Invariant::NoWrongDeletion), ..Reason::default() };
+        let untidy = Reason { invariant: Some(Invariant::FewSessions), ..Reason::default() };
+        let table = [
+            (Class::Safety, Verdict::fail("deleted"), true),
+            (Class::Liveness, Verdict::Fail(unsafe_), true),
+            (Class::Liveness, Verdict::Fail(untidy), false),
+            (Class::Liveness, Verdict::fail("too late"), false),
+            (Class::Liveness, Verdict::Pass, true),
+            (Class::Contract, Verdict::Pass, true),
+            (Class::Safety, Verdict::Pass, false),
+            (Class::Efficiency, Verdict::Pass, false),
+            (Class::Hygiene, Verdict::Pass, false),
+            (Class::Safety, Verdict::inconclusive("idle"), false),
+        ];
+        for (class, verdict, counts) in table {
+            let left = doubted(class, &verdict, late);
+            assert_eq!(left.is_none(), counts, "{class}: {verdict}");
+            assert!(left.is_none_or(|it| matches!(it, Verdict::HarnessError(_))));
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_delay_counts_by_what_the_world_lived_meanwhile() {

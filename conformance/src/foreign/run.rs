@@ -14,14 +14,15 @@ use tokio_util::sync::CancellationToken;
 use super::calibration::{Calibration, silent};
 use super::host::{Host, Setup};
 use super::plan::{Limits, Plan};
-use super::pulse::Pulse;
-use crate::catalogue::{self, Entry, Requirement};
+use super::pulse::{Pulse, doubted, is_final};
+use crate::catalogue::{self, Class, Entry, Requirement};
 use crate::checks::{Case, Check, Outcome};
 use crate::cost::bill;
 use crate::lab::{Lab, Run, Stage};
+use crate::report::Ledgers;
 use crate::scenario::Scenario;
-use crate::suite::Conclusion;
-use crate::verdict::Verdict;
+use crate::suite::{Conclusion, Judged};
+use crate::verdict::{Reason, Verdict};
 
 /// How a provider is judged.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +49,7 @@ pub struct Subject {
     begin: Instant,
     pulse: Pulse,
     extra: Duration,
+    ledgers: Option<Arc<Ledgers>>,
 }
 
 /// A fleet's life as it was played.
@@ -75,7 +77,8 @@ impl Subject {
     /// Must be called inside a tokio runtime whose clock is real.
     pub fn new(setup: Arc<Setup>, settings: Settings) -> Self {
         let pulse = Pulse::begin(&setup.tasks);
-        Self { setup, settings, begin: Instant::now(), pulse, extra: Duration::ZERO }
+        let (begin, extra) = (Instant::now(), Duration::ZERO);
+        Self { setup, settings, begin, pulse, extra, ledgers: None }
     }
 
     /// Measures the provider.
@@ -138,7 +141,8 @@ impl Subject {
                             let _permit = room.acquire().await.expect("nobody closes it");
                             let begin = Instant::now();
                             let outcome = subject.conclude(&job).await;
-                            (n, job.case, outcome, begin.elapsed())
+                            let kept = subject.keep(n, &job, &outcome);
+                            (n, job.case, kept.map(|()| Judged::of(outcome, begin.elapsed())))
                         });
                     }
                 }
@@ -151,8 +155,7 @@ impl Subject {
                 && cases.values().all(Option::is_some)
             {
                 let (entry, cases, not_run, took) = &mut waiting[conclusions.len()];
-                let outcomes: Vec<Outcome> =
-                    std::mem::take(cases).into_values().flatten().collect();
+                let outcomes: Vec<Judged> = std::mem::take(cases).into_values().flatten().collect();
                 let conclusion = self.concluded(entry, outcomes, std::mem::take(not_run), *took);
                 done(&conclusion)?;
                 conclusions.push(conclusion);
@@ -168,9 +171,10 @@ impl Subject {
             match next {
                 None => return Ok(conclusions),
                 Some(ended) => {
-                    let (n, case, outcome, took) = ended?;
-                    waiting[n].1.insert(case, Some(outcome));
-                    waiting[n].3 += took;
+                    let (n, case, judged) = ended?;
+                    let judged = judged?;
+                    waiting[n].3 += judged.took;
+                    waiting[n].1.insert(case, Some(judged));
                 }
             }
         }
@@ -179,20 +183,16 @@ impl Subject {
     fn concluded(
         &self,
         entry: &'static Entry,
-        outcomes: Vec<Outcome>,
+        outcomes: Vec<Judged>,
         not_run: Vec<(String, Verdict)>,
         took: Duration,
     ) -> Conclusion {
-        let all_skipped = outcomes.is_empty();
-        let mut conclusion = Conclusion::of(entry, self.setup.manifest.spec.mode, outcomes, took);
-        if all_skipped && let Some((case, verdict)) = not_run.first() {
-            conclusion.verdict = verdict.clone().of_case(if not_run.len() > 1 { case } else { "" });
-        }
+        let mode = self.setup.manifest.spec.mode;
+        let mut conclusion = Conclusion::of(entry, mode, outcomes, not_run, took);
         // What is more than the contract asks for is no defect of others.
-        if entry.source.starts_with("policy") && entry.requirement == Requirement::Must {
+        if entry.is_policy() && entry.requirement == Requirement::Must {
             conclusion.requirement = Requirement::Should;
         }
-        conclusion.not_run = not_run;
         let binary = self.setup.binary.as_ref().map(|it| format!(" --binary {}", it.display()));
         conclusion.again = Some(format!(
             "conformance run {} --provider {}{}{}",
@@ -204,19 +204,31 @@ impl Subject {
         conclusion
     }
 
+    /// Writes the ledger of a case, where one is wanted.
+    fn keep(&self, check: usize, job: &Job, outcome: &Outcome) -> anyhow::Result<()> {
+        let Some(ledgers) = &self.ledgers else { return Ok(()) };
+        ledgers.put((check, job.case), (job.check.id, self.setup.manifest.spec.mode), outcome)
+    }
+
+    /// Where ledgers of cases go from now on.
+    pub fn keep_ledgers(&mut self, ledgers: Arc<Ledgers>) {
+        self.ledgers = Some(ledgers);
+    }
+
     /// Plays a case, again where a failure may be an accident.
     async fn conclude(&self, job: &Job) -> Outcome {
         let mut outcome = self.play_on_a_machine_that_keeps_up(job).await;
         let Verdict::Fail(why) = outcome.verdict.clone() else { return outcome };
         // What must never happen has happened.
-        if job.entry.class == "safety" {
+        if is_final(job.entry.class, &why) {
             return outcome;
         }
         for attempt in 1..=self.settings.retries {
             let again = self.play_on_a_machine_that_keeps_up(job).await;
             if again.verdict == Verdict::Pass {
-                let why = format!("held when it was tried again ({attempt}); before: {why}");
-                outcome.verdict = Verdict::Flaky(why);
+                outcome.verdict = Verdict::Flaky(why.reworded(|why| {
+                    format!("held when it was tried again ({attempt}); before: {why}")
+                }));
                 break;
             }
         }
@@ -227,18 +239,11 @@ impl Subject {
         let mut last = None;
         for _ in 0..2 {
             let begin = Instant::now();
-            let mut outcome = self.play(job).await;
+            let outcome = self.play(job).await;
             let late = self.pulse.worst_since(begin, job.pace);
-            match (&outcome.verdict, late) {
-                (Verdict::Pass, _) | (_, None) => return outcome,
-                (verdict, Some(delay)) => {
-                    let why = format!(
-                        "this machine was {} ms late meanwhile, so that this says little: {verdict}",
-                        delay.as_millis()
-                    );
-                    outcome.verdict = Verdict::HarnessError(why);
-                    last = Some(outcome);
-                }
+            match late.and_then(|late| doubted(job.entry.class, &outcome.verdict, late)) {
+                None => return outcome,
+                Some(verdict) => last = Some(Outcome { verdict, ..outcome }),
             }
         }
         last.expect("it was played twice")
@@ -250,12 +255,15 @@ impl Subject {
         scenario.horizon += self.extra;
         let name = format!("{}-{}", job.check.id, job.case);
         let (run, refused) = self.live(&name, &scenario, job.pace).await;
-        let judged = || match refused {
-            Some(error) => Verdict::HarnessError(format!("{error:#}")),
-            None => case.judge(&run),
-        };
-        let verdict = tokio::task::block_in_place(judged);
-        Outcome { case: case.name.clone(), verdict, run }
+        let mut outcome = tokio::task::block_in_place(|| case.outcome(run));
+        // What was unsafe was so whatever became of the cluster.
+        let is_unsafe = |why: &Reason| why.invariant.is_some_and(|it| it.class() == Class::Safety);
+        if let Some(error) = refused
+            && !outcome.verdict.reason().is_some_and(is_unsafe)
+        {
+            outcome.verdict = Verdict::harness_error(format!("{error:#}"));
+        }
+        outcome
     }
 
     /// Plays a scenario, so many seconds of it in one; and why it was not played, if it was not.

@@ -90,6 +90,23 @@ pub fn machine_of<'a>(state: &'a State, node: &str) -> Option<(&'a str, MoRef, &
     Some((name, kubelet.machine, machine))
 }
 
+/// The machine that a Node stands for: that of its kubelet, or where that is gone or was never there, one of the UUID in its
+/// provider ID.
+pub(super) fn machine_for<'a>(
+    state: &'a State,
+    node: &str,
+    provider_id: Option<&str>,
+) -> Option<(&'a str, MoRef, &'a Machine)> {
+    let named = || {
+        let uuid: uuid::Uuid = provider_id?.strip_prefix("vsphere://")?.parse().ok()?;
+        state.vcenters.iter().find_map(|(name, vcenter)| {
+            let id = vcenter.inventory.by_bios_uuid(uuid).next()?;
+            Some((name.as_str(), id, vcenter.inventory.machine(id)?))
+        })
+    };
+    machine_of(state, node).or_else(named)
+}
+
 /// Addresses that a machine's guest reports on its own cards and that nodes may show.
 pub fn reported(machine: &Machine) -> Vec<IpAddr> {
     let usable = |address: &IpAddr| match address {

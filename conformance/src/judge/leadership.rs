@@ -6,7 +6,7 @@ use sim::Class;
 use sim::world::objects::{GroupResource, Key};
 use sim::world::{Event, Time};
 
-use super::Violation;
+use super::{Invariant, Violation};
 use crate::lab::{LEASE, Run};
 
 /// What the lease said from a moment on.
@@ -51,7 +51,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         if !now.iter().any(|term| term.allows(caller, write.t)) {
             let holder = now.last().map_or("", |term| term.holder);
             let text = format!("{caller} writes while the lease is that of {holder:?}: {write}");
-            found.push(Violation { invariant: 61, at: write.t, text });
+            found.push(Violation { invariant: Invariant::OnlyLeaderWrites, at: write.t, text });
         }
     }
     found

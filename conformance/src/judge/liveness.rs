@@ -6,6 +6,7 @@ use sim::ledger::Record;
 use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Power, Tools};
 
+use super::Invariant::*;
 use super::Violation;
 use super::facts::{facts, machine_of, reported};
 use crate::lab::Run;
@@ -20,7 +21,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
         let node = facts(node);
         let Some((_, id, machine)) = machine_of(&run.end, name) else {
             if run.end.kubelets.contains_key(name) && !node.is_ready() {
-                broken(14, format!("node {name} is still there; its machine is gone"));
+                broken(GoneNodesGo, format!("node {name} is still there; its machine is gone"));
             }
             continue;
         };
@@ -31,17 +32,17 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
                 .is_some_and(|uuid| provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}")))
         });
         if !same {
-            broken(14, format!("node {name} is still there; {id} is another machine"));
+            broken(GoneNodesGo, format!("node {name} is still there; {id} is another machine"));
             continue;
         }
         let on = machine.power == Power::PoweredOn && machine.connection.has_config();
         let addresses: Vec<IpAddr> =
             if machine.guest.tools == Tools::Running { reported(machine) } else { Vec::new() };
         if on && !addresses.is_empty() && (node.uninitialized || node.provider_id.is_none()) {
-            broken(15, format!("node {name} is still not initialized"));
+            broken(NodesAreInitialized, format!("node {name} is still not initialized"));
         }
         if on && node.is_ready() && node.shutdown {
-            broken(16, format!("node {name} is still marked shut down; {id} runs"));
+            broken(ShutdownFollows, format!("node {name} is still marked shut down; {id} runs"));
         }
         // In a Supervisor a suspended machine is one that runs.
         let is_off = match machine.power {
@@ -50,7 +51,10 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
             Power::PoweredOff => true,
         };
         if is_off && !node.is_ready() && !node.shutdown && !node.uninitialized {
-            broken(16, format!("node {name} is not marked shut down; {id} does not run"));
+            broken(
+                ShutdownFollows,
+                format!("node {name} is not marked shut down; {id} does not run"),
+            );
         }
         if on && !node.uninitialized && !addresses.is_empty() {
             let stale: Vec<&str> = node
@@ -59,7 +63,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
                 .collect();
             if !stale.is_empty() || node.ips().next().is_none() {
                 broken(
-                    23,
+                    AddressesFollow,
                     format!("node {name} shows {:?}, {id} reports {addresses:?}", node.addresses),
                 );
             }
@@ -75,7 +79,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     };
     let mut writes = run.calls().filter(late);
     if let Some(write) = writes.next() {
-        broken(64, format!("still writing at the end: {write}"));
+        broken(Quiescence, format!("still writing at the end: {write}"));
     }
     found
 }

@@ -1,28 +1,35 @@
-//! What must hold in every history: invariants over everything that happened in a run.
+//! The invariants: what must hold in every run, over everything that happened in it.
 //!
-//! Judges see the world's log, so truth and what was written stand side by side; they never look
-//! into the provider. Numbers are those of the project's list of invariants (SPECIFICATION.md).
+//! Judges see the world's log, so truth and what was written stand side by side; they never look into the provider.
+//! The log is played once for all of them. Every case of the catalogue, every trial of a sweep and every history is
+//! judged by all; a case that needs one broken names it with the reason (`Case::exempt`).
 
 mod facts;
+mod invariant;
 mod leadership;
 mod liveness;
 mod safety;
+mod secrets;
 mod sessions;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
+use serde::Serialize;
 use sim::world::Time;
 
 pub use facts::{NodeFacts, facts, machine_of, reported};
+pub use invariant::Invariant;
 pub use leadership::takeovers;
 
 use crate::lab::{Exit, Run};
 
 /// A broken invariant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Its number.
-    pub invariant: u8,
+    /// Which.
+    pub invariant: Invariant,
     /// When it was broken.
     pub at: Time,
     /// What happened, with the node or session in it.
@@ -31,24 +38,29 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invariant {} at {}: {}", self.invariant, self.at, self.text)
+        write!(f, "{} at {}: {}", self.invariant, self.at, self.text)
     }
 }
 
-/// Everything that must never happen and did.
+/// Everything that must never happen and did, in order of time.
 pub fn safety(run: &Run) -> Vec<Violation> {
-    let mut found = safety::violations(run);
-    found.extend(sessions::violations(run));
+    let mut nodes = safety::Judge::of(run);
+    let mut sessions = sessions::Judge::of(run);
+    run.log.play(|at, event, before, after| {
+        nodes.see(at, event, before, after);
+        sessions.see(at, event, after);
+    });
+    let mut found = nodes.violations();
+    found.extend(sessions.violations());
     found.extend(leadership::violations(run));
-    for exit in run.exits.iter().filter(|exit| **exit == Exit::Panicked) {
-        found.push(Violation {
-            invariant: 62,
-            at: run.end_time(),
-            text: format!("a replica {exit}"),
-        });
-    }
+    let panics = run.exits.iter().filter(|exit| **exit == Exit::Panicked).map(|exit| Violation {
+        invariant: Invariant::NoPanic,
+        at: run.end_time(),
+        text: format!("a replica {exit}"),
+    });
+    found.extend(panics);
     found.extend(run.end.violations().into_iter().map(|text| Violation {
-        invariant: 0,
+        invariant: Invariant::WorldIsSound,
         at: run.end_time(),
         text: format!("the world itself is unsound: {text}"),
     }));
@@ -59,6 +71,16 @@ pub fn safety(run: &Run) -> Vec<Violation> {
 /// Everything that must have happened by the end of a run whose faults are healed, and has not.
 pub fn liveness(run: &Run) -> Vec<Violation> {
     liveness::violations(run)
+}
+
+/// Everything that was broken in a run: what must never happen; and where the scenario lasts until everything has to be
+/// right, what has not come about.
+pub fn all(run: &Run) -> Vec<Violation> {
+    let mut found = safety(run);
+    if run.scenario.is_settled() {
+        found.extend(liveness(run));
+    }
+    found
 }
 
 impl Run {

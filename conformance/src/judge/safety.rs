@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use sim::world::objects::{GroupResource, Op};
+use sim::world::objects::{GroupResource, Key, Op};
 use sim::world::vcenter::{Change, Power, Service, VcEvent};
 use sim::world::{Event, State, Time};
 
+use super::Invariant::{self, *};
 use super::Violation;
-use super::facts::{NodeFacts, facts, machine_of, reported};
+use super::facts::{NodeFacts, facts, machine_for, machine_of, reported};
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 
@@ -19,21 +20,6 @@ use crate::scenario::{Act, Scenario};
 const NOTICED: Duration = Duration::from_secs(30);
 /// A Node younger than this was perhaps never matched.
 const YOUNG: Duration = Duration::from_secs(60);
-
-pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    let mut judge = Judge {
-        monitor: run.scenario.provider.monitor_period,
-        zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
-        placed: if run.backend().is_vcenter() { 2 } else { 1 },
-        by_others: by_others(&run.scenario),
-        ..Judge::default()
-    };
-    if let Some(base) = run.log.base() {
-        judge.begin(base);
-    }
-    run.log.play(|at, event, before, after| judge.see(at, event, before, after));
-    judge.found
-}
 
 /// Times at which the scenario itself initializes nodes, in the place of another provider or a person.
 fn by_others(scenario: &Scenario) -> BTreeSet<Time> {
@@ -45,9 +31,12 @@ fn by_others(scenario: &Scenario) -> BTreeSet<Time> {
 /// Taints of these keys are written by controllers of others in scenarios; no provider has any business with them.
 const FOREIGN: &str = "example.com/";
 
+/// Watches Nodes and machines.
 #[derive(Default)]
-struct Judge {
+pub(super) struct Judge {
     found: Vec<Violation>,
+    /// Whether its operator has switched the deletion of Nodes off.
+    keeps_all: bool,
     zones: bool,
     /// How many of zone and region a cloud tells: a Supervisor knows zones alone.
     placed: usize,
@@ -67,13 +56,35 @@ struct Judge {
 }
 
 impl Judge {
+    /// At the beginning of a run.
+    pub(super) fn of(run: &Run) -> Self {
+        let mut judge = Self {
+            monitor: run.scenario.provider.monitor_period,
+            keeps_all: run.scenario.provider.skip_deletion,
+            zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
+            placed: if run.backend().is_vcenter() { 2 } else { 1 },
+            by_others: by_others(&run.scenario),
+            ..Self::default()
+        };
+        if let Some(base) = run.log.base() {
+            judge.begin(base);
+        }
+        judge
+    }
+
+    /// Everything that was broken.
+    pub(super) fn violations(self) -> Vec<Violation> {
+        self.found
+    }
+
     fn begin(&mut self, base: &State) {
         for node in base.kubelets.keys() {
             self.note_addresses(base, node);
         }
     }
 
-    fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
+    /// Sees what happens next.
+    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
         match event {
             Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
                 let owner = after
@@ -119,12 +130,16 @@ impl Judge {
         }
     }
 
-    fn broken(&mut self, invariant: u8, at: Time, text: String) {
+    fn broken(&mut self, invariant: Invariant, at: Time, text: String) {
         self.found.push(Violation { invariant, at, text });
     }
 
     fn deleted(&mut self, at: Time, name: &str, old: &NodeFacts, after: &State) {
-        if let Some((vcenter, id, machine)) = machine_of(after, name) {
+        if self.keeps_all {
+            let text = format!("node {name} was deleted, though deletion is switched off");
+            self.broken(OptOutIsAbsolute, at, text);
+        }
+        if let Some((vcenter, id, machine)) = machine_for(after, name, old.provider_id.as_deref()) {
             let same = old.provider_id.as_deref().is_none_or(|provider_id| {
                 machine.config.uuid.is_none_or(|uuid| {
                     provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}"))
@@ -134,13 +149,13 @@ impl Judge {
                 let state = machine.connection.as_str();
                 let text =
                     format!("node {name} was deleted while {id} of {vcenter} exists ({state})");
-                self.broken(1, at, text);
+                self.broken(NoWrongDeletion, at, text);
             }
         }
         for (vcenter, it) in &after.vcenters {
             if it.service != Service::Running {
                 let text = format!("node {name} was deleted while {vcenter} could not be asked");
-                self.broken(4, at, text);
+                self.broken(NoDeletionInOutage, at, text);
             }
         }
         let n_nodes = after.cluster.count(&GroupResource::core("nodes")) + 1;
@@ -152,7 +167,7 @@ impl Judge {
         let n_recent = recent.len();
         if n_recent > allowed {
             let text = format!("{n_recent} of {most} nodes were deleted within one monitor period");
-            self.broken(5, at, text);
+            self.broken(NoMassDeletion, at, text);
         }
         let created: Option<Timestamp> = old.created.parse().ok();
         let age = created.map(|created| {
@@ -162,7 +177,7 @@ impl Judge {
         if age.is_some_and(|age| age < YOUNG) && !self.matched.contains(&old.uid) {
             let text =
                 format!("node {name} was deleted {age:?} after it registered, never matched");
-            self.broken(6, at, text);
+            self.broken(YoungNodeStays, at, text);
         }
     }
 
@@ -177,7 +192,11 @@ impl Judge {
     ) {
         for lost in old.taints.iter().filter(|key| key.starts_with(FOREIGN)) {
             if !new.taints.contains(lost) {
-                self.broken(67, at, format!("node {name} lost {lost}, a taint of others"));
+                self.broken(
+                    ForeignTaintStays,
+                    at,
+                    format!("node {name} lost {lost}, a taint of others"),
+                );
             }
         }
         if self.by_others.contains(&at) {
@@ -188,7 +207,7 @@ impl Judge {
             self.opened(at, name, new, after);
         }
         if !old.shutdown && new.shutdown {
-            self.marked_shut_down(at, name, after);
+            self.marked_shut_down(at, name, new, after);
         }
         if old.addresses != new.addresses {
             self.addresses(at, name, old, new, after);
@@ -197,7 +216,7 @@ impl Judge {
         if !old.uninitialized && zone(old) != (None, None) && zone(old) != zone(new) {
             let text =
                 format!("labels of node {name} went from {:?} to {:?}", zone(old), zone(new));
-            self.broken(25, at, text);
+            self.broken(LabelsStay, at, text);
         }
         let twins = [
             ("failure-domain.beta.kubernetes.io/zone", 0),
@@ -212,7 +231,7 @@ impl Judge {
                     "node {name}: {beta} is {beta_value:?}, its twin {:?}",
                     new.labels[index]
                 );
-                self.broken(26, at, text);
+                self.broken(LabelsAgree, at, text);
             }
         }
     }
@@ -222,17 +241,21 @@ impl Judge {
             return;
         }
         let Some(provider_id) = &new.provider_id else {
-            return self.broken(10, at, format!("node {name} lost its provider ID"));
+            return self.broken(ProviderIdStays, at, format!("node {name} lost its provider ID"));
         };
         self.matched.insert(new.uid.clone());
         if let Some(before) = &old.provider_id {
             let text = format!("provider ID of node {name} went from {before} to {provider_id}");
-            self.broken(10, at, text);
+            self.broken(ProviderIdStays, at, text);
         }
         let uuid =
             provider_id.strip_prefix("vsphere://").and_then(|it| it.parse::<uuid::Uuid>().ok());
         let Some(uuid) = uuid else {
-            return self.broken(10, at, format!("node {name} has provider ID {provider_id:?}"));
+            return self.broken(
+                ProviderIdStays,
+                at,
+                format!("node {name} has provider ID {provider_id:?}"),
+            );
         };
         let shared = after
             .cluster
@@ -240,52 +263,69 @@ impl Judge {
             .filter(|other| other["spec"]["providerID"] == provider_id.as_str())
             .count();
         if shared > 1 {
-            self.broken(10, at, format!("{shared} nodes have provider ID {provider_id}"));
+            self.broken(
+                ProviderIdStays,
+                at,
+                format!("{shared} nodes have provider ID {provider_id}"),
+            );
         }
-        match machine_of(after, name) {
+        // A Node that a person registered has no kubelet: any machine of that UUID is meant.
+        match machine_for(after, name, Some(provider_id)) {
             Some((_, _, machine)) if machine.config.uuid == Some(uuid) => {}
             Some((vcenter, id, machine)) => {
                 let text = format!(
                     "node {name} got {provider_id}, but {id} of {vcenter} has {:?}",
                     machine.config.uuid
                 );
-                self.broken(11, at, text);
+                self.broken(ProviderIdIsTrue, at, text);
             }
             None => {
-                self.broken(11, at, format!("node {name} got {provider_id}, but has no machine"));
+                self.broken(
+                    ProviderIdIsTrue,
+                    at,
+                    format!("node {name} got {provider_id}, but has no machine"),
+                );
             }
         }
         let holders: usize =
             after.vcenters.values().map(|vc| vc.inventory.by_bios_uuid(uuid).count()).sum();
         if holders > 1 {
             let text = format!("node {name} got {provider_id}, which {holders} machines have");
-            self.broken(12, at, text);
+            self.broken(NoGuess, at, text);
         }
     }
 
     fn opened(&mut self, at: Time, name: &str, new: &NodeFacts, after: &State) {
         if !self.opened.insert(new.uid.clone()) {
-            self.broken(9, at, format!("node {name} lost its taint for the second time"));
+            self.broken(
+                TaintLeavesOnceAndLast,
+                at,
+                format!("node {name} lost its taint for the second time"),
+            );
         }
         if new.provider_id.is_none() {
-            self.broken(9, at, format!("node {name} lost its taint without a provider ID"));
+            self.broken(
+                TaintLeavesOnceAndLast,
+                at,
+                format!("node {name} lost its taint without a provider ID"),
+            );
         }
         let Some((_, _, machine)) = machine_of(after, name) else { return };
         if !reported(machine).is_empty() && new.ips().next().is_none() {
             let text = format!("node {name} lost its taint without the addresses of its machine");
-            self.broken(66, at, text);
+            self.broken(AddressesFirst, at, text);
         }
-        if self.zones && new.labels[..self.placed].contains(&None) {
+        if self.zones && has_zone(after, name) && new.labels[..self.placed].contains(&None) {
             let text =
                 format!("node {name} lost its taint with zone and region {:?}", &new.labels[..2]);
-            self.broken(9, at, text);
+            self.broken(TaintLeavesOnceAndLast, at, text);
         }
     }
 
-    fn marked_shut_down(&mut self, at: Time, name: &str, after: &State) {
-        let Some((_, id, machine)) = machine_of(after, name) else {
+    fn marked_shut_down(&mut self, at: Time, name: &str, new: &NodeFacts, after: &State) {
+        let Some((_, id, machine)) = machine_for(after, name, new.provider_id.as_deref()) else {
             return self.broken(
-                13,
+                ShutdownIsTrue,
                 at,
                 format!("node {name} is marked shut down without a machine"),
             );
@@ -293,7 +333,7 @@ impl Judge {
         let since = self.power_changed.get(name).copied().unwrap_or(Time::ZERO);
         if machine.power == Power::PoweredOn && at.since(since) > NOTICED {
             let text = format!("node {name} is marked shut down while {id} runs");
-            self.broken(13, at, text);
+            self.broken(ShutdownIsTrue, at, text);
         }
     }
 
@@ -306,7 +346,7 @@ impl Judge {
             let still = gone.parse::<IpAddr>().is_ok_and(|address| now.contains(&address));
             if now.is_empty() || (still && new.ips().next().is_none()) {
                 let text = format!("node {name} lost {gone}; its machine reports {now:?}");
-                self.broken(17, at, text);
+                self.broken(AddressesStay, at, text);
             }
         }
         for address in new.ips() {
@@ -317,16 +357,26 @@ impl Judge {
                         IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
                         IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.is_loopback(),
                     };
-                    let number = if local { 20 } else { 18 };
+                    let invariant = if local { NoLocalAddress } else { NoForeignAddress };
                     let text =
                         format!("node {name} shows {address}, which its machine never reported");
-                    self.broken(number, at, text);
+                    self.broken(invariant, at, text);
                 }
-                Err(_) => self.broken(18, at, format!("node {name} shows {address:?}")),
+                Err(_) => {
+                    self.broken(NoForeignAddress, at, format!("node {name} shows {address:?}"))
+                }
             }
         }
         if old.of_type("Hostname").next().is_some() && new.of_type("Hostname").next().is_none() {
-            self.broken(19, at, format!("node {name} lost its host name"));
+            self.broken(HostNameStays, at, format!("node {name} lost its host name"));
         }
     }
+}
+
+/// Whether the cloud tells a zone for a node. A Supervisor tells what stands on the object of the machine.
+fn has_zone(state: &State, node: &str) -> bool {
+    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+    let key = Key::new(machines, state.supervisor.namespace.clone(), node);
+    let object = state.supervisor.objects.get(&key);
+    object.is_none_or(|it| it["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string())
 }

@@ -1,37 +1,102 @@
 //! Logins: no more sessions than needed, no storm, no locked account, nothing left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sim::ledger::{Kind, Record};
+use sim::ledger::{self, Record};
 use sim::world::objects::GroupResource;
 use sim::world::vcenter::{Family, LoginEvent, VCenter, VcEvent};
 use sim::world::{Event, PROVIDER_USER, State, Time};
 
-use super::Violation;
+use super::secrets::{Kind, Secrets};
+use super::{Invariant, Violation};
 use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
 const WINDOW: Duration = Duration::from_secs(600);
 
-pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    let mut found = Vec::new();
-    concurrent(run, &mut found);
-    storms(run, &mut found);
-    left_behind(run, &mut found);
-    let passwords = passwords(run);
-    let resource = GroupResource::core("events");
-    let events = run.end.cluster.all(&resource).map(ToString::to_string);
-    let lines = run.ledger.iter().map(Record::to_line);
-    let written = lines.chain([run.logs.clone()]).chain(events);
-    for text in written {
-        if passwords.iter().any(|password| text.contains(password.as_str())) {
-            let text = format!("a password is in {:.120}…", text);
-            found.push(Violation { invariant: 63, at: Time::ZERO, text });
-            break;
+/// Watches logins, and gathers what is secret.
+pub(super) struct Judge<'a> {
+    run: &'a Run,
+    found: Vec<Violation>,
+    /// Every password and session that there was.
+    secrets: BTreeSet<(Kind, String)>,
+}
+
+impl<'a> Judge<'a> {
+    /// At the beginning of a run.
+    pub(super) fn of(run: &'a Run) -> Self {
+        let secrets = run.log.base().into_iter().chain([&run.end]).flat_map(secrets).collect();
+        Self { run, found: Vec::new(), secrets }
+    }
+
+    /// Sees what happens next.
+    pub(super) fn see(&mut self, at: Time, event: &Event, after: &State) {
+        let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
+        if let LoginEvent::UserSet { name, user } = event {
+            self.secrets.insert((Kind::Password, user.password.expose().to_owned()));
+            if name == PROVIDER_USER && user.locked_until.is_some_and(|until| until > at) {
+                let text = format!("the account of the provider at {vcenter} is locked");
+                self.found.push(Violation { invariant: Invariant::NoLockOut, at, text });
+            }
+        }
+        if let LoginEvent::Opened { token, .. } = event {
+            self.secrets.insert((Kind::Session, token.clone()));
+        }
+        if !matches!(event, LoginEvent::LoggedIn { .. } | LoginEvent::Opened { .. }) {
+            return;
+        }
+        let Some(vc) = after.vcenter(vcenter) else { return };
+        for family in [Family::Soap, Family::Vapi] {
+            let open = live(vc, family);
+            if open > 1 && open > excused(self.run, at) {
+                let text = format!("{open} {family:?} sessions are open at {vcenter}");
+                self.found.push(Violation { invariant: Invariant::FewSessions, at, text });
+            }
         }
     }
-    found
+
+    /// Everything that was broken.
+    pub(super) fn violations(mut self) -> Vec<Violation> {
+        storms(self.run, &mut self.found);
+        left_behind(self.run, &mut self.found);
+        self.tell_tales();
+        self.found
+    }
+
+    /// Looks for what is secret in whatever was written: ledger, logs, metrics, events.
+    fn tell_tales(&mut self) {
+        let run = self.run;
+        let given = run.tokens.iter().map(|token| (Kind::Token, token.as_str()));
+        let seen = self.secrets.iter().map(|(kind, text)| (*kind, text.as_str()));
+        let mut tell = |at: Time, text: String| {
+            let invariant = Invariant::NoSecretTold;
+            self.found.push(Violation { invariant, at, text });
+        };
+        let secrets = match Secrets::of(seen.chain(given)) {
+            Ok(secrets) => secrets,
+            Err(error) => {
+                return tell(Time::ZERO, format!("secrets cannot be looked for: {error}"));
+            }
+        };
+        let resource = GroupResource::core("events");
+        let events = run.end.cluster.all(&resource).map(ToString::to_string);
+        let events = events.map(|text| ("an event", run.end_time(), text));
+        let records = run.ledger.iter().map(|it| ("the ledger", it.t, it.to_line()));
+        let metrics = run.metrics.iter().map(|it| ("the metrics", run.end_time(), it.clone()));
+        for (place, at, text) in records.chain(events).chain(metrics) {
+            if let Some(what) = secrets.told_by(&text) {
+                return tell(at, format!("{what}, is in {place}"));
+            }
+        }
+        for log in [&run.logs, &run.whispers] {
+            let line =
+                log.lines().enumerate().find_map(|(n, line)| Some((n, secrets.told_by(line)?)));
+            if let Some((n, what)) = line {
+                return tell(Time::ZERO, format!("{what}, is in line {} of the log", n + 1));
+            }
+        }
+    }
 }
 
 /// Sessions that the provider may have open at once for reasons beyond its reach: one per replica,
@@ -72,30 +137,6 @@ fn excused(run: &Run, until: Time) -> usize {
     run.scenario.provider.replicas.max(1) + lost + killed
 }
 
-fn concurrent(run: &Run, found: &mut Vec<Violation>) {
-    run.log.play(|at, event, _, after| {
-        let Event::VCenter { vcenter, event: VcEvent::Login(event) } = event else { return };
-        if let LoginEvent::UserSet { name, user } = event
-            && name == PROVIDER_USER
-            && user.locked_until.is_some_and(|until| until > at)
-        {
-            let text = format!("the account of the provider at {vcenter} is locked");
-            found.push(Violation { invariant: 53, at, text });
-        }
-        if !matches!(event, LoginEvent::LoggedIn { .. } | LoginEvent::Opened { .. }) {
-            return;
-        }
-        let Some(vc) = after.vcenter(vcenter) else { return };
-        for family in [Family::Soap, Family::Vapi] {
-            let open = live(vc, family);
-            if open > excused(run, at) {
-                let text = format!("{open} {family:?} sessions are open at {vcenter}");
-                found.push(Violation { invariant: 50, at, text });
-            }
-        }
-    });
-}
-
 fn storms(run: &Run, found: &mut Vec<Violation>) {
     let mut logins: BTreeMap<(String, String), Vec<Time>> = BTreeMap::new();
     for call in
@@ -110,7 +151,7 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
             if since > 2 * run.scenario.provider.replicas.max(1) + reasons {
                 let text =
                     format!("{since} × {op} at {server} within ten minutes, for {reasons} reasons");
-                found.push(Violation { invariant: 51, at: *at, text });
+                found.push(Violation { invariant: Invariant::NoLoginStorm, at: *at, text });
                 break;
             }
         }
@@ -138,7 +179,7 @@ fn endings(run: &Run, server: &str, at: Time) -> usize {
     let starts = run
         .ledger
         .iter()
-        .filter(|it| it.kind == Kind::Note && it.op.starts_with("replica ") && recent(it.t))
+        .filter(|it| it.kind == ledger::Kind::Note && it.op.starts_with("replica ") && recent(it.t))
         .filter(|it| it.op.ends_with(" starts"))
         .count();
     broken + 2 * (steps + starts)
@@ -155,7 +196,7 @@ fn left_behind(run: &Run, found: &mut Vec<Violation>) {
             let open = live(vc, family);
             if open > 0 {
                 let text = format!("{open} {family:?} sessions are left behind at {name}");
-                found.push(Violation { invariant: 54, at, text });
+                found.push(Violation { invariant: Invariant::NoSessionLeft, at, text });
             }
         }
     }
@@ -169,28 +210,11 @@ fn live(vc: &VCenter, family: Family) -> usize {
         .count()
 }
 
-/// Every password that there was in the course of the run.
-fn passwords(run: &Run) -> Vec<String> {
-    let of = |state: &State| -> Vec<String> {
-        state
-            .vcenters
-            .values()
-            .flat_map(|vc| vc.logins.users.values())
-            .map(|user| user.password.expose().to_owned())
-            .collect()
-    };
-    let mut all = of(&run.end);
-    if let Some(base) = run.log.base() {
-        all.extend(of(base));
-    }
-    run.log.play(|_, event, _, _| {
-        if let Event::VCenter { event: VcEvent::Login(LoginEvent::UserSet { user, .. }), .. } =
-            event
-        {
-            all.push(user.password.expose().to_owned());
-        }
-    });
-    all.sort();
-    all.dedup();
-    all
+/// Every password and session of a moment.
+fn secrets(state: &State) -> impl Iterator<Item = (Kind, String)> {
+    state.vcenters.values().flat_map(|vc| {
+        let passwords = vc.logins.users.values().map(|user| user.password.expose());
+        let passwords = passwords.map(|it| (Kind::Password, it.to_owned()));
+        passwords.chain(vc.logins.sessions.keys().map(|it| (Kind::Session, it.clone())))
+    })
 }

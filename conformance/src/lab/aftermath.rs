@@ -36,6 +36,10 @@ pub struct Run {
     pub exits: Vec<Exit>,
     /// What the provider logged.
     pub logs: String,
+    /// What it logged at the most verbose level, where that is more; only looked through for secrets.
+    pub whispers: String,
+    /// Tokens that it was given.
+    pub tokens: Vec<String>,
     /// The metrics of every replica that was told to stop or still ran at the end, as it served them last.
     pub metrics: Vec<String>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,

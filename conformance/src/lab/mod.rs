@@ -61,6 +61,14 @@ impl Mode {
     }
 }
 
+impl Mode {
+    /// Whether upstream's calls are made one by one, with what upstream leaves behind.
+    pub const fn is_v1(self) -> bool {
+        let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
+        matches!(mode, InstancesMode::V1)
+    }
+}
+
 impl From<Backend> for Mode {
     fn from(backend: Backend) -> Self {
         match backend {
@@ -96,7 +104,7 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
         Lab::play(scenario, stage).await
     };
     let run = captured.during(|| runtime.block_on(play));
-    Run { logs: captured.text(), ..run }
+    Run { logs: captured.text(), whispers: captured.whispers(), ..run }
 }
 
 /// A sim with providers in it.
@@ -465,10 +473,12 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, host, exits, metrics, scenario, stage, .. } = self;
+        let Self { sim, host, exits, metrics, scenario, stage, token, .. } = self;
         sim.shutdown().await;
         let hosted = host.is_some();
-        let logs = host.map(|host| host.logs().text()).unwrap_or_default();
+        let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
+        let mut tokens = token.all();
+        tokens.extend(host.iter().flat_map(Host::tokens));
         Run {
             scenario,
             stage,
@@ -480,6 +490,8 @@ impl Lab {
             fired,
             exits,
             logs,
+            whispers: String::new(),
+            tokens,
             metrics,
             nodes: OnceLock::new(),
         }

@@ -193,18 +193,24 @@ impl Drop for Replica {
     }
 }
 
-/// The file with the provider's token, which somebody rewrites.
+/// The file with the provider's token, which somebody rewrites: every text that it has had, the last one now.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TokenFile(Arc<Mutex<String>>);
+pub(super) struct TokenFile(Arc<Mutex<Vec<String>>>);
 
 impl TokenFile {
     /// Rewrites it.
     pub(super) fn set(&self, token: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = token;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(token);
+    }
+
+    /// Every token that it has had.
+    pub(super) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn read(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.last().cloned().unwrap_or_default()
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use provider::InstancesMode;
 
 use crate::backend::Backend;
-use crate::judge::{Violation, liveness, safety};
+use crate::judge::{Invariant, Violation, liveness, safety};
 use crate::lab::{Mode, Run};
 use crate::scenario::{Act, Scenario};
 
@@ -76,15 +76,15 @@ impl Life {
 }
 
 /// Why an invariant is not asked for in a life and a mode, if it is not.
-fn exemption(life: &str, mode: Mode, invariant: u8) -> Option<&'static str> {
+fn exemption(life: &str, mode: Mode, invariant: Invariant) -> Option<&'static str> {
     match (life, mode, invariant) {
-        (_, Mode::VCenter(InstancesMode::V1), 50 | 51) => {
+        (_, Mode::VCenter(InstancesMode::V1), Invariant::FewSessions | Invariant::NoLoginStorm) => {
             Some("v1 makes upstream's calls: a REST login for each look at a zone")
         }
-        ("listed-partly", Mode::Supervisor(InstancesMode::V1), 1) => {
+        ("listed-partly", Mode::Supervisor(InstancesMode::V1), Invariant::NoWrongDeletion) => {
             Some("v1 keeps upstream's defect: one list that does not show a machine is believed")
         }
-        ("stepped-clocks", Mode::Supervisor(InstancesMode::V1), 6) => Some(
+        ("stepped-clocks", Mode::Supervisor(InstancesMode::V1), Invariant::YoungNodeStays) => Some(
             "v1 keeps upstream's defect: a node without a machine is deleted however young it is",
         ),
         _ => None,

@@ -75,7 +75,7 @@ fn filters(out: &mut String, conclusions: &[Conclusion]) {
         all
     };
     out.push_str("<nav><input id=q type=search placeholder=\"find\"> <select id=s><option value=\"\">every surface</option>");
-    for surface in distinct(|it| &it.entry.surface) {
+    for surface in distinct(|it| it.entry.surface.as_str()) {
         let _ = write!(out, "<option>{}</option>", escape(surface));
     }
     out.push_str("</select> ");
@@ -97,7 +97,7 @@ fn check(out: &mut String, stage: &Stage, conclusion: &Conclusion) {
     let _ = write!(
         out,
         "<details class=\"{word}\" data-verdict=\"{word}\" data-surface=\"{}\"><summary><b>{}</b><i>{word}</i><u>{requirement}</u><span>{}</span></summary><dl>",
-        escape(&entry.surface),
+        entry.surface,
         escape(&entry.id),
         escape(&entry.title)
     );
@@ -105,7 +105,7 @@ fn check(out: &mut String, stage: &Stage, conclusion: &Conclusion) {
         let _ = write!(out, "<dt>{name}</dt><dd>{}</dd>", escape(text));
     };
     if let Some(reason) = verdict.reason() {
-        term("reason", reason);
+        term("reason", &reason.to_string());
     }
     term("why", &entry.why);
     term("judged", &entry.oracle);

@@ -1,16 +1,18 @@
 //! What a run leaves in its output folder, and what a person reads of it.
 
 mod html;
+mod junit;
+mod ledgers;
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
 
-use crate::backend::Backend;
+pub use ledgers::Ledgers;
+
 use crate::cost::Table;
 use crate::judge::{facts, machine_of, reported};
 use crate::lab::{Run, Stage};
@@ -72,6 +74,9 @@ impl About {
 pub struct Tally {
     /// Held.
     pub passed: usize,
+    /// Held where they were played; some of their cases were not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub partial: usize,
     /// Broken.
     pub failed: usize,
     /// Not exercised.
@@ -102,6 +107,7 @@ impl Tally {
         for conclusion in conclusions {
             *match &conclusion.verdict {
                 Verdict::Pass => &mut tally.passed,
+                Verdict::Partial(_) => &mut tally.partial,
                 Verdict::Fail(_) => &mut tally.failed,
                 Verdict::Inconclusive(_) => &mut tally.inconclusive,
                 Verdict::Flaky(_) => &mut tally.flaky,
@@ -116,10 +122,19 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { passed, failed, inconclusive, flaky, harness_errors, not_supported, skipped } =
-            self;
+        let Self {
+            passed,
+            partial,
+            failed,
+            inconclusive,
+            flaky,
+            harness_errors,
+            not_supported,
+            skipped,
+        } = self;
         write!(f, "{passed} passed, {failed} failed, {inconclusive} inconclusive")?;
         for (n, word) in [
+            (partial, "partial"),
             (flaky, "flaky"),
             (harness_errors, "harness-error"),
             (not_supported, "not supported"),
@@ -146,7 +161,7 @@ pub fn prepare(dir: &Path) -> anyhow::Result<()> {
     std::fs::remove_file(&probe).with_context(why)
 }
 
-/// Writes every file of a run below `dir`.
+/// Writes every file of a run below `dir`; ledgers are written as their cases end: [`Ledgers`].
 ///
 /// # Errors
 /// A folder or file that cannot be written, by name.
@@ -173,67 +188,9 @@ pub fn write(
         cost,
     };
     save("results.json", serde_json::to_string_pretty(&results)? + "\n")?;
-    save("junit.xml", junit(conclusions)?)?;
+    save("junit.xml", junit::document(conclusions)?)?;
     save("summary.md", markdown(about, conclusions, cost))?;
-    save("index.html", html::page(about, stage, conclusions, cost))?;
-    save("ledger.jsonl", ledger(conclusions))
-}
-
-/// The ledgers of all cases, one after the other, each behind a line that names it.
-fn ledger(conclusions: &[Conclusion]) -> String {
-    let mut out = String::new();
-    for conclusion in conclusions {
-        for outcome in &conclusion.outcomes {
-            let head = serde_json::json!({ "check": conclusion.entry.id, "mode": conclusion.backend, "case": outcome.case });
-            let _ = writeln!(out, "{head}");
-            for record in &outcome.run.ledger {
-                let _ = writeln!(out, "{}", record.to_line());
-            }
-        }
-    }
-    out
-}
-
-fn junit(conclusions: &[Conclusion]) -> anyhow::Result<String> {
-    let mut report = Report::new("conformance");
-    for backend in Backend::ALL {
-        let of_mode = conclusions.iter().filter(|it| it.backend == backend);
-        let mut suite = TestSuite::new(format!("catalogue, {}", backend.title()));
-        of_mode.for_each(|it| {
-            suite.add_test_case(junit_case(it));
-        });
-        if !suite.test_cases.is_empty() {
-            report.add_test_suite(suite);
-        }
-    }
-    report.to_string().context("the JUnit report cannot be written")
-}
-
-fn junit_case(conclusion: &Conclusion) -> TestCase {
-    let status = match &conclusion.verdict {
-        Verdict::Pass => TestCaseStatus::success(),
-        Verdict::Fail(why) => {
-            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            status.set_message(why.as_str());
-            status
-        }
-        Verdict::HarnessError(why) => {
-            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_message(why.as_str());
-            status
-        }
-        Verdict::Inconclusive(why)
-        | Verdict::Flaky(why)
-        | Verdict::NotSupported(why)
-        | Verdict::Skipped(why) => {
-            let mut status = TestCaseStatus::skipped();
-            status.set_message(why.as_str());
-            status
-        }
-    };
-    let mut case = TestCase::new(conclusion.entry.id.as_str(), status);
-    case.set_classname(conclusion.entry.surface.as_str());
-    case
+    save("index.html", html::page(about, stage, conclusions, cost))
 }
 
 fn markdown(about: &About, conclusions: &[Conclusion], cost: &[Table]) -> String {

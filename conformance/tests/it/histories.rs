@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use conformance::checks::fault_kinds;
-use conformance::judge::{Violation, liveness, safety, takeovers};
+use conformance::judge::{Invariant, Violation, liveness, safety, takeovers};
 use conformance::lab::{Mutants, Run, Stage, run};
 use conformance::periods::Periods;
 use conformance::scenario::{Act, Scenario};
@@ -284,7 +284,7 @@ fn the_other_replica_takes_over() {
 fn replicas_that_do_not_elect_a_leader_are_found_out() {
     let scenario = failover().with(|it| it.anarchy = true);
     let (_, found) = played(&scenario, &Stage::default());
-    assert!(found.iter().any(|it| it.invariant == 61), "{found:?}");
+    assert!(found.iter().any(|it| it.invariant == Invariant::OnlyLeaderWrites), "{found:?}");
 }
 
 /// A leader that leaves its session behind is found out by the session of its successor.
@@ -295,7 +295,7 @@ fn a_leader_that_does_not_log_out_is_found_out() {
     assert_eq!(broken(&scenario), Vec::new());
     let stage = Stage { mutant: Some(Mutants::NoLogout), ..Stage::default() };
     let (_, found) = played(&scenario, &stage);
-    assert!(found.iter().any(|it| it.invariant == 50), "{found:?}");
+    assert!(found.iter().any(|it| it.invariant == Invariant::FewSessions), "{found:?}");
 }
 
 fn regressions() -> PathBuf {

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use conformance::backend::Backend;
-use conformance::checks::{self, Outcome};
+use conformance::checks;
 use conformance::judge::facts;
 use conformance::lab::{Mode, Run, Stage, run};
 use conformance::scenario::{Act, Scenario};
-use conformance::suite::Conclusion;
+use conformance::suite::{Conclusion, Judged};
 use conformance::verdict::Verdict;
 use provider::InstancesMode;
 use sim::ledger::Record;
@@ -314,7 +314,7 @@ fn deletion_and_isolation_are_those_of_the_catalogue() {
             }
             let conclusion = Conclusion::reach(&check, &stage, &mut || Duration::ZERO);
             n_run += conclusion.outcomes.len();
-            let not_passed = |it: &&Outcome| it.verdict != Verdict::Pass;
+            let not_passed = |it: &&Judged| it.verdict != Verdict::Pass;
             others.extend(
                 conclusion
                     .outcomes

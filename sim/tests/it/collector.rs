@@ -378,6 +378,38 @@ async fn members_of_a_list_come_and_go() {
     );
 }
 
+/// As `govc tasks` does it: one filter starts from a list and, beside it, from an object.
+#[tokio::test(start_paused = true)]
+async fn a_filter_from_a_list_and_an_object_tells_of_members_that_come_and_go() {
+    let (_sim, mut client) = lab(3).await;
+    let mut machines = Vec::new();
+    for n in 1..=3 {
+        machines.push(client.machine(&format!("node-{n:04}")).await);
+    }
+    let [one, two, three] = &machines[..] else { unreachable!() };
+    let list = format!("<obj type=\"VirtualMachine\">{one}</obj>");
+    let (_, view) = client.call("CreateListView", VIEWS, &list).await.reference();
+    let starts = members("ListView", &view) + &object("VirtualMachine", three);
+    filter(&mut client, &props("VirtualMachine", &["name"]), &starts).await;
+    let version = first(&mut client).await.version;
+    // The wait is under way when the list changes.
+    let (mut waiting, known) = (client.clone(), version.clone());
+    let reply = tokio::spawn(async move { updates(&wait(&mut waiting, &known, "").await) });
+    tokio::task::yield_now().await;
+    let before = Instant::now();
+    let change = format!(
+        "<add type=\"VirtualMachine\">{two}</add><remove type=\"VirtualMachine\">{one}</remove>"
+    );
+    client.call("ModifyListView", ("ListView", &view), &change).await.ok();
+    let reply = reply.await.unwrap();
+    assert_eq!(reply.objects, [format!("leave {one}"), format!("enter {two} name=node-0002")]);
+    let reset = format!("<obj type=\"VirtualMachine\">{one}</obj>");
+    client.call("ResetListView", ("ListView", &view), &reset).await.ok();
+    let reply = updates(&wait(&mut client, &reply.version, "").await);
+    assert_eq!(reply.objects, [format!("leave {two}"), format!("enter {one} name=node-0001")]);
+    assert!(before.elapsed() < Duration::from_secs(1), "at once");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
     let (sim, mut client) = lab(2).await;

@@ -55,7 +55,7 @@ fn same_taints(run: &Run, n: u32) -> Verdict {
             .filter(|(at, _)| at.since_start() >= SETTLED)
             .collect();
         if let Some(pair) = shown.windows(2).find(|pair| pair[0].1 != pair[1].1) {
-            return Verdict::Fail(format!(
+            return Verdict::fail(format!(
                 "taints of {name} went from {:?} to {:?} at {}",
                 pair[0].1, pair[1].1, pair[1].0
             ));

@@ -157,6 +157,17 @@ impl Host {
         &self.logs
     }
 
+    /// Tokens that its processes were given for the clusters.
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        let supervisor = self.endpoints.supervisor_kubeconfig();
+        let configs = [Some(self.endpoints.kubeconfig()), supervisor];
+        let read = |text: String| serde_saphyr::from_str::<serde_json::Value>(&text).ok();
+        let tokens = configs.into_iter().flatten().filter_map(read);
+        tokens
+            .filter_map(|config| config["users"][0]["user"]["token"].as_str().map(str::to_owned))
+            .collect()
+    }
+
     /// How a provider names a vCenter: by where it listens.
     pub(crate) fn server(&self, vcenter: &str) -> String {
         self.endpoints.vcenters[vcenter].address.ip().to_string()

@@ -10,6 +10,7 @@ use crate::vim::fault::VimFault;
 use crate::vim::properties::{self, Reader};
 use crate::vim::select::{self, FilterSpec, Obj, Views, Wanted};
 use crate::vim::value::Reference;
+use crate::vim::views::View;
 
 /// A filter.
 #[derive(Debug)]
@@ -54,7 +55,9 @@ impl Filter {
     ) -> Result<Followed, VimFault> {
         let change = if self.follows_view {
             self.follow_views(reader, views, effects, known, &entries)
-        } else if entries.iter().any(|entry| self.may_select_otherwise(entry)) {
+        } else if self.has_changed_view(views, known)
+            || entries.iter().any(|entry| self.may_select_otherwise(entry))
+        {
             let now = self.select(reader, views, effects)?;
             self.compare(views, Some(known), now)
         } else {
@@ -136,6 +139,15 @@ impl Filter {
 
     fn reports(&self, kind: Kind) -> bool {
         self.spec.wanted(kind.type_name()).is_some()
+    }
+
+    /// Whether a list that the filter starts from has changed since the client knew its members.
+    fn has_changed_view(&self, views: &Views, known: &Members) -> bool {
+        self.spec.starts.iter().any(|start| {
+            let Obj::Named(id) = &start.obj else { return false };
+            let generation = views.get(id).map_or(0, View::generation);
+            generation != known.generations.get(id).copied().unwrap_or(0)
+        })
     }
 
     /// Whether a change can alter what a spec selects that does not just follow a view.

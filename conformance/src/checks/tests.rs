@@ -1,0 +1,90 @@
+//! The verdict of a case: what its own judge says, and what no run may break.
+
+use std::time::Duration;
+
+use sim::world::Command;
+use sim::world::objects::{self, Key};
+
+use super::build::{s, world};
+use super::observe::name;
+use super::{Case, Check, Verdict};
+use crate::backend::Backend;
+use crate::judge::{Invariant, Violation};
+use crate::lab::Stage;
+use crate::scenario::Scenario;
+
+/// A script in which a person deletes the Node of a machine that runs: to the judge it is a wrong deletion.
+fn a_wrong_deletion(at: Duration) -> Scenario {
+    let delete = objects::Command::delete(Key::node(name(2)));
+    world(3, at + s(5)).at(at, Command::Cluster(delete))
+}
+
+#[test]
+fn a_wrong_deletion_fails_a_case_whose_own_judge_does_not_look_for_it() {
+    let case = Case::new(a_wrong_deletion(s(90)), |_| Verdict::Pass);
+    let verdict = case.run(&Stage::default()).verdict;
+    assert!(matches!(verdict, Verdict::Fail(_)), "{verdict}");
+}
+
+#[test]
+fn a_wrong_deletion_outranks_a_case_that_concludes_nothing() {
+    let case = Case::new(a_wrong_deletion(s(90)), |_| Verdict::inconclusive("idle"));
+    let verdict = case.run(&Stage::default()).verdict;
+    assert!(matches!(verdict, Verdict::Fail(_)), "{verdict}");
+}
+
+#[test]
+fn an_exemption_with_a_reason_lets_a_case_pass() {
+    let case = Case::new(a_wrong_deletion(s(90)), |_| Verdict::Pass)
+        .exempt(Invariant::NoWrongDeletion, "a person deletes the Node");
+    assert_eq!(case.run(&Stage::default()).verdict, Verdict::Pass);
+}
+
+#[test]
+fn every_exemption_of_the_catalogue_is_needed_and_has_a_reason() {
+    for backend in Backend::ALL {
+        let stage = Stage { mode: backend.into(), ..Stage::default() };
+        for check in super::all(backend) {
+            for case in check.cases.iter().filter(|case| !case.exemptions().is_empty()) {
+                let broken = case.run(&stage).broken;
+                for (invariant, reason) in case.exemptions() {
+                    let is_needed = broken.iter().any(|it| it.invariant == *invariant);
+                    assert!(is_needed, "{} [{}]: {invariant} is kept", check.id, case.name);
+                    assert!(!reason.is_empty(), "{}", check.id);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unsound_world_is_the_failure_of_the_harness_whatever_the_case_says() {
+    let case = Case::new(world(1, s(30)), |_| Verdict::fail("late"));
+    let run = crate::lab::run(&case.scenario, &Stage::default());
+    let of = |invariant| Violation { invariant, at: run.end_time(), text: String::new() };
+    let broken = [of(Invariant::NoWrongDeletion), of(Invariant::WorldIsSound)];
+    let verdict = case.verdict(&run, &broken);
+    assert!(matches!(verdict, Verdict::HarnessError(_)), "{verdict}");
+}
+
+#[test]
+fn another_provider_is_failed_by_what_is_unsafe_and_told_of_what_is_policy() {
+    let mut run = crate::lab::run(&world(1, s(30)), &Stage::default());
+    run.hosted = true;
+    let verdict = |id, invariant| {
+        let check = Check::new(id, [Case::new(world(1, s(30)), |_| Verdict::Pass)]);
+        let broken = [Violation { invariant, at: run.end_time(), text: String::new() }];
+        check.cases[0].verdict(&run, &broken).word()
+    };
+    let table = [
+        ("NODE-016", Invariant::NoWrongDeletion, "FAIL"),
+        ("NODE-016", Invariant::NoLoginStorm, "pass"),
+        ("NODE-016", Invariant::NoMassDeletion, "pass"),
+        ("NODE-016", Invariant::AddressesFirst, "pass"),
+        ("NODE-INIT-001", Invariant::AddressesFirst, "FAIL"),
+        ("NODE-DEL-008", Invariant::NoMassDeletion, "FAIL"),
+    ];
+    for (id, invariant, word) in table {
+        assert_eq!(verdict(id, invariant), word, "{id}, {invariant}");
+    }
+}

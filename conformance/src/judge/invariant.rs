@@ -1,0 +1,112 @@
+//! The invariants by number and name. Numbers are those of SPECIFICATION.md; a number is never reused.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalogue::{Class, Surface};
+
+macro_rules! invariants {
+    ($($name:ident = $number:literal, $class:ident, $surface:ident, $title:literal;)+) => {
+        /// What must hold in every run, whatever a check is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "u8", into = "u8")]
+        #[repr(u8)]
+        pub enum Invariant {
+            $(#[doc = $title] $name = $number,)+
+        }
+
+        impl Invariant {
+            /// Every one that is judged, in the order of their numbers.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// Its kind.
+            pub const fn class(self) -> Class {
+                match self {
+                    $(Self::$name => Class::$class,)+
+                }
+            }
+
+            /// What it is about.
+            pub const fn surface(self) -> Surface {
+                match self {
+                    $(Self::$name => Surface::$surface,)+
+                }
+            }
+
+            /// What holds.
+            pub const fn title(self) -> &'static str {
+                match self {
+                    $(Self::$name => $title,)+
+                }
+            }
+        }
+    };
+}
+
+invariants! {
+    WorldIsSound = 0, Contract, Observability, "The simulated world agrees with itself; if not, the harness has failed.";
+    NoWrongDeletion = 1, Safety, Node, "No Node is deleted while its machine exists.";
+    NoDeletionInOutage = 4, Safety, Node, "No Node is deleted while a vCenter that could own it cannot be asked.";
+    NoMassDeletion = 5, Safety, Node, "At most a tenth of the Nodes are deleted within one monitor period.";
+    YoungNodeStays = 6, Safety, Node, "A young Node that was never matched is not deleted.";
+    OptOutIsAbsolute = 8, Safety, Node, "No Node is deleted where its operator has switched deletion off.";
+    TaintLeavesOnceAndLast = 9, Safety, Node, "The uninitialized taint leaves once, after provider ID and labels.";
+    ProviderIdStays = 10, Safety, Node, "A provider ID is well formed, nobody else's, and never changes.";
+    ProviderIdIsTrue = 11, Safety, Node, "A provider ID is that of the machine on which the kubelet runs.";
+    NoGuess = 12, Safety, Node, "Of two machines with one UUID none is taken.";
+    ShutdownIsTrue = 13, Safety, Node, "The shutdown taint is set only on Nodes whose machine does not run.";
+    GoneNodesGo = 14, Liveness, Node, "The Node of a machine that is gone is deleted.";
+    NodesAreInitialized = 15, Liveness, Node, "A Node whose machine runs and reports addresses is initialized.";
+    ShutdownFollows = 16, Liveness, Node, "The shutdown taint follows the power of the machine.";
+    AddressesStay = 17, Safety, Node, "No address is removed because the guest reports none.";
+    NoForeignAddress = 18, Safety, Node, "Every address was reported by the machine.";
+    HostNameStays = 19, Safety, Node, "The host name stays.";
+    NoLocalAddress = 20, Safety, Node, "No link-local or loopback address is published.";
+    AddressesFollow = 23, Liveness, Node, "Addresses follow the machine.";
+    LabelsStay = 25, Safety, Zone, "Zone and region of an initialized Node stay.";
+    LabelsAgree = 26, Safety, Zone, "Old and new names of a topology label agree.";
+    FewSessions = 50, Hygiene, Session, "There is one session per vCenter, dialect and replica.";
+    NoLoginStorm = 51, Hygiene, Session, "Logins have a reason.";
+    NoLockOut = 53, Safety, Session, "The provider does not lock its account.";
+    NoSessionLeft = 54, Hygiene, Session, "A provider that is told to stop leaves no session.";
+    OnlyLeaderWrites = 61, Safety, Node, "Of several replicas only the one that holds the lease writes.";
+    NoPanic = 62, Safety, Node, "The provider does not panic, and does not run away.";
+    NoSecretTold = 63, Safety, Security, "No secret is in a log, an event, a metric or the ledger.";
+    Quiescence = 64, Liveness, Node, "With a constant world nothing is written any more.";
+    AddressesFirst = 66, Safety, Node, "The uninitialized taint leaves after the addresses are stored.";
+    ForeignTaintStays = 67, Safety, Node, "A taint that others wrote is not removed.";
+}
+
+impl Invariant {
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether it is policy beyond the contract: those who never promised it are told, and not failed.
+    pub const fn is_policy(self) -> bool {
+        matches!(self, Self::NoMassDeletion | Self::NoSessionLeft | Self::AddressesFirst)
+    }
+}
+
+impl From<Invariant> for u8 {
+    fn from(invariant: Invariant) -> Self {
+        invariant.number()
+    }
+}
+
+impl TryFrom<u8> for Invariant {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|it| it.number() == number);
+        found.copied().ok_or_else(|| format!("no invariant has the number {number}"))
+    }
+}
+
+impl fmt::Display for Invariant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {}", self.number())
+    }
+}

@@ -1,0 +1,48 @@
+//! What the judge finds in runs that are doctored.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sim::world::{PROVIDER_USER, Topology};
+
+use super::{Invariant, safety};
+use crate::backend::Backend;
+use crate::lab::{self, Run, Stage};
+use crate::scenario::Scenario;
+
+fn a_run(backend: Backend) -> Run {
+    let scenario = Scenario::new("", Topology::zones(1).machines(1), Duration::from_secs(30));
+    lab::run(&scenario, &Stage { mode: backend.into(), ..Stage::default() })
+}
+
+fn tells(run: &Run) -> Vec<String> {
+    let found = safety(run).into_iter().filter(|it| it.invariant == Invariant::NoSecretTold);
+    found.map(|it| it.text).collect()
+}
+
+#[test]
+fn a_credential_in_base64_and_a_cookie_in_a_verbose_line_are_found() {
+    let mut run = a_run(Backend::VCenter);
+    assert_eq!(tells(&run), Vec::<String>::new());
+    let vcenter = run.end.vcenters.values().next().unwrap();
+    let password = vcenter.logins.users[PROVIDER_USER].password.expose().to_owned();
+    let cookie = vcenter.logins.sessions.keys().next().unwrap().clone();
+
+    let basic = STANDARD.encode(format!("{PROVIDER_USER}:{password}"));
+    let logs = std::mem::replace(&mut run.logs, format!("1.0 request\n2.0 Basic {basic}\n"));
+    assert_eq!(tells(&run), ["a password, in base64, is in line 2 of the log"]);
+
+    run.logs = logs;
+    run.whispers = format!("1.0 TRACE Cookie: vmware_soap_session={cookie}\n");
+    assert_eq!(tells(&run), ["a session, as it is, is in line 1 of the log"]);
+}
+
+#[test]
+fn the_token_of_a_supervisor_is_a_secret() {
+    let mut run = a_run(Backend::Supervisor);
+    assert_eq!(tells(&run), Vec::<String>::new());
+    let token = run.tokens.first().unwrap();
+    run.logs = format!("1.0 Authorization: Bearer {token}\n");
+    assert_eq!(tells(&run), ["a token, as it is, is in line 1 of the log"]);
+}
