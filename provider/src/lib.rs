@@ -64,8 +64,9 @@ mod tasks;
 mod telemetry;
 
 pub use app::{
-    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, SupervisorLink,
-    configuration_changed, run, serve,
+    AccessSettings, AllowedPaths, CertificateSource, Connector, Deps, HealthEndpoint,
+    LeaderElection, Options, ParseAllowedPathsError, RunError, SecretFiles, Serving, ServingTls,
+    SupervisorLink, configuration_changed, run,
 };
 pub use config::{
     Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
