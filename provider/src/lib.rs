@@ -87,7 +87,7 @@ pub use model::{
 pub use mutant::Mutant;
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
-    ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https,
+    ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https, https_through,
 };
 pub use supervisor::{
     ClusterFamily, InstancesMode, MountError, MountPaths, Mounted, OwnerReference,

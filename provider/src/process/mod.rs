@@ -112,7 +112,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
         if proxy.is_some() {
             tracing::info!(vcenter = %name, "reached through the proxy of HTTPS_PROXY");
         }
-        let transport = provider::https(&vcenter.endpoint, &trust, proxy)
+        let transport = provider::https_through(&vcenter.endpoint, &trust, proxy)
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
         transports.push((name.clone(), transport));
     }
