@@ -19,9 +19,12 @@ import json
 import os
 import pathlib
 import queue
+import socket
+import ssl
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 import uuid
 
@@ -50,6 +53,8 @@ BREAKS = {
     ("leases", "create"): "initialized",
     ("leases", "update"): "still leading",
     ("secrets", "get"): "initialized",
+    ("tokenreviews", "create"): "metrics read",
+    ("subjectaccessreviews", "create"): "metrics read",
 }
 
 
@@ -184,8 +189,10 @@ class Story:
     # ---- what the story is told with
 
     def start(self):
-        token = self.server.must("POST", f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{self.account}/token",
-                                 {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
+        token = self.token(self.account)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
         kubeconfig = self.sim.dir / "provider.kubeconfig"
         kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
@@ -194,7 +201,8 @@ class Story:
             "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
         flags = self.supervisor() if self.mode == "supervisor" else self.vcenter()
         self.process = subprocess.Popen(
-            [self.args.provider, *flags, *self.role.flags, f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", "--secure-port=0", "--v=2",
+            [self.args.provider, *flags, *self.role.flags, f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={self.port}", "--v=2",
+             f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}",
              "--node-monitor-period=1s", "--node-status-update-frequency=2s", "--leader-elect-lease-duration=4s",
              "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"],
             stdin=subprocess.DEVNULL, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
@@ -217,6 +225,35 @@ class Story:
         config = self.sim.dir / "vsphere.conf"
         config.write_text("")
         return ["--cloud-provider=vsphere-paravirtual", f"--cloud-config={config}", *self.sim.known["SIM_SUPERVISOR_FLAGS"].split()]
+
+    def allow_metrics(self):
+        """An account that may read the metrics, as that of a scraper."""
+        name = f"{self.account}-scraper"
+        rbac = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+        for it in (
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": self.namespace}},
+            {**rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]},
+            {**rbac, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}]}):
+            self.server.must("POST", collection(it), it)
+        self.scraper = self.token(name)
+
+    def metrics_are_read(self):
+        """By that account, and by nobody else."""
+        context = ssl._create_unverified_context()
+        def status(headers):
+            request = urllib.request.Request(f"https://127.0.0.1:{self.port}/metrics", headers=headers)
+            try:
+                with urllib.request.urlopen(request, timeout=20, context=context) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as refused:
+                return refused.code
+        return status({"Authorization": f"Bearer {self.scraper}"}) == 200 and status({}) == 403
+
+    def token(self, account):
+        return self.server.must("POST", f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{account}/token",
+                                {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})["status"]["token"]
 
     def register(self, machine):
         """The Node that a kubelet would register."""
@@ -289,6 +326,7 @@ class Story:
             ("deleted", lambda: falls(gone, self.sim.delete), lambda: self.taints(gone) is None),
             ("initialized again", again, lambda: self.initialized(first)),
             ("repeated event counted", nothing, lambda: any(it["count"] > 1 for it in self.events("Synced"))),
+            ("metrics read", self.allow_metrics, self.metrics_are_read),
         )
 
     def whole(self):

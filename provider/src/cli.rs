@@ -1,24 +1,27 @@
 //! The command line of upstream, flag by flag.
 //!
-//! Every flag of the Go framework parses. Those without an effect here say so once at start. Durations are written as in
+//! Every flag of the Go framework parses. Those without an effect here say so once at start; those that are about security
+//! and have none end it. Durations are written as in
 //! Go, underscores count as dashes, `--flag value` and `--flag=value` both work, and a bare boolean flag means true.
 
 mod controllers;
 mod duration;
 mod flags;
+mod serving;
 mod supervisor;
 
 use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 
-use self::flags::{FLAGS, Flag, Kind};
+use self::flags::{FALSE, FLAGS, Fate, Flag, Kind, TRUE};
 use crate::{
     InstancesMode, LeaderElection, Options, SupervisorSettingsError, UnknownKeys,
     controllers::node::valid_label,
 };
 
 pub use duration::{ParseDurationError, parse_duration};
+pub use serving::ServingArguments;
 pub use supervisor::SupervisorArguments;
 
 /// What a command line asks for.
@@ -34,6 +37,8 @@ pub struct Arguments {
     pub bind_address: IpAddr,
     /// `--secure-port`; 0 serves nothing.
     pub secure_port: u16,
+    /// How the HTTPS endpoint is served.
+    pub serving: ServingArguments,
     /// `--strict-config`.
     pub unknown_keys: UnknownKeys,
     /// `--v`: 0 says little, 2 is usual, 4 and more is much.
@@ -85,19 +90,20 @@ pub fn command() -> Command {
                 .require_equals(true)
                 .default_missing_value("true")
                 .value_name("BOOL"),
-            Kind::Value(name) => arg.num_args(1).value_name(name).allow_hyphen_values(true),
+            Kind::Value(name) | Kind::List(name) => {
+                arg.num_args(1).value_name(name).allow_hyphen_values(true)
+            }
         };
         if flag.name == "v" {
             arg = arg.short('v');
         }
-        if flag.has_effect {
-            // Go's list flag adds up, the others keep what came last.
-            let action =
-                if flag.name == "controllers" { ArgAction::Append } else { ArgAction::Set };
-            command = command.arg(arg.action(action).default_value(flag.default));
-        } else {
-            command = command.arg(arg.action(ArgAction::Append).hide(true));
-        }
+        command = match (flag.fate, flag.kind) {
+            (Fate::Read, Kind::List(_)) => {
+                command.arg(arg.action(ArgAction::Append).default_value(flag.default))
+            }
+            (Fate::Read, _) => command.arg(arg.action(ArgAction::Set).default_value(flag.default)),
+            _ => command.arg(arg.action(ArgAction::Append).hide(true)),
+        };
     }
     command
 }
@@ -125,7 +131,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         return Err(fail("cloud-config", "is required: the path of vsphere.conf"));
     }
     let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
-    let mut notes = notes(&matches);
+    let mut notes = notes(flags)?;
+    let serving = serving::read(flags, &mut notes)?;
     let mut options = options(flags, &mut notes)?;
     let mode = flags.text("instances-mode");
     let mode = mode.parse::<InstancesMode>().map_err(|what| fail("instances-mode", what))?;
@@ -151,6 +158,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         master: path("master"),
         bind_address: flags.parsed("bind-address", "an IP address")?,
         secure_port: flags.parsed("secure-port", "a port number")?,
+        serving,
         unknown_keys: if flags.flag("strict-config")? {
             UnknownKeys::Refuse
         } else {
@@ -275,13 +283,32 @@ fn node_labels(text: &str) -> Result<BTreeMap<String, String>, ArgumentsError> {
     Ok(labels)
 }
 
-/// What was asked for and has no effect.
-fn notes(matches: &ArgMatches) -> Vec<String> {
-    FLAGS
-        .iter()
-        .filter(|flag| !flag.has_effect && matches.contains_id(flag.name))
-        .map(|Flag { name, .. }| format!("--{name} has no effect in this provider"))
-        .collect()
+/// What was asked for and has no effect; an error where it is about security.
+fn notes(flags: Flags<'_>) -> Result<Vec<String>, ArgumentsError> {
+    let mut notes = Vec::new();
+    for Flag { name, kind, fate, .. } in FLAGS {
+        let values = match fate {
+            Fate::Read => continue,
+            Fate::Noted(values) | Fate::Refused(values, _) => values,
+        };
+        let texts = flags.all(name);
+        if let (Kind::Bool, Some(text)) = (kind, texts.last()) {
+            boolean(name, text)?;
+        }
+        // Of a boolean the last one counts, as in Go.
+        let counted = if matches!(kind, Kind::Bool) { texts.len().saturating_sub(1) } else { 0 };
+        if texts[counted..].iter().all(|text| values.contains(&text.as_str())) {
+            continue;
+        }
+        if let Fate::Refused(_, remedy) = fate {
+            return Err(fail(
+                name,
+                format!("has no effect in this provider and is about security; {remedy}"),
+            ));
+        }
+        notes.push(format!("--{name} has no effect in this provider"));
+    }
+    Ok(notes)
 }
 
 #[derive(Clone, Copy)]
@@ -332,8 +359,8 @@ impl Flags<'_> {
 /// A boolean as Go reads it.
 fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
     match text {
-        "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
-        "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
+        text if TRUE.contains(&text) => Ok(true),
+        text if FALSE.contains(&text) => Ok(false),
         other => Err(fail(name, format!("{other:?} is neither true nor false"))),
     }
 }

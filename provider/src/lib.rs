@@ -64,8 +64,9 @@ mod tasks;
 mod telemetry;
 
 pub use app::{
-    Connector, Deps, LeaderElection, Options, RunError, SecretFiles, SupervisorLink,
-    configuration_changed, run, serve,
+    AccessSettings, AllowedPaths, CertificateSource, Connector, Deps, HealthEndpoint,
+    LeaderElection, Options, ParseAllowedPathsError, RunError, SecretFiles, Serving, ServingTls,
+    SupervisorLink, configuration_changed, run,
 };
 pub use config::{
     Config, ConfigError, CredentialRef, SecretData, UnknownKeys, VcenterConfig, Warning,
@@ -85,7 +86,7 @@ pub use model::{
 };
 pub use provider_vcenter::{
     Body, BoxError, Chain, Credential, CredentialError, CredentialSource, Endpoint, MoRef,
-    ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https,
+    ProxyError, ProxyRules, TlsError, TlsTrust, Transport, from_service, https, https_through,
 };
 pub use supervisor::{
     ClusterFamily, InstancesMode, MountError, MountPaths, Mounted, OwnerReference,

@@ -1,7 +1,9 @@
 //! The composition root: everything is built, started and stopped here.
 
+mod access;
 mod backend;
 mod build;
+mod certificate;
 mod credentials;
 mod leader;
 mod options;
@@ -9,8 +11,10 @@ mod reload;
 mod run;
 mod server;
 
+pub use access::{AccessSettings, AllowedPaths, ParseAllowedPathsError};
+pub use certificate::{CertificateSource, ServingTls};
 pub use credentials::SecretFiles;
 pub use options::{Connector, Deps, LeaderElection, Options, SupervisorLink};
 pub use reload::configuration_changed;
 pub use run::{RunError, run};
-pub use server::serve;
+pub use server::{HealthEndpoint, Serving};

@@ -1,4 +1,4 @@
-//! The HTTPS endpoint: `/healthz`, `/livez`, `/readyz` and `/metrics`, with a certificate made at start.
+//! The HTTPS endpoint: `/healthz`, `/livez`, `/readyz` and `/metrics`.
 //!
 //! Upstream answers 404 on `/livez` and `/readyz`; serving them is one of the differences on purpose.
 
@@ -9,29 +9,75 @@ use http::{Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::{
+    access::{Access, AccessSettings},
+    certificate::{Certificate, CertificateSource, ServingTls},
+};
 use crate::telemetry::Telemetry;
 
 /// How long open connections may take to finish at the stop.
 const GRACE: Duration = Duration::from_secs(2);
 /// A client that takes longer than this to say what it wants is cut off.
 const HEADERS: Duration = Duration::from_secs(10);
+const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Serves health and metrics until `stop` is cancelled.
-///
-/// # Errors
-///
-/// When no certificate can be made; nothing was served then.
-pub async fn serve(
+/// How the endpoint is served.
+#[derive(Clone, Default)]
+pub struct Serving {
+    /// Where its certificate comes from; `None` makes one at start.
+    pub certificate: Option<CertificateSource>,
+    /// Versions, suites and groups.
+    pub tls: ServingTls,
+    /// Who may read what.
+    pub access: AccessSettings,
+}
+
+/// The endpoint with everything that it needs; see [`HealthEndpoint::serve`].
+pub struct HealthEndpoint {
+    certificate: Arc<Certificate>,
+    tls: Arc<rustls::ServerConfig>,
+    access: Arc<Access>,
+}
+
+impl HealthEndpoint {
+    /// Reads the certificate and makes the rest. Nothing is called yet.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be used, and what to do about it.
+    pub fn new(serving: Serving) -> Result<Self, String> {
+        let certificate = Certificate::new(serving.certificate)?;
+        let tls = Arc::new(Arc::clone(&certificate).config(&serving.tls)?);
+        Ok(Self { certificate, tls, access: Arc::new(Access::new(serving.access)) })
+    }
+
+    /// Serves health and metrics until `stop` is cancelled.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        telemetry: Arc<Telemetry>,
+        stop: CancellationToken,
+    ) {
+        let acceptor = TlsAcceptor::from(self.tls);
+        let accepting = accept(listener, acceptor, self.access, telemetry, stop);
+        tokio::select! {
+            () = accepting => {}
+            () = self.certificate.follow() => {}
+        }
+    }
+}
+
+async fn accept(
     listener: TcpListener,
+    acceptor: TlsAcceptor,
+    access: Arc<Access>,
     telemetry: Arc<Telemetry>,
     stop: CancellationToken,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let acceptor = TlsAcceptor::from(Arc::new(tls()?));
+) {
     let connections = TaskTracker::new();
     loop {
         let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { break };
@@ -44,14 +90,23 @@ pub async fn serve(
             }
         };
         let (acceptor, telemetry, stop) = (acceptor.clone(), Arc::clone(&telemetry), stop.clone());
+        let access = Arc::clone(&access);
         connections.spawn(async move {
             let Ok(Ok(stream)) = tokio::time::timeout(HEADERS, acceptor.accept(stream)).await
             else {
                 return;
             };
             let service = service_fn(move |request: Request<Incoming>| {
-                let response = answer(&telemetry, request.uri().path(), request.uri().query());
-                async move { Ok::<_, Infallible>(response) }
+                let (access, telemetry) = (Arc::clone(&access), Arc::clone(&telemetry));
+                async move {
+                    let (path, query) = (request.uri().path(), request.uri().query());
+                    let judged = access.judge(request.method(), path, request.headers()).await;
+                    let response = match judged {
+                        Ok(()) => answer(&telemetry, path, query),
+                        Err((status, what)) => respond(status, PLAIN, what + "\n"),
+                    };
+                    Ok::<_, Infallible>(response)
+                }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -62,18 +117,6 @@ pub async fn serve(
     }
     connections.close();
     let _ = tokio::time::timeout(GRACE, connections.wait()).await;
-    Ok(())
-}
-
-fn tls() -> Result<rustls::ServerConfig, Box<dyn std::error::Error + Send + Sync>> {
-    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let made = rcgen::generate_simple_self_signed(names)?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)?)
 }
 
 fn answer(telemetry: &Telemetry, path: &str, query: Option<&str>) -> Response<Full<Bytes>> {
@@ -94,7 +137,7 @@ fn answer(telemetry: &Telemetry, path: &str, query: Option<&str>) -> Response<Fu
             let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             respond(StatusCode::OK, content_type, telemetry.metrics())
         }
-        _ => respond(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "not found\n".to_owned()),
+        _ => respond(StatusCode::NOT_FOUND, PLAIN, "not found\n".to_owned()),
     }
 }
 
@@ -121,11 +164,10 @@ fn health(
     }
     let what = path.trim_start_matches('/');
     let _ = writeln!(text, "{what} check {}", if is_well { "passed" } else { "failed" });
-    let plain = "text/plain; charset=utf-8";
     match (is_well, is_verbose) {
-        (true, false) => respond(StatusCode::OK, plain, "ok".to_owned()),
-        (true, true) => respond(StatusCode::OK, plain, text),
-        (false, _) => respond(StatusCode::INTERNAL_SERVER_ERROR, plain, text),
+        (true, false) => respond(StatusCode::OK, PLAIN, "ok".to_owned()),
+        (true, true) => respond(StatusCode::OK, PLAIN, text),
+        (false, _) => respond(StatusCode::INTERNAL_SERVER_ERROR, PLAIN, text),
     }
 }
 

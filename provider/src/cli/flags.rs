@@ -5,6 +5,18 @@
 pub(super) enum Kind {
     Bool,
     Value(&'static str),
+    List(&'static str),
+}
+
+/// What becomes of a flag that is given.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    /// It has an effect.
+    Read,
+    /// It has none, which is said, unless its value is one of these and asks for what is so anyway.
+    Noted(&'static [&'static str]),
+    /// It is about security and has no effect: an error, with this remedy, unless its value is one of these.
+    Refused(&'static [&'static str], &'static str),
 }
 
 /// One flag.
@@ -12,12 +24,12 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) default: &'static str,
-    pub(super) has_effect: bool,
+    pub(super) fate: Fate,
     pub(super) help: &'static str,
 }
 
 const fn flag(name: &'static str, default: &'static str, help: &'static str) -> Flag {
-    Flag { name, kind: Kind::Bool, default, has_effect: true, help }
+    Flag { name, kind: Kind::Bool, default, fate: Fate::Read, help }
 }
 
 const fn value(
@@ -26,16 +38,55 @@ const fn value(
     default: &'static str,
     help: &'static str,
 ) -> Flag {
-    Flag { name, kind: Kind::Value(what), default, has_effect: true, help }
+    Flag { name, kind: Kind::Value(what), default, fate: Fate::Read, help }
+}
+
+/// A list, which adds up over several flags of the name as Go's do.
+const fn list(
+    name: &'static str,
+    what: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Flag {
+    Flag { name, kind: Kind::List(what), default, fate: Fate::Read, help }
 }
 
 const fn idle_flag(name: &'static str) -> Flag {
-    Flag { name, kind: Kind::Bool, default: "", has_effect: false, help: "No effect" }
+    Flag { kind: Kind::Bool, ..idle(name) }
 }
 
 const fn idle(name: &'static str) -> Flag {
-    Flag { name, kind: Kind::Value("VALUE"), default: "", has_effect: false, help: "No effect" }
+    let kind = Kind::Value("VALUE");
+    Flag { name, kind, default: "", fate: Fate::Noted(&[]), help: "No effect" }
 }
+
+/// Without effect, and with these values no effect is wanted.
+const fn so_anyway(name: &'static str, values: &'static [&'static str]) -> Flag {
+    Flag { fate: Fate::Noted(values), ..idle_flag(name) }
+}
+
+const fn refused(name: &'static str, remedy: &'static str) -> Flag {
+    Flag { fate: Fate::Refused(&[""], remedy), help: "Not supported", ..idle(name) }
+}
+
+const fn refused_unless(
+    name: &'static str,
+    values: &'static [&'static str],
+    remedy: &'static str,
+) -> Flag {
+    Flag { fate: Fate::Refused(values, remedy), ..idle_flag(name) }
+}
+
+/// Booleans as Go writes them.
+pub(super) const TRUE: &[&str] = &["true", "1", "t", "T", "TRUE", "True"];
+pub(super) const FALSE: &[&str] = &["false", "0", "f", "F", "FALSE", "False"];
+
+const NO_CERTIFICATES: &str = "clients are known by their tokens alone; leave it out";
+const NO_LOOKUP: &str =
+    "client certificates and front proxies are not looked up in the cluster; leave it out";
+const ONE_PAIR: &str = "give one pair: --tls-cert-file and --tls-private-key-file";
+const NO_WEBHOOKS: &str = "there are no webhooks; leave it out";
+const ONE_ACCOUNT: &str = "all controllers use the account of the provider; leave it out";
 
 pub(super) const FLAGS: &[Flag] = &[
     value("cloud-provider", "NAME", "vsphere", "Mode: vsphere or vsphere-paravirtual"),
@@ -99,7 +150,7 @@ pub(super) const FLAGS: &[Flag] = &[
     ),
     value("kubeconfig", "FILE", "", "Path of a kubeconfig; in-cluster configuration without it"),
     value("master", "URL", "", "Address of the API server, overrides the kubeconfig"),
-    value("controllers", "LIST", "*", "Controllers to run: *, names, -names"),
+    list("controllers", "LIST", "*", "Controllers to run: *, names, -names"),
     value(
         "node-status-update-frequency",
         "DURATION",
@@ -128,7 +179,90 @@ pub(super) const FLAGS: &[Flag] = &[
     value("v", "N", "0", "Verbosity of the log: 0 little, 2 usual, 4 and more much"),
     value("logging-format", "FORMAT", "text", "Format of the log: text or json"),
     value("log-format", "FORMAT", "", "The same by an older name; not both"),
+    value(
+        "tls-cert-file",
+        "FILE",
+        "",
+        "Certificate of the HTTPS endpoint, PEM, read again when it changes",
+    ),
+    value("tls-private-key-file", "FILE", "", "Its private key, PEM, read again when it changes"),
+    list(
+        "tls-cipher-suites",
+        "NAME,…",
+        "",
+        "Cipher suites of TLS 1.2 by Go's names; without it all",
+    ),
+    value("tls-min-version", "VERSION", "", "VersionTLS12 or VersionTLS13"),
+    list(
+        "tls-curve-preferences",
+        "N,…",
+        "",
+        "Groups for the key exchange by Go's numbers; without it all",
+    ),
+    value(
+        "authentication-kubeconfig",
+        "FILE",
+        "",
+        "Cluster that judges tokens; without it the one around",
+    ),
+    value(
+        "authorization-kubeconfig",
+        "FILE",
+        "",
+        "Cluster that judges requests; without it the one around",
+    ),
+    value(
+        "authentication-token-webhook-cache-ttl",
+        "DURATION",
+        "10s",
+        "A token's judgement counts this long",
+    ),
+    value(
+        "authorization-webhook-cache-authorized-ttl",
+        "DURATION",
+        "10s",
+        "A permission counts this long",
+    ),
+    value(
+        "authorization-webhook-cache-unauthorized-ttl",
+        "DURATION",
+        "10s",
+        "A refusal counts this long",
+    ),
+    list(
+        "authorization-always-allow-paths",
+        "PATH,…",
+        "/healthz,/readyz,/livez",
+        "Paths for everybody; a star at the end stands for the rest",
+    ),
+    refused("cert-dir", ONE_PAIR),
+    refused("tls-sni-cert-key", ONE_PAIR),
+    refused("client-ca-file", NO_CERTIFICATES),
+    refused("requestheader-allowed-names", NO_CERTIFICATES),
+    refused("requestheader-client-ca-file", NO_CERTIFICATES),
+    refused("requestheader-extra-headers-prefix", NO_CERTIFICATES),
+    refused("requestheader-group-headers", NO_CERTIFICATES),
+    refused("requestheader-username-headers", NO_CERTIFICATES),
+    refused("requestheader-uid-headers", NO_CERTIFICATES),
+    refused_unless("authentication-skip-lookup", TRUE, NO_LOOKUP),
+    refused_unless("use-service-account-credentials", FALSE, ONE_ACCOUNT),
+    refused("webhook-cert-dir", NO_WEBHOOKS),
+    refused("webhook-tls-cert-file", NO_WEBHOOKS),
+    refused("webhook-tls-private-key-file", NO_WEBHOOKS),
+    refused("webhook-tls-cipher-suites", NO_WEBHOOKS),
+    refused("webhook-tls-min-version", NO_WEBHOOKS),
+    refused("webhook-tls-curve-preferences", NO_WEBHOOKS),
+    refused("webhook-tls-sni-cert-key", NO_WEBHOOKS),
+    so_anyway("disable-http2-serving", TRUE),
+    so_anyway("webhook-disable-http2-serving", TRUE),
+    so_anyway("profiling", FALSE),
+    so_anyway("contention-profiling", FALSE),
     idle("concurrent-node-status-updates"),
+    idle("concurrent-node-lifecycle-syncs"),
+    idle("log-json-info-buffer-size"),
+    idle_flag("log-json-split-stream"),
+    idle("log-text-info-buffer-size"),
+    idle_flag("log-text-split-stream"),
     idle("concurrent-service-syncs"),
     idle("route-reconciliation-period"),
     idle_flag("configure-cloud-routes"),
@@ -136,7 +270,6 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("cidr-allocator-type"),
     idle("cluster-cidr"),
     idle("cluster-name"),
-    idle_flag("use-service-account-credentials"),
     idle_flag("allow-untagged-cloud"),
     idle("node-sync-period"),
     idle("external-cloud-volume-plugin"),
@@ -145,37 +278,13 @@ pub(super) const FLAGS: &[Flag] = &[
     idle("kube-api-content-type"),
     idle_flag("enable-leader-migration"),
     idle("leader-migration-config"),
-    idle("cert-dir"),
-    idle("tls-cert-file"),
-    idle("tls-private-key-file"),
-    idle("tls-cipher-suites"),
-    idle("tls-min-version"),
-    idle("tls-curve-preferences"),
-    idle("tls-sni-cert-key"),
     idle("http2-max-streams-per-connection"),
-    idle_flag("disable-http2-serving"),
     idle_flag("permit-port-sharing"),
     idle_flag("permit-address-sharing"),
-    idle("authentication-kubeconfig"),
-    idle("authorization-kubeconfig"),
-    idle_flag("authentication-skip-lookup"),
     idle_flag("authentication-tolerate-lookup-failure"),
-    idle("authentication-token-webhook-cache-ttl"),
-    idle("authorization-webhook-cache-authorized-ttl"),
-    idle("authorization-webhook-cache-unauthorized-ttl"),
-    idle("authorization-always-allow-paths"),
-    idle("client-ca-file"),
-    idle("requestheader-allowed-names"),
-    idle("requestheader-client-ca-file"),
-    idle("requestheader-extra-headers-prefix"),
-    idle("requestheader-group-headers"),
-    idle("requestheader-username-headers"),
-    idle("requestheader-uid-headers"),
     idle("webhooks"),
     idle("webhook-bind-address"),
     idle("webhook-secure-port"),
-    idle_flag("profiling"),
-    idle_flag("contention-profiling"),
     idle("feature-gates"),
     idle("vmodule"),
     idle("log-flush-frequency"),

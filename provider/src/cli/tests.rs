@@ -1,3 +1,5 @@
+mod upstream;
+
 use std::time::Duration;
 
 use super::*;
@@ -11,13 +13,13 @@ fn parse_line(line: &str) -> Result<Arguments, ArgumentsError> {
 fn the_command_line_of_upstream_is_understood() {
     let arguments = parse_line(
         "--cloud-provider=vsphere --cloud-config=vsphere.conf --kubeconfig=k \
-         --authentication-skip-lookup --leader-elect=false --bind-address=127.0.0.1 --v=2",
+         --authentication-skip-lookup --configure-cloud-routes=false --leader-elect=false --bind-address=127.0.0.1 --v=2",
     )
     .unwrap();
     assert!(arguments.options.leader_election.is_none());
     assert_eq!(arguments.secure_port, 10258);
     assert_eq!(arguments.verbosity, 2);
-    assert_eq!(arguments.notes, ["--authentication-skip-lookup has no effect in this provider"]);
+    assert_eq!(arguments.notes, ["--configure-cloud-routes has no effect in this provider"]);
 }
 
 #[test]
@@ -204,5 +206,49 @@ fn the_format_of_the_log_is_said_as_upstream_says_it() {
     ] {
         let parsed = parse_line(&format!("--cloud-config=c {words}"));
         assert_eq!(parsed.ok().map(|it| it.json_logs), want, "{words}");
+    }
+}
+
+#[test]
+fn the_flags_of_the_endpoint_are_read_as_upstream_reads_them() {
+    let serving = |line: &str| parse_line(&format!("--cloud-config=c {line}")).unwrap().serving;
+    let default = serving("");
+    assert_eq!(default.tls, crate::ServingTls::default());
+    assert_eq!(default.always_allowed, crate::AllowedPaths::default());
+    assert_eq!(default.token_ttl, Duration::from_secs(10));
+    let twice =
+        serving("--authorization-always-allow-paths=/a,/b --authorization-always-allow-paths=/c*");
+    assert_eq!(twice.always_allowed, "/a,/b,/c*".parse().unwrap());
+    let tls = serving("--tls-min-version=VersionTLS13 --tls-curve-preferences=29,23").tls;
+    assert!(tls.only_13 && tls.suites.is_none());
+    assert_eq!(tls.groups.unwrap().len(), 2);
+    let suites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_AES_128_GCM_SHA256";
+    let tls = serving(&format!("--tls-cipher-suites={suites}")).tls;
+    assert!(!tls.only_13 && tls.suites.unwrap().len() == 1);
+    assert!(serving("--tls-cipher-suites=TLS_AES_128_GCM_SHA256").tls.only_13);
+    let some =
+        "--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256";
+    let arguments = parse_line(&format!("--cloud-config=c {some}")).unwrap();
+    assert_eq!(
+        arguments.notes,
+        ["--tls-cipher-suites: TLS_RSA_WITH_AES_128_CBC_SHA is never served"]
+    );
+    for (words, wanted) in [
+        ("--tls-cert-file=c", "--tls-cert-file: needs --tls-private-key-file"),
+        ("--tls-private-key-file=c", "--tls-private-key-file: needs --tls-cert-file"),
+        ("--tls-min-version=1.2", "--tls-min-version: unknown version"),
+        ("--tls-cipher-suites=nope", "--tls-cipher-suites: unknown suite \"nope\""),
+        ("--tls-cipher-suites=TLS_RSA_WITH_AES_128_CBC_SHA", "--tls-cipher-suites: none of these"),
+        ("--tls-curve-preferences=25", "--tls-curve-preferences: none of these"),
+        ("--tls-curve-preferences=29,29", "--tls-curve-preferences: 29 is there twice"),
+        ("--tls-curve-preferences=x25519", "--tls-curve-preferences: unknown group"),
+        (
+            "--authorization-always-allow-paths=/a*b",
+            "--authorization-always-allow-paths: \"a*b\" has",
+        ),
+        ("--authentication-token-webhook-cache-ttl=5", "--authentication-token-webhook-cache-ttl:"),
+    ] {
+        let said = parse_line(&format!("--cloud-config=c {words}")).unwrap_err().to_string();
+        assert!(said.starts_with(wanted), "{words}: {said}");
     }
 }

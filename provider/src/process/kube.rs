@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use http::Uri;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use provider::cli::Arguments;
 
 /// Makes the client. Nothing is called yet; must run inside a runtime.
@@ -34,6 +34,18 @@ pub(super) async fn of_file(
         config.cluster_url = master;
     }
     made(config, &origin)
+}
+
+/// A client of the cluster that this runs in, if it runs in one.
+pub(super) fn around() -> Option<kube::Client> {
+    let origin = "the configuration of this cluster";
+    let made = match kube::Config::incluster() {
+        Err(InClusterError::ReadEnvironmentVariable(_)) => return None,
+        Err(err) => Err(format!("{origin} cannot be used: {err}")),
+        Ok(config) => made(config, origin),
+    };
+    // As upstream: without it nothing more is refused than has to be, and health is still served.
+    made.inspect_err(|what| tracing::warn!("callers of the endpoint cannot be judged: {what}")).ok()
 }
 
 fn made(mut config: kube::Config, origin: &str) -> Result<kube::Client, String> {

@@ -1,5 +1,6 @@
 //! What only a process has: the log, files with certificates and secrets, signals, the health endpoint.
 
+mod endpoint;
 mod files;
 mod kube;
 mod serve;
@@ -13,8 +14,8 @@ use std::{
 };
 
 use provider::{
-    Config, CredentialRef, ProxyRules, SupervisorLink, Transport, UnknownKeys, VcenterConfig,
-    cli::Arguments,
+    Config, CredentialRef, HealthEndpoint, ProxyRules, SupervisorLink, Transport, UnknownKeys,
+    VcenterConfig, cli::Arguments,
 };
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
@@ -51,6 +52,8 @@ pub(crate) struct Prepared {
     read: Read,
     supervisor: Option<SupervisorLink>,
     kube: ::kube::Client,
+    /// `None` where no port is served.
+    endpoint: Option<HealthEndpoint>,
 }
 
 /// The configuration file and what it points to.
@@ -79,7 +82,8 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
         }
     };
     let kube = runtime.block_on(kube::client(arguments))?;
-    Ok(Prepared { read, supervisor, kube })
+    let endpoint = runtime.block_on(endpoint::endpoint(arguments))?;
+    Ok(Prepared { read, supervisor, kube, endpoint })
 }
 
 /// What a text of the configuration file comes to, with everything it points to.
@@ -108,7 +112,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
         if proxy.is_some() {
             tracing::info!(vcenter = %name, "reached through the proxy of HTTPS_PROXY");
         }
-        let transport = provider::https(&vcenter.endpoint, &trust, proxy)
+        let transport = provider::https_through(&vcenter.endpoint, &trust, proxy)
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
         transports.push((name.clone(), transport));
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(
 async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let mut options = arguments.options;
     options.skip_node_deletion = std::env::var_os("SKIP_NODE_DELETION").is_some();
-    let Prepared { read, supervisor, kube } = prepared;
+    let Prepared { read, supervisor, kube, endpoint } = prepared;
     let Read { config, text, transports } = read;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
@@ -56,22 +56,21 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
         identity: identity(),
         ..Deps::new(kube)
     };
-    let listener = if arguments.secure_port == 0 {
-        None
-    } else {
-        let address = SocketAddr::new(arguments.bind_address, arguments.secure_port);
-        let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
-            format!("cannot listen on {address} (--bind-address, --secure-port)")
-        })?;
-        Some(listener)
+    let served = match endpoint {
+        None => None,
+        Some(endpoint) => {
+            let address = SocketAddr::new(arguments.bind_address, arguments.secure_port);
+            let listener = tokio::net::TcpListener::bind(address).await.with_context(|| {
+                format!("cannot listen on {address} (--bind-address, --secure-port)")
+            })?;
+            Some((endpoint, listener))
+        }
     };
     let (telemetry, stop) = (Arc::clone(&deps.telemetry), deps.stop.clone());
     // Both are polled by this task, so the endpoint ends with the run at the latest.
     let endpoint = async {
-        if let Some(listener) = listener
-            && let Err(err) = provider::serve(listener, telemetry, stop).await
-        {
-            tracing::error!(error = %err, "health endpoint not served");
+        if let Some((endpoint, listener)) = served {
+            endpoint.serve(listener, telemetry, stop).await;
         }
         std::future::pending().await
     };

@@ -183,6 +183,9 @@ impl Cluster {
         if self.state.lock().unwrap().is_down {
             return status(503, "ServiceUnavailable");
         }
+        if path.ends_with("reviews") {
+            return ok(&review(&body["spec"]));
+        }
         if method != Method::GET && !path.contains("/leases") {
             let line = format!("{method} {}", path.trim_start_matches("/api/v1/"));
             self.state.lock().unwrap().writes.push(line);
@@ -328,4 +331,15 @@ fn status(code: u16, reason: &str) -> Response<Body> {
     let mut response = ok(&value);
     *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
     response
+}
+
+/// The token `scraper` is good, and its owner may do everything; anonymous callers may do nothing.
+fn review(spec: &Value) -> Value {
+    let is_scraper = spec["token"] == "scraper" || spec["user"] == "scraper";
+    let status = match spec.get("token") {
+        Some(_) if is_scraper => json!({"authenticated": true, "user": {"username": "scraper"}}),
+        Some(_) => json!({"authenticated": false}),
+        None => json!({ "allowed": is_scraper }),
+    };
+    json!({ "status": status })
 }

@@ -446,3 +446,206 @@ async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
     assert!(said.contains("vc.invalid"), "{said}");
     assert_eq!(asked.lock().unwrap().len(), 0, "not asked");
 }
+
+/// The endpoint of a process, asked without looking at its certificate.
+struct Endpoint {
+    port: u16,
+}
+
+impl Endpoint {
+    /// A port that was free a moment ago.
+    async fn new() -> Self {
+        let (_, port) = listen().await;
+        Self { port }
+    }
+
+    fn flags(&self) -> Vec<String> {
+        vec!["--bind-address=127.0.0.1".to_owned(), format!("--secure-port={}", self.port)]
+    }
+
+    /// Status and the certificate that was shown; `None` when nobody answers.
+    async fn get(&self, path: &str, token: &str) -> Option<(u16, Vec<u8>)> {
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let config = rustls::ClientConfig::builder_with_provider(Arc::new(
+            rustls::crypto::ring::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Looker(Arc::clone(&shown))))
+        .with_no_client_auth();
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.ok()?;
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+        let name = "localhost".try_into().unwrap();
+        let mut stream = connector.connect(name, stream).await.ok()?;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut head = vec![0; 12];
+        stream.read_exact(&mut head).await.ok()?;
+        let status = String::from_utf8(head).ok()?.rsplit(' ').next()?.parse().ok()?;
+        let shown = shown.lock().unwrap().clone();
+        Some((status, shown))
+    }
+
+    /// Asks until the answer is as wanted.
+    async fn until(&self, path: &str, token: &str, is_wanted: impl Fn(u16, &[u8]) -> bool) {
+        let asking = async {
+            loop {
+                let answer = self.get(path, token).await;
+                if answer.is_some_and(|(status, shown)| is_wanted(status, &shown)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), asking).await.expect("answered as wanted");
+    }
+}
+
+/// Takes every certificate and keeps it.
+#[derive(Debug)]
+struct Looker(Arc<Mutex<Vec<u8>>>);
+
+impl rustls::client::danger::ServerCertVerifier for Looker {
+    fn verify_server_cert(
+        &self,
+        leaf: &rustls::pki_types::CertificateDer<'_>,
+        _: &[rustls::pki_types::CertificateDer<'_>],
+        _: &rustls::pki_types::ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        *self.0.lock().unwrap() = leaf.to_vec();
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        rustls::crypto::ring::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_changes_is_served_without_a_new_start() {
+    let (lab, endpoint) = (Lab::new().await, Endpoint::new().await);
+    let make = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let write = |made: &rcgen::CertifiedKey<rcgen::KeyPair>| {
+        lab.write("tls.crt", &made.cert.pem());
+        lab.write("tls.key", &made.signing_key.serialize_pem());
+    };
+    let (first, second) = (make(), make());
+    write(&first);
+    let mut arguments = lab.with_kubeconfig();
+    arguments.extend(endpoint.flags());
+    arguments.push(format!("--tls-cert-file={}", lab.path("tls.crt")));
+    arguments.push(format!("--tls-private-key-file={}", lab.path("tls.key")));
+    let process = Process::start(&arguments);
+    endpoint
+        .until("/healthz", "", |status, shown| status == 200 && shown == &**first.cert.der())
+        .await;
+    // Half of a pair: told of, and the old one stays.
+    lab.write("tls.crt", &second.cert.pem());
+    let (process, said) = tokio::task::spawn_blocking(move || {
+        let said = process.until("going on with the old certificate");
+        (process, said)
+    })
+    .await
+    .unwrap();
+    assert!(said.contains("not the key of the certificate"), "{said}");
+    let (status, shown) = endpoint.get("/healthz", "").await.unwrap();
+    assert_eq!((status, shown.as_slice()), (200, &**first.cert.der()));
+    write(&second);
+    endpoint
+        .until("/healthz", "", |status, shown| status == 200 && shown == &**second.cert.der())
+        .await;
+    drop(process);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_for_those_whom_the_cluster_allows_them() {
+    let lab = Lab::new().await;
+    let reviews = format!("={}", lab.path("kubeconfig"));
+    for (flags, wanted) in [
+        (vec![], [("/healthz", "", 200), ("/metrics", "", 403), ("/metrics", "scraper", 403)]),
+        (
+            vec![
+                format!("--authentication-kubeconfig{reviews}"),
+                format!("--authorization-kubeconfig{reviews}"),
+            ],
+            [("/metrics", "scraper", 200), ("/metrics", "", 403), ("/metrics", "nobody", 401)],
+        ),
+        (
+            vec!["--authorization-always-allow-paths=/metrics,/healthz".to_owned()],
+            [("/metrics", "", 200), ("/healthz", "", 200), ("/readyz", "", 403)],
+        ),
+    ] {
+        let endpoint = Endpoint::new().await;
+        let mut arguments = lab.with_kubeconfig();
+        arguments.extend(endpoint.flags());
+        arguments.extend(flags.clone());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        let _process =
+            Process::spawn(command.args(arguments).env_remove("KUBERNETES_SERVICE_HOST"));
+        endpoint.until("/healthz", "", |_, _| true).await;
+        for (path, token, want) in wanted {
+            let (status, _) = endpoint.get(path, token).await.unwrap();
+            assert_eq!(status, want, "{flags:?} {path} {token}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flags_of_the_endpoint_that_cannot_be_used_end_the_start() {
+    let lab = Lab::new().await;
+    lab.write("nonsense", "nonsense");
+    let nonsense = lab.path("nonsense");
+    for (flags, wanted) in [
+        (
+            vec!["--client-ca-file=x".to_owned()],
+            "--client-ca-file: has no effect in this provider and is about security; ",
+        ),
+        (
+            vec!["--authorization-kubeconfig=/nope".to_owned()],
+            "--authorization-kubeconfig /nope: cannot be read",
+        ),
+        (
+            vec!["--tls-cert-file=/nope".to_owned(), "--tls-private-key-file=/nope".to_owned()],
+            "--tls-cert-file /nope: cannot be read",
+        ),
+        (
+            vec![
+                format!("--tls-cert-file={nonsense}"),
+                format!("--tls-private-key-file={nonsense}"),
+            ],
+            "--tls-cert-file: no certificate in it",
+        ),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        command.args(lab.with_kubeconfig()).arg("--secure-port=1").args(flags);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(wanted), "{said}");
+    }
+}

@@ -64,7 +64,7 @@ async fn serve(name: &str) -> Server {
 }
 
 async fn get(server: &Server, trust: &TlsTrust) -> Result<String, String> {
-    let transport = https(&server.endpoint, trust, None).map_err(|err| err.to_string())?;
+    let transport = https(&server.endpoint, trust).map_err(|err| err.to_string())?;
     let request = Request::post("/sdk").body(Full::new(Bytes::from("secret"))).unwrap();
     let response = transport.oneshot(request).await.map_err(|err| err.to_string())?;
     let body = response.into_body().collect().await.unwrap().to_bytes();

@@ -41,7 +41,7 @@ pub use observer::{Call, CallObserver};
 pub use proxy::{Proxy, ProxyError, ProxyRules};
 pub use session::{LOCKOUT_PAUSE, LOCKOUT_SPACING, Session};
 pub use tls::{TlsError, TlsTrust};
-pub use transport::{Body, BoxError, Transport, from_service, https};
+pub use transport::{Body, BoxError, Transport, from_service, https, https_through};
 pub use types::{
     About, MoRef, ObjectContent, ObjectUpdate, Page, PropertyChange, ServiceContent, UpdateKind,
     UpdateSet,

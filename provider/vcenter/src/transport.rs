@@ -51,12 +51,21 @@ where
     )
 }
 
-/// HTTPS to the endpoint, HTTP/1.1 with kept connections, perhaps in a tunnel through a proxy.
+/// HTTPS to the endpoint, HTTP/1.1 with kept connections.
 ///
 /// # Errors
 ///
 /// When the trust settings cannot be used; nothing is dialed here.
-pub fn https(
+pub fn https(endpoint: &Endpoint, trust: &TlsTrust) -> Result<Transport, TlsError> {
+    https_through(endpoint, trust, None)
+}
+
+/// The same, perhaps in a tunnel through a proxy.
+///
+/// # Errors
+///
+/// See [`https`].
+pub fn https_through(
     endpoint: &Endpoint,
     trust: &TlsTrust,
     proxy: Option<&Proxy>,

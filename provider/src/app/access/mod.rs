@@ -1,0 +1,161 @@
+//! Who may read what the endpoint serves: tokens are judged by TokenReview, requests by SubjectAccessReview, as in
+//! `k8s.io/apiserver`'s delegated authentication and authorization.
+//!
+//! Client certificates and headers of a front proxy are not read; the flags for them end the start.
+
+mod cache;
+mod paths;
+mod review;
+
+use std::time::Duration;
+
+use http::{HeaderMap, Method, StatusCode, header};
+use provider_vcenter::Chain;
+use sha2::Digest as _;
+
+use self::{
+    cache::Cache,
+    review::{User, is_allowed, user_of},
+};
+use crate::cluster::{Cluster, ClusterError};
+
+pub use paths::{AllowedPaths, ParseAllowedPathsError};
+
+/// Pace of each of the two clients, as upstream has it.
+const PACE: (f64, u32) = (50.0, 100);
+
+/// How requests are judged.
+#[derive(Clone)]
+pub struct AccessSettings {
+    /// Judges tokens; without it everybody is anonymous.
+    pub authentication: Option<kube::Client>,
+    /// Judges requests; without it nothing but the paths below is allowed.
+    pub authorization: Option<kube::Client>,
+    /// Paths that everybody may read.
+    pub always_allowed: AllowedPaths,
+    /// How long the judgement of a token counts.
+    pub token_ttl: Duration,
+    /// How long a permission counts.
+    pub allowed_ttl: Duration,
+    /// How long a refusal counts.
+    pub refused_ttl: Duration,
+}
+
+impl Default for AccessSettings {
+    fn default() -> Self {
+        let ttl = Duration::from_secs(10);
+        Self {
+            authentication: None,
+            authorization: None,
+            always_allowed: AllowedPaths::default(),
+            token_ttl: ttl,
+            allowed_ttl: ttl,
+            refused_ttl: ttl,
+        }
+    }
+}
+
+impl std::fmt::Debug for AccessSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessSettings")
+            .field("always_allowed", &self.always_allowed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Judges requests.
+pub(super) struct Access {
+    authentication: Option<Cluster>,
+    authorization: Option<Cluster>,
+    settings: AccessSettings,
+    /// By digest: the tokens themselves are not kept.
+    users: Cache<[u8; 32], Option<User>>,
+    verdicts: Cache<(User, String, String), bool>,
+}
+
+impl Access {
+    pub(super) fn new(settings: AccessSettings) -> Self {
+        let client = |client: &Option<kube::Client>| {
+            client.clone().map(|client| Cluster::new(client, PACE.0, PACE.1))
+        };
+        Self {
+            authentication: client(&settings.authentication),
+            authorization: client(&settings.authorization),
+            settings,
+            users: Cache::default(),
+            verdicts: Cache::default(),
+        }
+    }
+
+    /// Whether a request may be answered, or with which status and words it is refused.
+    pub(super) async fn judge(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<(), (StatusCode, String)> {
+        let user = match self.authenticate(headers).await {
+            Ok(Some(user)) => user,
+            Ok(None) => return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned())),
+            Err(err) => {
+                tracing::warn!(error = %Chain(&err), "a token could not be judged");
+                return Err((StatusCode::UNAUTHORIZED, "Unauthorized".to_owned()));
+            }
+        };
+        if user.is_master() || self.settings.always_allowed.contains(path) {
+            return Ok(());
+        }
+        let verb = method.as_str().to_ascii_lowercase();
+        let name = user.name.clone();
+        match self.authorize(user, verb.clone(), path).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((
+                StatusCode::FORBIDDEN,
+                format!("forbidden: User {name:?} cannot {verb} path {path:?}"),
+            )),
+            Err(err) => {
+                tracing::warn!(error = %Chain(&err), "a request could not be judged");
+                let what = "it could not be found out whether this is allowed".to_owned();
+                Err((StatusCode::INTERNAL_SERVER_ERROR, what))
+            }
+        }
+    }
+
+    /// Who asks; `None` for a token that is not good.
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Option<User>, ClusterError> {
+        let (Some(token), Some(cluster)) = (bearer(headers), &self.authentication) else {
+            return Ok(Some(User::anonymous()));
+        };
+        let digest: [u8; 32] = sha2::Sha256::digest(token.as_bytes()).into();
+        if let Some(known) = self.users.get(&digest) {
+            return Ok(known);
+        }
+        let user = user_of(cluster, token).await?;
+        self.users.insert(digest, user.clone(), self.settings.token_ttl);
+        Ok(user)
+    }
+
+    async fn authorize(&self, user: User, verb: String, path: &str) -> Result<bool, ClusterError> {
+        let Some(cluster) = &self.authorization else { return Ok(false) };
+        let question = (user, verb, path.to_owned());
+        if let Some(known) = self.verdicts.get(&question) {
+            return Ok(known);
+        }
+        let is_allowed = is_allowed(cluster, &question.0, &question.1, path).await?;
+        let AccessSettings { allowed_ttl, refused_ttl, .. } = self.settings;
+        let ttl = if is_allowed { allowed_ttl } else { refused_ttl };
+        self.verdicts.insert(question, is_allowed, ttl);
+        Ok(is_allowed)
+    }
+}
+
+/// The token of a request, if it brings one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = text.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! `--authorization-always-allow-paths`: paths that nobody is asked about.
+
+use std::str::FromStr;
+
+/// Paths and beginnings of paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedPaths {
+    exact: Vec<String>,
+    prefixes: Vec<String>,
+}
+
+/// A star in the middle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} has a star in the middle; only the last character may be one")]
+pub struct ParseAllowedPathsError(String);
+
+impl Default for AllowedPaths {
+    /// Health for everybody, as upstream.
+    fn default() -> Self {
+        let exact = ["healthz", "readyz", "livez"].map(str::to_owned).to_vec();
+        Self { exact, prefixes: Vec::new() }
+    }
+}
+
+impl FromStr for AllowedPaths {
+    type Err = ParseAllowedPathsError;
+
+    /// A list with commas; a slash at the beginning of a path does not matter.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut allowed = Self { exact: Vec::new(), prefixes: Vec::new() };
+        if text.is_empty() {
+            return Ok(allowed);
+        }
+        for path in text.split(',') {
+            let path = path.strip_prefix('/').unwrap_or(path);
+            match path.strip_suffix('*') {
+                Some(prefix) => allowed.prefixes.push(prefix.to_owned()),
+                None => allowed.exact.push(path.to_owned()),
+            }
+        }
+        let all = allowed.exact.iter().chain(&allowed.prefixes);
+        match all.into_iter().find(|path| path.contains('*')) {
+            Some(path) => Err(ParseAllowedPathsError(path.clone())),
+            None => Ok(allowed),
+        }
+    }
+}
+
+impl AllowedPaths {
+    pub(super) fn contains(&self, path: &str) -> bool {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        self.exact.iter().any(|it| it == path)
+            || self.prefixes.iter().any(|it| path.starts_with(it.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_allowed_as_upstream_allows_them() {
+        for (list, path, want) in [
+            ("/healthz,/readyz", "/healthz", Some(true)),
+            ("healthz", "/healthz", Some(true)),
+            ("/healthz", "/healthz/ping", Some(false)),
+            ("/healthz", "/metrics", Some(false)),
+            ("/metrics*", "/metrics/slis", Some(true)),
+            ("*", "/anything", Some(true)),
+            ("/", "/", Some(true)),
+            ("/", "/metrics", Some(false)),
+            ("", "/healthz", Some(false)),
+            ("", "/", Some(false)),
+            ("/a*b", "/", None),
+            ("/a**", "/", None),
+        ] {
+            let allowed = list.parse::<AllowedPaths>().ok();
+            assert_eq!(allowed.map(|it| it.contains(path)), want, "{list:?} {path}");
+        }
+    }
+}

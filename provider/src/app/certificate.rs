@@ -1,0 +1,147 @@
+//! TLS of the HTTPS endpoint: versions, suites and groups, and a certificate that is read again when its files change.
+
+use std::{
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+
+use rustls::{
+    CipherSuite, NamedGroup, ServerConfig, SupportedProtocolVersion,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+    version::{TLS12, TLS13},
+};
+
+/// How often the files are read again. They are small.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Reads certificate chain and key, both in PEM.
+pub type CertificateSource = Arc<dyn Fn() -> Result<(Vec<u8>, Vec<u8>), String> + Send + Sync>;
+
+/// Which TLS is spoken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServingTls {
+    /// Nothing older than TLS 1.3.
+    pub only_13: bool,
+    /// Suites of TLS 1.2, those of TLS 1.3 being fixed; `None` for all.
+    pub suites: Option<Vec<CipherSuite>>,
+    /// Groups for the key exchange; `None` for all.
+    pub groups: Option<Vec<NamedGroup>>,
+}
+
+/// The certificate that is shown, and where another one may come from.
+pub(super) struct Certificate {
+    current: RwLock<Arc<CertifiedKey>>,
+    source: Option<CertificateSource>,
+}
+
+impl std::fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Certificate").finish_non_exhaustive()
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read().expect("nothing panics under this lock")))
+    }
+}
+
+impl Certificate {
+    /// What the source has now, or one made for this run.
+    pub(super) fn new(source: Option<CertificateSource>) -> Result<Arc<Self>, String> {
+        let key = match &source {
+            None => self_signed()?,
+            Some(source) => {
+                let (chain, key) = source()?;
+                certified(&chain, &key)?
+            }
+        };
+        Ok(Arc::new(Self { current: RwLock::new(Arc::new(key)), source }))
+    }
+
+    /// Follows the source for ever. What cannot be used is told of once, and the old certificate stays.
+    pub(super) async fn follow(&self) {
+        let Some(source) = &self.source else { return std::future::pending().await };
+        let mut told = None;
+        loop {
+            tokio::time::sleep(PERIOD).await;
+            match source().and_then(|(chain, key)| certified(&chain, &key)) {
+                Ok(new) => {
+                    told = None;
+                    let mut current = self.current.write().expect("nothing panics under this lock");
+                    // Keys cannot be compared, and one with the same certificate is the same.
+                    if new.cert != current.cert {
+                        tracing::info!("serving with another certificate");
+                        *current = Arc::new(new);
+                    }
+                }
+                Err(what) if told.as_ref() != Some(&what) => {
+                    tracing::warn!("{what}; going on with the old certificate");
+                    told = Some(what);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    pub(super) fn config(self: Arc<Self>, tls: &ServingTls) -> Result<ServerConfig, String> {
+        let all = ring::default_provider();
+        let is_chosen = |suite: CipherSuite, version: &SupportedProtocolVersion| {
+            *version == TLS13 || tls.suites.as_ref().is_none_or(|it| it.contains(&suite))
+        };
+        let provider = CryptoProvider {
+            cipher_suites: all
+                .cipher_suites
+                .iter()
+                .filter(|it| is_chosen(it.suite(), it.version()))
+                .copied()
+                .collect(),
+            kx_groups: all
+                .kx_groups
+                .iter()
+                .filter(|it| tls.groups.as_ref().is_none_or(|wanted| wanted.contains(&it.name())))
+                .copied()
+                .collect(),
+            ..all
+        };
+        let versions: &[&SupportedProtocolVersion] =
+            if tls.only_13 { &[&TLS13] } else { &[&TLS12, &TLS13] };
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(versions)
+            .map_err(|err| format!("TLS cannot be served: {err}"))?;
+        Ok(builder.with_no_client_auth().with_cert_resolver(self))
+    }
+}
+
+/// A chain and its key, if they belong together.
+fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, String> {
+    let chain: Vec<_> =
+        CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(|err| {
+            format!("--tls-cert-file: not certificates in PEM: {err}; give such a file")
+        })?;
+    if chain.is_empty() {
+        return Err("--tls-cert-file: no certificate in it; give a PEM file with some".to_owned());
+    }
+    let unusable = |err: &dyn std::fmt::Display| {
+        format!("--tls-private-key-file: no usable key in PEM: {err}; give a PEM file with one")
+    };
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|err| unusable(&err))?;
+    let key = ring::sign::any_supported_type(&key).map_err(|err| unusable(&err))?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().map_err(|err| {
+        format!("--tls-private-key-file: not the key of the certificate in --tls-cert-file: {err}; give both of one pair")
+    })?;
+    Ok(certified)
+}
+
+fn self_signed() -> Result<CertifiedKey, String> {
+    let fail = |err: &dyn std::fmt::Display| format!("no certificate can be made: {err}");
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).map_err(|err| fail(&err))?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let key = ring::sign::any_supported_type(&key).map_err(|err| fail(&err))?;
+    Ok(CertifiedKey::new(vec![made.cert.der().clone()], key))
+}

@@ -1,0 +1,210 @@
+//! The flags of the HTTPS endpoint: certificate, TLS, and who may read what.
+
+use std::{path::PathBuf, time::Duration};
+
+use rustls::{CipherSuite, NamedGroup};
+
+use super::{ArgumentsError, Flags, fail, parse_duration};
+use crate::{AllowedPaths, ServingTls};
+
+/// What a command line says about the endpoint.
+#[derive(Clone, Debug)]
+pub struct ServingArguments {
+    /// `--tls-cert-file` and `--tls-private-key-file`.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// `--tls-min-version`, `--tls-cipher-suites` and `--tls-curve-preferences`.
+    pub tls: ServingTls,
+    /// `--authentication-kubeconfig`.
+    pub authentication_kubeconfig: Option<PathBuf>,
+    /// `--authorization-kubeconfig`.
+    pub authorization_kubeconfig: Option<PathBuf>,
+    /// `--authorization-always-allow-paths`.
+    pub always_allowed: AllowedPaths,
+    /// `--authentication-token-webhook-cache-ttl`.
+    pub token_ttl: Duration,
+    /// `--authorization-webhook-cache-authorized-ttl`.
+    pub allowed_ttl: Duration,
+    /// `--authorization-webhook-cache-unauthorized-ttl`.
+    pub refused_ttl: Duration,
+}
+
+/// Suites of TLS 1.2 that are served, by Go's names.
+const SUITES: [(&str, CipherSuite); 8] = [
+    (
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    (
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    (
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+    (
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    ),
+];
+
+/// Suites of TLS 1.3. They are always served, as in Go.
+const SUITES_13: [&str; 3] =
+    ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
+
+/// Suites that Go knows and this provider does not serve: without forward secrecy or without authenticated encryption.
+const NOT_SERVED: [&str; 15] = [
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+];
+
+/// Groups that are served, by Go's numbers.
+const GROUPS: [(u16, NamedGroup); 3] =
+    [(23, NamedGroup::secp256r1), (24, NamedGroup::secp384r1), (29, NamedGroup::X25519)];
+
+/// Groups that Go knows and this provider does not serve: P-521 and those with ML-KEM.
+const GROUPS_NOT_SERVED: [u16; 4] = [25, 4587, 4588, 4589];
+
+/// Reads the flags of the endpoint.
+pub(super) fn read(
+    flags: Flags<'_>,
+    notes: &mut Vec<String>,
+) -> Result<ServingArguments, ArgumentsError> {
+    let path = |name| Some(flags.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let certificate = match (path("tls-cert-file"), path("tls-private-key-file")) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (Some(_), None) => {
+            return Err(fail("tls-cert-file", "needs --tls-private-key-file; give both"));
+        }
+        (None, Some(_)) => {
+            return Err(fail("tls-private-key-file", "needs --tls-cert-file; give both"));
+        }
+    };
+    let ttl = |name| parse_duration(&flags.text(name)).map_err(|err| fail(name, err.to_string()));
+    let allowed = flags.all("authorization-always-allow-paths").join(",");
+    Ok(ServingArguments {
+        certificate,
+        tls: tls(flags, notes)?,
+        authentication_kubeconfig: path("authentication-kubeconfig"),
+        authorization_kubeconfig: path("authorization-kubeconfig"),
+        always_allowed: allowed
+            .parse()
+            .map_err(|err| fail("authorization-always-allow-paths", format!("{err}")))?,
+        token_ttl: ttl("authentication-token-webhook-cache-ttl")?,
+        allowed_ttl: ttl("authorization-webhook-cache-authorized-ttl")?,
+        refused_ttl: ttl("authorization-webhook-cache-unauthorized-ttl")?,
+    })
+}
+
+fn tls(flags: Flags<'_>, notes: &mut Vec<String>) -> Result<ServingTls, ArgumentsError> {
+    let version = flags.text("tls-min-version");
+    let only_13 = match version.as_str() {
+        "" | "VersionTLS12" => false,
+        "VersionTLS13" => true,
+        "VersionTLS10" | "VersionTLS11" => {
+            notes
+                .push(format!("--tls-min-version={version}: nothing older than TLS 1.2 is served"));
+            false
+        }
+        other => {
+            let what = format!("unknown version {other:?}; write VersionTLS12 or VersionTLS13");
+            return Err(fail("tls-min-version", what));
+        }
+    };
+    let (suites, has_13) = suites(&items(flags, "tls-cipher-suites"), notes)?;
+    // With no suite of TLS 1.2 there is nothing to serve it with.
+    let only_13 = only_13 || (has_13 && suites.as_ref().is_some_and(Vec::is_empty));
+    let groups = groups(&items(flags, "tls-curve-preferences"), notes)?;
+    Ok(ServingTls { only_13, suites, groups })
+}
+
+fn items(flags: Flags<'_>, name: &str) -> Vec<String> {
+    let text = flags.all(name).join(",");
+    if text.is_empty() { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
+}
+
+type Suites = (Option<Vec<CipherSuite>>, bool);
+
+/// The suites of TLS 1.2 that are named, and whether one of TLS 1.3 is.
+fn suites(names: &[String], notes: &mut Vec<String>) -> Result<Suites, ArgumentsError> {
+    let flag = "tls-cipher-suites";
+    if names.is_empty() {
+        return Ok((None, false));
+    }
+    let (mut suites, mut has_13) = (Vec::new(), false);
+    for name in names {
+        if let Some((_, suite)) = SUITES.iter().find(|(known, _)| known == name) {
+            suites.push(*suite);
+        } else if SUITES_13.contains(&name.as_str()) {
+            has_13 = true;
+        } else if NOT_SERVED.contains(&name.as_str()) {
+            notes.push(format!("--{flag}: {name} is never served"));
+        } else {
+            let what = format!("unknown suite {name:?}; write names as Go has them");
+            return Err(fail(flag, what));
+        }
+    }
+    if suites.is_empty() && !has_13 {
+        let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
+        let what = format!("none of these suites is served; name one of {}", names.join(", "));
+        return Err(fail(flag, what));
+    }
+    Ok((Some(suites), has_13))
+}
+
+fn groups(
+    numbers: &[String],
+    notes: &mut Vec<String>,
+) -> Result<Option<Vec<NamedGroup>>, ArgumentsError> {
+    let flag = "tls-curve-preferences";
+    if numbers.is_empty() {
+        return Ok(None);
+    }
+    let mut groups = Vec::new();
+    for text in numbers {
+        let number = text.trim().parse::<u16>().ok();
+        match number.and_then(|number| GROUPS.iter().find(|(known, _)| *known == number)) {
+            Some((_, group)) if groups.contains(group) => {
+                return Err(fail(flag, format!("{text} is there twice; write it once")));
+            }
+            Some((_, group)) => groups.push(*group),
+            None if number.is_some_and(|number| GROUPS_NOT_SERVED.contains(&number)) => {
+                notes.push(format!("--{flag}: {text} is never served"));
+            }
+            None => {
+                let what =
+                    format!("unknown group {text:?}; write 23 (P-256), 24 (P-384) or 29 (X25519)");
+                return Err(fail(flag, what));
+            }
+        }
+    }
+    if groups.is_empty() {
+        let what = "none of these groups is served; name 23 (P-256), 24 (P-384) or 29 (X25519)";
+        return Err(fail(flag, what));
+    }
+    Ok(Some(groups))
+}

@@ -1,0 +1,59 @@
+//! What the HTTPS endpoint is made of in a process: files with certificate and key, and clients that judge its callers.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use provider::{
+    AccessSettings, CertificateSource, HealthEndpoint, Serving,
+    cli::{Arguments, ServingArguments},
+};
+
+use super::kube::{around, of_file};
+
+/// Makes the endpoint, unless no port is served. Must run inside a runtime.
+pub(super) async fn endpoint(arguments: &Arguments) -> Result<Option<HealthEndpoint>, String> {
+    if arguments.secure_port == 0 {
+        return Ok(None);
+    }
+    let ServingArguments { certificate, tls, .. } = &arguments.serving;
+    let certificate = certificate.clone().map(|(certificate, key)| -> CertificateSource {
+        Arc::new(move || {
+            let read = |flag: &str, path: &Path| {
+                std::fs::read(path).map_err(|err| {
+                    format!("--{flag} {}: cannot be read: {err}; check the path", path.display())
+                })
+            };
+            Ok((read("tls-cert-file", &certificate)?, read("tls-private-key-file", &key)?))
+        })
+    });
+    let access = access(&arguments.serving).await?;
+    HealthEndpoint::new(Serving { certificate, tls: tls.clone(), access }).map(Some)
+}
+
+async fn access(arguments: &ServingArguments) -> Result<AccessSettings, String> {
+    let client = async |flag: &str, path: &Option<PathBuf>| match path {
+        Some(path) => of_file(flag, path, None).await.map(Some),
+        // As upstream: the account of this pod, and not what --kubeconfig says.
+        None => Ok(around()),
+    };
+    let authentication =
+        client("authentication-kubeconfig", &arguments.authentication_kubeconfig).await?;
+    let authorization =
+        client("authorization-kubeconfig", &arguments.authorization_kubeconfig).await?;
+    if authorization.is_none() {
+        tracing::info!(
+            "requests for anything but --authorization-always-allow-paths are refused: there is no cluster \
+             around, and no --authorization-kubeconfig"
+        );
+    }
+    Ok(AccessSettings {
+        authentication,
+        authorization,
+        always_allowed: arguments.always_allowed.clone(),
+        token_ttl: arguments.token_ttl,
+        allowed_ttl: arguments.allowed_ttl,
+        refused_ttl: arguments.refused_ttl,
+    })
+}
