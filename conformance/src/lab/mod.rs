@@ -5,6 +5,7 @@
 
 mod aftermath;
 mod authority;
+mod bounds;
 mod provider;
 mod running;
 
@@ -21,6 +22,8 @@ use crate::backend::Backend;
 use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
 pub use aftermath::{NodeEvent, Run};
+pub use bounds::{Bounds, Passed};
+use bounds::{Guard, Watchdog};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config};
@@ -30,6 +33,8 @@ use running::Running;
 const RESTART: Duration = Duration::from_secs(1);
 /// The same for a process, in world time: starting one is work.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
+/// How often the calls of processes are counted.
+const LOOK: Duration = Duration::from_secs(1);
 /// A process that so often in a row ends before its first call is not started again.
 const MOST_IN_VAIN: usize = 6;
 
@@ -90,6 +95,11 @@ pub struct Stage {
 
 /// Runs a scenario from beginning to end in virtual time, in a runtime of its own.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
+    run_within(scenario, stage, Bounds::default())
+}
+
+/// The same, within these bounds.
+pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -98,7 +108,7 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     let captured = crate::capture::Captured::default();
     let play = async {
         captured.begin();
-        Lab::play(scenario, stage).await
+        Lab::play(scenario, stage, bounds).await
     };
     let run = captured.during(|| runtime.block_on(play));
     Run { logs: captured.text(), whispers: captured.whispers(), ..run }
@@ -117,6 +127,8 @@ pub struct Lab {
     metrics: Vec<String>,
     scenario: Scenario,
     stage: Stage,
+    /// What the provider may spend.
+    guard: Guard,
     /// What stands in the file of the provider's token.
     token: provider::TokenFile,
 }
@@ -149,6 +161,7 @@ impl Lab {
             metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
+            guard: Guard::new(Bounds::default()),
             token,
         }
     }
@@ -242,8 +255,14 @@ impl Lab {
         }
         self.note(format!("replica {index} starts"));
         let Some(host) = &self.host else {
-            let replica =
-                Replica::start(&self.sim, &self.scenario, &self.stage, &self.token, index);
+            let replica = Replica::start(
+                &self.sim,
+                &self.scenario,
+                &self.stage,
+                &self.token,
+                &self.guard,
+                index,
+            );
             return self.replicas.push(Running::Here(replica));
         };
         match host.start(&self.sim, &self.scenario, index).await {
@@ -323,10 +342,20 @@ impl Lab {
                 }
                 futures::future::select_all(ends).await;
             };
+            let counted = async {
+                // What processes call goes through no guard.
+                while self.host.is_some() {
+                    tokio::time::sleep(LOOK).await;
+                    self.guard.counted(self.sim.ledger().next_seq());
+                }
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
                 biased;
+                () = self.guard.over() => return,
                 () = one_ends => {}
                 () = world.reach(until) => break,
+                () = counted => {}
             }
             let pause = match &self.host {
                 None => RESTART,
@@ -369,8 +398,9 @@ impl Lab {
         self.sim.ledger().note(self.world().now(), Kind::Note, text);
     }
 
-    async fn play(scenario: &Scenario, stage: &Stage) -> Run {
-        let mut lab = Self::new(scenario, stage);
+    async fn play(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
+        let mut lab = Self { guard: Guard::new(bounds), ..Self::new(scenario, stage) };
+        let _watchdog = Watchdog::begin(&lab.guard, lab.ledger().clone());
         lab.play_to_the_end().await;
         lab.finish().await
     }
@@ -401,6 +431,9 @@ impl Lab {
         let steps: Vec<_> = self.scenario.timeline.iter().skip(skip).cloned().collect();
         for step in steps.iter().take_while(|step| step.at <= until) {
             self.pass_until(step.at).await;
+            if self.guard.passed().is_some() {
+                return;
+            }
             self.act(&step.act).await;
         }
         self.pass_until(until).await;
@@ -417,9 +450,14 @@ impl Lab {
     pub async fn finish(mut self) -> Run {
         let end = self.state();
         self.sim.ledger().set_phase(Some("stop"));
+        let passed = self.guard.passed();
         while let Some(replica) = self.replicas.first() {
             let index = replica.index();
-            self.stop(index).await;
+            // One that has run away does not listen.
+            match passed {
+                None => self.stop(index).await,
+                Some(_) => self.crash(index).await,
+            }
         }
         let after = self.state();
         let fired = self.sim.fired().into_iter().collect();
@@ -441,6 +479,7 @@ impl Lab {
             after,
             fired,
             exits,
+            passed,
             logs,
             whispers: String::new(),
             tokens,

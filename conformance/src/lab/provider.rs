@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::bounds::Guard;
 use super::{Mode, Stage};
 use crate::scenario::Scenario;
 
@@ -64,6 +65,7 @@ impl Replica {
         scenario: &Scenario,
         stage: &Stage,
         token: &TokenFile,
+        guard: &Guard,
         index: usize,
     ) -> Self {
         let label = label(index);
@@ -72,7 +74,9 @@ impl Replica {
         let options = options(scenario, stage);
         let vcenters: Vec<(String, Transport)> = sim
             .vcenters()
-            .map(|(name, server)| (name.to_owned(), from_service(server.service(&label))))
+            .map(|(name, server)| {
+                (name.to_owned(), from_service(guard.around(server.service(&label))))
+            })
             .collect();
         let connect = move |wanted: &::provider::VcenterConfig| {
             vcenters
@@ -81,12 +85,12 @@ impl Replica {
                 .map(|(_, transport)| transport.clone())
                 .ok_or_else(|| format!("no vCenter {}", wanted.endpoint.host))
         };
-        let kube = kube::Client::new(sim.cluster().service(&label), "default");
+        let kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let deps = Deps {
             connect: Arc::new(connect),
-            supervisor: sim.supervisor().map(|it| link(it, &label, token, stage)),
+            supervisor: sim.supervisor().map(|it| link(it, &label, token, guard, stage)),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             identity: identity.clone(),
             epoch: now,
@@ -189,9 +193,11 @@ fn link(
     supervisor: &sim::Supervisor,
     label: &str,
     token: &TokenFile,
+    guard: &Guard,
     stage: &Stage,
 ) -> SupervisorLink {
-    let client = kube::Client::new(supervisor.server().service(label), supervisor.namespace());
+    let service = guard.around(supervisor.server().service(label));
+    let client = kube::Client::new(service, supervisor.namespace());
     let token = token.clone();
     let read = move || Ok(token.read().into_bytes());
     let tokens = Arc::new(TokenSource::new(Arc::new(read)).with_mutant(stage.mutant));
