@@ -1,9 +1,12 @@
 //! The table of every check: what it promises, for whom, why, and where the promise comes from.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
+
+use crate::backend::Backend;
 
 /// The committed table.
 const TABLE: &str = include_str!("../catalogue.yaml");
@@ -146,6 +149,9 @@ pub struct Entry {
     pub oracle: String,
     /// The bound in calls, bytes or time, where there is one.
     pub budget: Option<String>,
+    /// The bound in calls to what stands behind the provider, where the check counts them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<Backend, u64>,
     /// Why it matters.
     pub why: String,
     /// How a provider's author mends it.
@@ -156,6 +162,21 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// How many calls it allows with this backend.
+    ///
+    /// # Panics
+    /// For an entry without: a test holds checks and catalogue together.
+    pub fn allowed(&self, backend: Backend) -> u64 {
+        self.calls[&backend]
+    }
+
+    /// The bound in words, where there is one.
+    pub fn bound(&self) -> Option<String> {
+        let calls = self.calls.iter().map(|(at, n)| format!("{}: at most {n} calls", at.name()));
+        let calls: Vec<String> = self.budget.iter().cloned().chain(calls).collect();
+        (!calls.is_empty()).then(|| calls.join("; "))
+    }
+
     /// Whether it asks for more than the contract of Kubernetes.
     pub fn is_policy(&self) -> bool {
         self.source.starts_with("policy")
@@ -209,7 +230,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::backend::Backend;
 
     #[test]
     fn the_table_reads_and_its_ids_are_unique() {
@@ -257,6 +277,18 @@ mod tests {
             }
         }
         assert!(seen.len() >= 140, "only {} checks run", seen.len());
+    }
+
+    #[test]
+    fn budgets_are_numbers_where_checks_count_calls() {
+        let entry = entry("EFF-009").unwrap();
+        let bound = entry.bound().unwrap();
+        assert_eq!(bound, "vCenter: at most 4 calls; Supervisor: at most 2 calls");
+        assert_eq!(Backend::ALL.map(|it| entry.allowed(it)), [4, 2]);
+        // What checks count stands nowhere else as a sentence.
+        for it in entries().iter().filter(|it| !it.calls.is_empty()) {
+            assert_eq!(it.budget, None, "{}", it.id);
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-004", [no_writes()]),
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
+        Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
     ]
 }
 

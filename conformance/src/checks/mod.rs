@@ -122,6 +122,13 @@ impl Case {
         if let Some(unsound) = broken.iter().find(|it| it.invariant == Invariant::WorldIsSound) {
             return Verdict::harness_error(unsound);
         }
+        // What the case itself asks for had no time to come about.
+        let ran_away = |it: &&Violation| it.invariant == Invariant::NoPanic;
+        if run.passed.is_some()
+            && let Some(violation) = broken.iter().rfind(ran_away)
+        {
+            return Verdict::fail(violation);
+        }
         let counts = |it: &&Violation| {
             self.exempt.iter().all(|(exempt, _)| *exempt != it.invariant)
                 && counts(it.invariant, self.entry, run)

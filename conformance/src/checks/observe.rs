@@ -74,6 +74,11 @@ impl Run {
         self.versions(name).into_iter().find(|(_, node)| node.is_none()).map(|(at, _)| at)
     }
 
+    /// The uid of a Node as it was first seen.
+    pub(super) fn first_uid(&self, name: &str) -> Option<String> {
+        self.versions(name).into_iter().find_map(|(_, node)| Some(node?.uid))
+    }
+
     /// When a Node lost its uninitialized taint.
     pub(super) fn initialized(&self, name: &str) -> Option<Time> {
         self.when(name, |node| !node.uninitialized)

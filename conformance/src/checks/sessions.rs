@@ -58,7 +58,7 @@ fn token(grace: Duration) -> Case {
 fn token_while_down() -> Case {
     let scenario = away(world(4, s(700)), Backend::Supervisor, SETTLED, s(240))
         .at(s(100), Act::Token { grace: Duration::ZERO });
-    let case = Case::new(scenario, |run| one_start(run));
+    let case = Case::new(scenario, one_start);
     case.canary_within(Canary::Gone(4), s(300), s(60)).named("rotated during an outage")
 }
 

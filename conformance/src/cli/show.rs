@@ -48,7 +48,7 @@ pub(super) fn explain(out: &mut impl Write, id: &str) -> anyhow::Result<ExitCode
     }
     writeln!(out, "why          {}", entry.why)?;
     writeln!(out, "judged       {}", entry.oracle)?;
-    if let Some(budget) = &entry.budget {
+    if let Some(budget) = entry.bound() {
         writeln!(out, "budget       {budget}")?;
     }
     writeln!(out, "remedy       {}", entry.remedy)?;

@@ -331,7 +331,7 @@ async fn deleted(lab: &Lab) -> anyhow::Result<Verdict> {
     let mut since = Since::now(&lab.simulator).await?;
     lab.simulator.delete(machine).await?;
     let is_gone = lab.becomes(&machine.name, NOT_READY, |node| node.is_none()).await?;
-    let (calls, budget) = (since.calls(&lab.simulator).await?, gone::budget(lab.made.backend));
+    let (calls, budget) = (since.calls(&lab.simulator).await?, gone::allowed(lab.made.backend));
     let evicted = until(SOON * 2, async || {
         let pods =
             lab.cluster.get("/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Ddoomed");

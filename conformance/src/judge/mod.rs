@@ -59,6 +59,11 @@ pub fn safety(run: &Run) -> Vec<Violation> {
         text: format!("a replica {exit}"),
     });
     found.extend(panics);
+    found.extend(run.passed.map(|passed| Violation {
+        invariant: Invariant::NoPanic,
+        at: run.end_time(),
+        text: format!("the provider ran away: {passed}"),
+    }));
     found.extend(run.end.violations().into_iter().map(|text| Violation {
         invariant: Invariant::WorldIsSound,
         at: run.end_time(),
@@ -77,7 +82,7 @@ pub fn liveness(run: &Run) -> Vec<Violation> {
 /// right, what has not come about.
 pub fn all(run: &Run) -> Vec<Violation> {
     let mut found = safety(run);
-    if run.scenario.is_settled() {
+    if run.scenario.is_settled() && run.passed.is_none() {
         found.extend(liveness(run));
     }
     found

@@ -14,6 +14,8 @@ use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
 const WINDOW: Duration = Duration::from_secs(600);
+/// Seconds in which failed calls are one trouble.
+const EPISODE: u64 = 5;
 
 /// Watches logins, and gathers what is secret.
 pub(super) struct Judge<'a> {
@@ -158,15 +160,17 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Reasons to log in again within the window before `at`: broken calls, restarts (also of replicas that lost
-/// their lease), ended sessions.
+/// Reasons to log in again within the window before `at`: trouble, restarts (also of replicas that lost their lease), ended
+/// sessions. Trouble is a reason once per [`EPISODE`], however many calls fail meanwhile: a login that fails is no reason
+/// for the next at once.
 fn endings(run: &Run, server: &str, at: Time) -> usize {
     let recent = |then: Time| then <= at && at.since(then) < WINDOW + Duration::from_secs(60);
-    let broken = run
+    let broken: BTreeSet<u64> = run
         .calls()
         .filter(|call| call.server == server && recent(call.t))
         .filter(|call| call.was_faulted() || !call.succeeded())
-        .count();
+        .map(|call| call.t.since_start().as_secs() / EPISODE)
+        .collect();
     let steps = run
         .scenario
         .timeline
@@ -182,7 +186,7 @@ fn endings(run: &Run, server: &str, at: Time) -> usize {
         .filter(|it| it.kind == ledger::Kind::Note && it.op.starts_with("replica ") && recent(it.t))
         .filter(|it| it.op.ends_with(" starts"))
         .count();
-    broken + 2 * (steps + starts)
+    broken.len() + 2 * (steps + starts)
 }
 
 fn left_behind(run: &Run, found: &mut Vec<Violation>) {

@@ -46,3 +46,18 @@ fn the_token_of_a_supervisor_is_a_secret() {
     run.logs = format!("1.0 Authorization: Bearer {token}\n");
     assert_eq!(tells(&run), ["a token, as it is, is in line 1 of the log"]);
 }
+
+#[test]
+fn a_login_that_fails_is_no_reason_for_the_next_at_once() {
+    let mut run = a_run(Backend::VCenter);
+    let storm = |run: &Run| safety(run).iter().any(|it| it.invariant == Invariant::NoLoginStorm);
+    assert!(!storm(&run));
+    let login = run.calls().find(|call| call.op == "Login").unwrap().clone();
+    for n in 1..=200 {
+        let mut again = login.clone();
+        again.t = login.t + Duration::from_millis(100 * n);
+        again.ended.as_mut().unwrap().fault = Some("InvalidLogin".to_owned());
+        run.ledger.push(again);
+    }
+    assert!(storm(&run), "two hundred logins in twenty seconds, each for the failure before");
+}

@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
-use super::{Exit, Stage};
+use super::{Exit, Passed, Stage};
 use crate::backend::Backend;
 use crate::scenario::Scenario;
 
@@ -34,6 +34,8 @@ pub struct Run {
     pub fired: Vec<(String, u64)>,
     /// How each replica ended, in order of starts.
     pub exits: Vec<Exit>,
+    /// The bound that the provider has passed, which has ended the run.
+    pub passed: Option<Passed>,
     /// What the provider logged.
     pub logs: String,
     /// What it logged at the most verbose level, where that is more; only looked through for secrets.

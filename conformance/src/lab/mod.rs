@@ -5,6 +5,7 @@
 
 mod aftermath;
 mod authority;
+mod bounds;
 mod initialize;
 mod provider;
 mod running;
@@ -22,6 +23,8 @@ use crate::backend::Backend;
 use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
 pub use aftermath::{NodeEvent, Run};
+pub use bounds::{Bounds, Passed};
+use bounds::{Guard, Watchdog};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
 pub(crate) use provider::{LEASE, cloud_config};
@@ -31,6 +34,8 @@ use running::Running;
 const RESTART: Duration = Duration::from_secs(1);
 /// The same for a process, in world time: starting one is work.
 const RESTART_PROCESS: Duration = Duration::from_secs(10);
+/// How often the calls of processes are counted.
+const LOOK: Duration = Duration::from_secs(1);
 /// Between the wake-up of a replica's first task and that of its last.
 const WAKING: Duration = Duration::from_millis(200);
 /// A process that so often in a row ends before its first call is not started again.
@@ -93,6 +98,11 @@ pub struct Stage {
 
 /// Runs a scenario from beginning to end in virtual time, in a runtime of its own.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
+    run_within(scenario, stage, Bounds::default())
+}
+
+/// The same, within these bounds.
+pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -101,7 +111,7 @@ pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
     let captured = crate::capture::Captured::default();
     let play = async {
         captured.begin();
-        Lab::play(scenario, stage).await
+        Lab::play(scenario, stage, bounds).await
     };
     let run = captured.during(|| runtime.block_on(play));
     Run { logs: captured.text(), whispers: captured.whispers(), ..run }
@@ -120,6 +130,8 @@ pub struct Lab {
     metrics: Vec<String>,
     scenario: Scenario,
     stage: Stage,
+    /// What the provider may spend.
+    guard: Guard,
     /// What stands in the file of the provider's token.
     token: provider::TokenFile,
 }
@@ -152,6 +164,7 @@ impl Lab {
             metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
+            guard: Guard::new(Bounds::default()),
             token,
         }
     }
@@ -283,8 +296,14 @@ impl Lab {
         }
         self.note(format!("replica {index} starts"));
         let Some(host) = &self.host else {
-            let replica =
-                Replica::start(&self.sim, &self.scenario, &self.stage, &self.token, index);
+            let replica = Replica::start(
+                &self.sim,
+                &self.scenario,
+                &self.stage,
+                &self.token,
+                &self.guard,
+                index,
+            );
             return self.replicas.push(Running::Here(replica));
         };
         match host.start(&self.sim, &self.scenario, index).await {
@@ -371,10 +390,20 @@ impl Lab {
                 }
                 futures::future::select_all(ends).await;
             };
+            let counted = async {
+                // What processes call goes through no guard.
+                while self.host.is_some() {
+                    tokio::time::sleep(LOOK).await;
+                    self.guard.counted(self.sim.ledger().next_seq());
+                }
+                std::future::pending::<()>().await;
+            };
             tokio::select! {
                 biased;
+                () = self.guard.over() => return,
                 () = one_ends => {}
                 () = world.reach(until) => break,
+                () = counted => {}
             }
             let pause = match &self.host {
                 None => RESTART,
@@ -417,8 +446,9 @@ impl Lab {
         self.sim.ledger().note(self.world().now(), Kind::Note, text);
     }
 
-    async fn play(scenario: &Scenario, stage: &Stage) -> Run {
-        let mut lab = Self::new(scenario, stage);
+    async fn play(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
+        let mut lab = Self { guard: Guard::new(bounds), ..Self::new(scenario, stage) };
+        let _watchdog = Watchdog::begin(&lab.guard, lab.ledger().clone());
         lab.play_to_the_end().await;
         lab.finish().await
     }
@@ -449,6 +479,9 @@ impl Lab {
         let steps: Vec<_> = self.scenario.timeline.iter().skip(skip).cloned().collect();
         for step in steps.iter().take_while(|step| step.at <= until) {
             self.pass_until(step.at).await;
+            if self.guard.passed().is_some() {
+                return;
+            }
             self.act(&step.act).await;
         }
         self.pass_until(until).await;
@@ -465,9 +498,14 @@ impl Lab {
     pub async fn finish(mut self) -> Run {
         let end = self.state();
         self.sim.ledger().set_phase(Some("stop"));
+        let passed = self.guard.passed();
         while let Some(replica) = self.replicas.first() {
             let index = replica.index();
-            self.stop(index).await;
+            // One that has run away does not listen.
+            match passed {
+                None => self.stop(index).await,
+                Some(_) => self.crash(index).await,
+            }
         }
         let after = self.state();
         let fired = self.sim.fired().into_iter().collect();
@@ -489,6 +527,7 @@ impl Lab {
             after,
             fired,
             exits,
+            passed,
             logs,
             whispers: String::new(),
             tokens,

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::bounds::Guard;
 use super::{Mode, Stage};
 use crate::scenario::Scenario;
 
@@ -69,6 +70,7 @@ impl Replica {
         scenario: &Scenario,
         stage: &Stage,
         token: &TokenFile,
+        guard: &Guard,
         index: usize,
     ) -> Self {
         let label = label(index);
@@ -77,7 +79,9 @@ impl Replica {
         let options = options(scenario, stage);
         let vcenters: Vec<(String, Transport)> = sim
             .vcenters()
-            .map(|(name, server)| (name.to_owned(), from_service(server.service(&label))))
+            .map(|(name, server)| {
+                (name.to_owned(), from_service(guard.around(server.service(&label))))
+            })
             .collect();
         let connect = move |wanted: &::provider::VcenterConfig| {
             vcenters
@@ -86,13 +90,13 @@ impl Replica {
                 .map(|(_, transport)| transport.clone())
                 .ok_or_else(|| format!("no vCenter {}", wanted.endpoint.host))
         };
-        let kube = kube::Client::new(sim.cluster().service(&label), "default");
+        let kube = kube::Client::new(guard.around(sim.cluster().service(&label)), "default");
         let identity = format!("{label}@{}", sim.world().now().since_start().as_millis());
         let now = sim.world().now().timestamp(sim.world().clock().epoch());
         let time = Arc::new(SteppedTime::starting_at(now));
         let deps = Deps {
             connect: Arc::new(connect),
-            supervisor: sim.supervisor().map(|it| link(it, &label, token, stage)),
+            supervisor: sim.supervisor().map(|it| link(it, &label, token, guard, stage)),
             seed: stage.seed ^ (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             identity: identity.clone(),
             clock: Clock::new(Arc::clone(&time) as _),
@@ -219,9 +223,11 @@ fn link(
     supervisor: &sim::Supervisor,
     label: &str,
     token: &TokenFile,
+    guard: &Guard,
     stage: &Stage,
 ) -> SupervisorLink {
-    let client = kube::Client::new(supervisor.server().service(label), supervisor.namespace());
+    let service = guard.around(supervisor.server().service(label));
+    let client = kube::Client::new(service, supervisor.namespace());
     let token = token.clone();
     let read = move || Ok(token.read().into_bytes());
     let tokens = Arc::new(TokenSource::new(Arc::new(read)).with_mutant(stage.mutant));

@@ -112,8 +112,7 @@ impl Stage {
             password.expose(),
         );
         let (config, _) = Config::parse("vsphere.conf", &text, UnknownKeys::Refuse).unwrap();
-        let transport: Transport =
-            provider::https(&config.vcenters[0].endpoint, trust, None).unwrap();
+        let transport: Transport = provider::https(&config.vcenters[0].endpoint, trust).unwrap();
         let stop = CancellationToken::new();
         let deps = Deps {
             connect: Arc::new(move |_| Ok(transport.clone())),
