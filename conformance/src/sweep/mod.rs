@@ -1,8 +1,8 @@
 //! Exhaustive single failures: every call of every life, every way it can fail, one run each.
 //!
 //! SQLite's "fail the n-th malloc", applied to an API. The healthy run of each [life](crate::lives) names its calls. The first
-//! sweep ([`faults`]) lets each fail in every way that its front end knows, with and without the operation carried out,
-//! once per operation, kind of object and phase. The second ([`crashes`]) kills the provider before and after each of its
+//! sweep ([`Kind::Faults`]) lets each fail in every way that its front end knows, with and without the operation carried out,
+//! once per operation, kind of object and phase. The second ([`Kind::Crashes`]) kills the provider before and after each of its
 //! writes. Every run is judged by all safety and liveness invariants. No randomness: the same build has the same trials.
 
 mod crashes;
