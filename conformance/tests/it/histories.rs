@@ -13,14 +13,16 @@ use conformance::checks::fault_kinds;
 use conformance::judge::{Invariant, Violation, liveness, safety, takeovers};
 use conformance::lab::{Mutants, Run, Stage, run};
 use conformance::periods::Periods;
-use conformance::scenario::{Act, Scenario};
+use conformance::scenario::{Act, Initializer, Scenario};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 use sha2::{Digest, Sha256};
 use sim::Face;
 use sim::faults::Rule;
 use sim::ledger::Record;
-use sim::world::{Command, Named, Topology};
+use sim::world::objects::{self, Key, PatchKind};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Grant, Named, PROVIDER_USER, Topology};
 
 /// Machines in the world.
 const MACHINES: u32 = 4;
@@ -67,6 +69,24 @@ enum Happening {
         crash: bool,
         back: u8,
     },
+    /// The leader stands still, as by SIGSTOP, and goes on later.
+    Suspend {
+        back: u8,
+    },
+    /// Every wall clock steps by so many minutes.
+    StepClocks(i8),
+    /// A login that loses sight of a machine, and sees it again later.
+    Hide {
+        machine: u32,
+        back: u8,
+    },
+    /// A controller of others taints a node.
+    Taint {
+        machine: u32,
+        n: u8,
+    },
+    /// A machine is made, and its node joins.
+    Newcomer(u8),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -81,6 +101,11 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => machine.clone().prop_map(H::Inaccessible),
         2 => machine.clone().prop_map(H::Connect),
         1 => machine.clone().prop_map(H::Reregister),
+        1 => (machine.clone(), 0..200_u8).prop_map(|(machine, back)| H::Hide { machine, back }),
+        2 => (machine.clone(), any::<u8>()).prop_map(|(machine, n)| H::Taint { machine, n }),
+        1 => any::<u8>().prop_map(H::Newcomer),
+        2 => (0..90_u8).prop_map(|back| H::Suspend { back }),
+        1 => any::<i8>().prop_map(H::StepClocks),
         3 => (machine, any::<bool>()).prop_map(|(machine, runs)| H::Kubelet { machine, runs }),
         1 => Just(H::Sessions),
         1 => Just(H::Stop),
@@ -94,6 +119,14 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 fn named(machine: u32) -> Named {
     format!("node-{machine:04}").as_str().into()
+}
+
+/// A taint that a controller of others puts on a node.
+fn foreign_taint(machine: u32, n: u8) -> Command {
+    let taint = serde_json::json!({"key": format!("example.com/{n}"), "effect": "NoSchedule"});
+    let patch = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
+    let key = Key::node(format!("node-{machine:04}"));
+    Command::Cluster(objects::Command::patch(key, PatchKind::Json, patch))
 }
 
 /// Steps for one happening, and how long after it they come. The number keeps rule names apart.
@@ -132,6 +165,30 @@ fn steps(n: usize, happening: &Happening) -> Vec<(Duration, Act)> {
             let back = Duration::from_secs(u64::from(back));
             return vec![(now, fail), (back, Act::StartAll)];
         }
+        Happening::Suspend { back } => {
+            let back = Duration::from_secs(u64::from(back));
+            return vec![(now, Act::SuspendLeader), (back, Act::ResumeAll)];
+        }
+        Happening::StepClocks(minutes) => {
+            return vec![(now, Act::StepClocks(i64::from(minutes) * 60))];
+        }
+        Happening::Hide { machine, back } => {
+            let (user, object) = (PROVIDER_USER.to_owned(), format!("node-{machine:04}"));
+            let grant = Grant { vcenter: None, user, object };
+            let back = Duration::from_secs(u64::from(back));
+            return vec![
+                (now, Act::World(Command::RevokePrivilege(grant.clone()))),
+                (back, Act::World(Command::GrantPrivilege(grant))),
+            ];
+        }
+        Happening::Taint { machine, n } => foreign_taint(machine, n),
+        Happening::Newcomer(n) => Command::CreateMachine {
+            vcenter: None,
+            spec: MachineSpec { name: Some(format!("late-{n}")), ..MachineSpec::default() },
+            cluster: None,
+            power_on: true,
+            kubelet: true,
+        },
         Happening::Fault { face, kind, first } => {
             let face = [Face::Soap, Face::Vapi, Face::Cluster][usize::from(face) % 3];
             let kinds = fault_kinds(face);
@@ -145,10 +202,16 @@ fn steps(n: usize, happening: &Happening) -> Vec<(Duration, Act)> {
 
 /// Churn, then calm: faults healed, the vCenter up, every replica running, machines connected and
 /// reporting, and as much time as the provider's periods say that it takes to come right.
-fn scenario(replicas: usize, history: &[(u8, Happening)]) -> Scenario {
+fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)]) -> Scenario {
     let mut scenario =
         Scenario::new("history", Topology::zones(3).machines(MACHINES), Duration::ZERO)
             .with(|it| (it.replicas, it.status_period) = (replicas, STATUS_PERIOD));
+    if let Some(by) = by {
+        scenario = scenario
+            .with(|it| it.start = false)
+            .at(Duration::from_secs(5), Act::Initialize { node: None, by })
+            .at(Duration::from_secs(10), Act::StartAll);
+    }
     let mut at = Duration::from_secs(20);
     for (n, (pause, happening)) in history.iter().enumerate() {
         at += Duration::from_secs(u64::from(*pause));
@@ -161,6 +224,7 @@ fn scenario(replicas: usize, history: &[(u8, Happening)]) -> Scenario {
     scenario = scenario
         .at(calm, Act::Heal)
         .at(calm, Command::StartVCenter { vcenter: None })
+        .at(calm, Act::ResumeAll)
         .at(calm, Act::StartAll);
     for machine in 1..=MACHINES {
         scenario = scenario.at(calm, Command::Connect(named(machine)));
@@ -170,8 +234,17 @@ fn scenario(replicas: usize, history: &[(u8, Happening)]) -> Scenario {
     scenario.settling()
 }
 
-fn histories() -> impl Strategy<Value = (usize, Vec<(u8, Happening)>)> {
-    (1..=2_usize, prop::collection::vec((0..60_u8, happening()), 1..25))
+type History = (usize, Option<Initializer>, Vec<(u8, Happening)>);
+
+/// Half of the histories begin with nodes that another hand initialized.
+fn histories() -> impl Strategy<Value = History> {
+    let by = prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(Initializer::Upstream)),
+        1 => Just(Some(Initializer::UpstreamHalf)),
+        1 => Just(Some(Initializer::Person)),
+    ];
+    (1..=2_usize, by, prop::collection::vec((0..60_u8, happening()), 1..25))
 }
 
 fn played(scenario: &Scenario, stage: &Stage) -> (Run, Vec<Violation>) {
@@ -218,17 +291,17 @@ fn sixty_four_histories_break_nothing_and_end_well() {
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let exercised = RefCell::new(Exercised::default());
-    let result = runner.run(&histories(), |(replicas, history)| {
-        let (run, found) = played(&scenario(replicas, &history), &Stage::default());
+    let result = runner.run(&histories(), |(replicas, by, history)| {
+        let (run, found) = played(&scenario(replicas, by, &history), &Stage::default());
         exercised.borrow_mut().note(&run);
         match found.first() {
             None => Ok(()),
             Some(violation) => Err(TestCaseError::fail(violation.to_string())),
         }
     });
-    if let Err(TestError::Fail(why, (replicas, history))) = &result {
+    if let Err(TestError::Fail(why, (replicas, by, history))) = &result {
         // The shortest list of steps that still breaks it stays, to be played with every test from now on.
-        let text = serde_saphyr::to_string(&scenario(*replicas, history)).unwrap();
+        let text = serde_saphyr::to_string(&scenario(*replicas, *by, history)).unwrap();
         let name = format!(
             "{:08x}.yaml",
             Sha256::digest(&text)[..4].iter().fold(0_u32, |all, it| all << 8 | u32::from(*it))
@@ -255,7 +328,7 @@ fn failover() -> Scenario {
         (1, Happening::Address { machine: 2, last: 8 }),
         (40, Happening::Power { machine: 1, on: true }),
     ];
-    scenario(2, &history)
+    scenario(2, None, &history)
 }
 
 #[test]
@@ -291,7 +364,7 @@ fn replicas_that_do_not_elect_a_leader_are_found_out() {
 #[test]
 fn a_leader_that_does_not_log_out_is_found_out() {
     let stops = (0..3).map(|_| (59, Happening::Failover { crash: false, back: 30 }));
-    let scenario = scenario(2, &stops.collect::<Vec<_>>());
+    let scenario = scenario(2, None, &stops.collect::<Vec<_>>());
     assert_eq!(broken(&scenario), Vec::new());
     let stage = Stage { mutant: Some(Mutants::NoLogout), ..Stage::default() };
     let (_, found) = played(&scenario, &stage);
