@@ -1,5 +1,6 @@
 //! What the provider logs during a run, kept apart from what other runs log.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -15,18 +16,61 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt as _;
 
+/// Words shorter than this are not kept.
+const SHORTEST: usize = 6;
+
 /// Log lines of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captured {
     lines: Lines,
-    /// What is logged below the level of `lines`.
-    whispers: Lines,
+    /// The words of what is logged below the level of `lines`.
+    whispers: Words,
     begin: SinceBegin,
 }
 
 /// Where lines go.
 #[derive(Clone, Debug, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
+
+/// The words that were written, each once. What a provider logs at level trace in hours of virtual time is gigabytes, and says
+/// the same again and again; whoever looks for secrets needs each word once.
+#[derive(Clone, Debug, Default)]
+struct Words(Arc<Mutex<HashSet<Box<[u8]>>>>);
+
+impl Words {
+    /// Every word, in order, one per line.
+    fn text(&self) -> String {
+        let words = self.0.lock().expect("no writer panics");
+        let mut sorted: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+        sorted.sort_unstable();
+        String::from_utf8_lossy(&sorted.join(&b'\n')).into_owned()
+    }
+}
+
+impl io::Write for Words {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut words = self.0.lock().expect("no writer panics");
+        for word in bytes.split(|byte| byte.is_ascii_whitespace()) {
+            // No secret is as short, and times are the most frequent of short words.
+            if word.len() >= SHORTEST && !words.contains(word) {
+                words.insert(word.into());
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Words {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
 
 impl Lines {
     fn text(&self) -> String {
@@ -38,17 +82,19 @@ impl Lines {
 impl Captured {
     /// Runs `work` with its log lines captured, at every level. Works for one thread: that of the run.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
-        let layer = |lines: &Lines| {
-            tracing_subscriber::fmt::layer()
-                .with_writer(lines.clone())
-                .with_timer(self.begin.clone())
-                .with_ansi(false)
-        };
         // The sim runs in the same thread, and is not what is looked through.
         let lower = filter_fn(|it| *it.level() > Level::INFO && !it.target().starts_with("sim"));
-        let told = layer(&self.lines).with_filter(LevelFilter::INFO);
-        let subscriber = tracing_subscriber::registry()
-            .with(told.and_then(layer(&self.whispers).with_filter(lower)));
+        let told = tracing_subscriber::fmt::layer()
+            .with_writer(self.lines.clone())
+            .with_timer(self.begin.clone())
+            .with_ansi(false)
+            .with_filter(LevelFilter::INFO);
+        let whispered = tracing_subscriber::fmt::layer()
+            .with_writer(self.whispers.clone())
+            .without_time()
+            .with_ansi(false)
+            .with_filter(lower);
+        let subscriber = tracing_subscriber::registry().with(told.and_then(whispered));
         tracing::subscriber::with_default(subscriber, work)
     }
 
@@ -62,7 +108,7 @@ impl Captured {
         self.lines.text()
     }
 
-    /// Everything so far that is more verbose than that.
+    /// The words of everything so far that is more verbose than that.
     pub(crate) fn whispers(&self) -> String {
         self.whispers.text()
     }

@@ -38,7 +38,7 @@ pub struct Run {
     pub passed: Option<Passed>,
     /// What the provider logged.
     pub logs: String,
-    /// What it logged at the most verbose level, where that is more; only looked through for secrets.
+    /// The words of what it logged below level info; only looked through for secrets.
     pub whispers: String,
     /// Tokens that it was given.
     pub tokens: Vec<String>,

@@ -69,14 +69,9 @@ impl Backend {
     /// Lets health and metrics look at it.
     pub(super) fn show(&self, telemetry: &Telemetry) {
         match self {
-            Self::Vcenter(it) => {
-                let it = it.clone();
-                telemetry.set_probe(Box::new(move || it.health()));
-            }
-            Self::VcenterV1(it) => {
-                let it = it.clone();
-                telemetry.set_probe(Box::new(move || it.health()));
-            }
+            // The backend holds the telemetry: held by it in turn, neither would ever be freed.
+            Self::Vcenter(it) => telemetry.set_probe(it.probe()),
+            Self::VcenterV1(it) => telemetry.set_probe(it.probe()),
             Self::Supervisor(it) => {
                 let it = it.clone();
                 telemetry.set_supervisor_probe(Box::new(move || it.reading()));

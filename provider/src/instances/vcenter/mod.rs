@@ -124,6 +124,14 @@ impl VcenterInstances {
         futures::future::join_all(closing).await;
     }
 
+    /// Tells [`VcenterInstances::health`] as long as the backend lives.
+    pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
+        let shared = Arc::downgrade(&self.shared);
+        Box::new(move || {
+            shared.upgrade().map(|shared| Self { shared }.health()).unwrap_or_default()
+        })
+    }
+
     /// Whether each vCenter's view is current, by name; one without machines has nothing to show and counts.
     pub fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();

@@ -98,6 +98,14 @@ impl VcenterV1 {
         futures::future::join_all(self.shared.vcenters.iter().map(Vcenter::close)).await;
     }
 
+    /// Tells [`VcenterV1::health`] as long as the backend lives.
+    pub(crate) fn probe(&self) -> Box<dyn Fn() -> Vec<(String, bool)> + Send> {
+        let shared = Arc::downgrade(&self.shared);
+        Box::new(move || {
+            shared.upgrade().map(|shared| Self { shared }.health()).unwrap_or_default()
+        })
+    }
+
     /// Whether the last visit of each vCenter went well, by name; one that was not visited yet counts.
     pub(crate) fn health(&self) -> Vec<(String, bool)> {
         let state = self.shared.lock();
