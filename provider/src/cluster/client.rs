@@ -21,7 +21,7 @@ pub(crate) struct Cluster {
     limiter: Option<Arc<TokenBucket>>,
     deadline: Duration,
     max_throttled: u32,
-    /// Without it nothing is written.
+    /// The lease under which it writes; none where no leader is elected.
     lease: Option<Lease>,
 }
 

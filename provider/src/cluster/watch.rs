@@ -1,9 +1,9 @@
 //! One list and one watch of nodes, for ever.
 //!
 //! After a watch that says nothing for a while everything is listed again: a connection that died quietly, and a store that
-//! was restored from a backup and has not reached the version yet, look just like a quiet cluster. A version that is too old (410, as an event or as a status) leads to a new
-//! list. `kube::runtime::watcher` is not used because its default pauses are not seeded, it has no idle guard, and it
-//! retries an HTTP 410 with the same version for ever.
+//! was restored from a backup and has not reached the version yet, look just like a quiet cluster. A version that is too
+//! old (410, as an event or as a status) leads to a new list. `kube::runtime::watcher` is not used because its default
+//! pauses are not seeded, it has no idle guard, and it retries an HTTP 410 with the same version for ever.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
