@@ -48,8 +48,7 @@ impl Plan {
     /// What becomes of this case with this provider.
     pub(super) fn of(case: &Case, entry: &Entry, manifest: &Manifest, limits: Limits) -> Self {
         let skip = |why: String| Self::Not(Verdict::skipped(why));
-        let declared = &manifest.spec.features.unsupported;
-        if let Some(feature) = entry.features.iter().find(|it| declared.contains(it)) {
+        if let Some(feature) = entry.features.iter().find(|it| manifest.lacks(it)) {
             return Self::Not(Verdict::not_supported(format!("{feature} is not supported")));
         }
         if let Some(it) = manifest.spec.skips.iter().find(|skip| skip.check == entry.id) {

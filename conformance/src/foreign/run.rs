@@ -273,8 +273,11 @@ impl Subject {
         scenario: &Scenario,
         pace: u32,
     ) -> (Run, Option<anyhow::Error>) {
+        let mut scenario = scenario.clone();
+        // Who declares that there are no zones is neither told of any nor judged by them.
+        scenario.provider.zones &= !self.setup.manifest.lacks("TagZones");
         let epoch = self.epoch(pace, scenario.horizon);
-        let mut lab = Lab::beginning_at(scenario, &self.stage(), epoch);
+        let mut lab = Lab::beginning_at(&scenario, &self.stage(), epoch);
         let host = Host::new(Arc::clone(&self.setup), lab.sim(), name, pace).await;
         let host = match host {
             Ok(host) => host,

@@ -268,6 +268,11 @@ struct Metadata {
 }
 
 impl Manifest {
+    /// Whether it declares that the provider has no such feature.
+    pub fn lacks(&self, feature: &str) -> bool {
+        self.spec.features.unsupported.iter().any(|it| it == feature)
+    }
+
     /// The built-in manifest of this name, or the file at this path.
     ///
     /// # Errors
