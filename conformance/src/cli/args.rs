@@ -113,6 +113,9 @@ pub(super) struct Run {
     /// Leave the table of calls per node and sync out.
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
+    /// End after the first check that does not pass.
+    #[arg(long, conflicts_with = "provider")]
+    pub(super) fail_fast: bool,
     /// Also a row per phase and operation in that table.
     #[arg(long, conflicts_with_all = ["no_cost", "provider", "ids", "surface"])]
     pub(super) operations: bool,

@@ -14,6 +14,7 @@ use crate::foreign;
 use crate::lab::Stage;
 use crate::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
+use crate::verdict::Verdict;
 
 pub(super) fn run(out: &mut impl Write, arguments: &Run) -> anyhow::Result<ExitCode> {
     // The verdict and the files are wanted also when nobody reads the table to its end.
@@ -47,9 +48,9 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     let modes = arguments.mode.0;
     let stage = Stage { seed: arguments.seed, mutant: arguments.mutant, ..Stage::default() };
     let mut clock = elapsed();
-    let mut conclusions = Vec::new();
+    let mut conclusions: Vec<Conclusion> = Vec::new();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
-    for &backend in modes {
+    'modes: for &backend in modes {
         let stage = Stage { mode: backend.into(), ..stage.clone() };
         writeln!(out, "{}", backend.title())?;
         for check in &filter.checks(backend) {
@@ -61,7 +62,11 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
             let conclusion = Conclusion::reach_and_show(check, &stage, &mut clock, &mut keep)?;
             write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
             out.flush()?;
+            let is_good = conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
             conclusions.push(conclusion);
+            if arguments.fail_fast && !is_good {
+                break 'modes;
+            }
         }
     }
     for conclusion in &conclusions {

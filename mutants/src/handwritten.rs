@@ -1,0 +1,82 @@
+//! Mutants that somebody wrote: bugs that were there once, and those that vendors make. Each says which checks catch it.
+//!
+//! They stand beside the product and not in it: a piece of a source, and what takes its place.
+
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use crate::find::Mutant;
+use crate::weave::Wrap;
+
+/// Where they stand, from the root of the workspace.
+pub(crate) const FILE: &str = "mutants/handwritten.yaml";
+
+/// One of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Handwritten {
+    /// What it is called.
+    pub(crate) name: String,
+    /// What goes wrong, in a sentence.
+    #[expect(dead_code, reason = "for those who read the file")]
+    what: String,
+    file: String,
+    /// A piece of that file, in it once: an expression or statements.
+    find: String,
+    /// What takes its place.
+    replace: String,
+    /// Checks that fail with it, each as `mode ID`.
+    pub(crate) caught_by: Vec<String>,
+}
+
+/// All of them.
+pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
+    let text = std::fs::read_to_string(root.join(FILE)).context(FILE)?;
+    let all: Vec<Handwritten> = serde_saphyr::from_str(&text).context(FILE)?;
+    for one in &all {
+        ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caughtBy names no check", one.name);
+        for by in &one.caught_by {
+            let mode = by.split(' ').next().unwrap_or_default();
+            ensure!(
+                by.split(' ').count() == 2 && ["vcenter", "supervisor"].contains(&mode),
+                "{FILE}: {}: caughtBy: '{by}' is not `vcenter ID` or `supervisor ID`",
+                one.name
+            );
+        }
+    }
+    Ok(all)
+}
+
+/// All of them, as what is woven into sources.
+pub(crate) fn mutants(root: &Path) -> anyhow::Result<Vec<Mutant>> {
+    read(root)?.into_iter().map(|it| mutant(root, it)).collect()
+}
+
+/// Whether somebody wrote this one.
+pub(crate) fn is(mutant: &Mutant) -> bool {
+    mutant.what.starts_with("by hand: ")
+}
+
+fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
+    let Handwritten { name, file, find, replace, .. } = it;
+    let source = std::fs::read_to_string(root.join(&file))
+        .with_context(|| format!("{FILE}: {name}: file: {file}"))?;
+    let (find, replace) = (find.trim(), replace.trim());
+    let places: Vec<usize> = source.match_indices(find).map(|(at, _)| at).collect();
+    let [start] = places[..] else {
+        bail!(
+            "{FILE}: {name}: find: it is in {file} {} times, and has to be there once; make it longer, or mend it",
+            places.len()
+        );
+    };
+    let range = start..start + find.len();
+    let line = 1 + source[..start].matches('\n').count();
+    let wrap = if syn::parse_str::<syn::Expr>(find).is_ok() && syn::parse_str::<syn::Expr>(replace).is_ok() {
+        Wrap { range, before: format!("(if @ {{ {replace} }} else {{ "), after: " })".to_owned() }
+    } else {
+        Wrap { range, before: format!("if @ {{ {replace} }} else {{ "), after: " }".to_owned() }
+    };
+    Ok(Mutant { file, line, what: format!("by hand: {name}"), wrap })
+}

@@ -1,0 +1,149 @@
+//! `mutants`: puts small bugs into our provider, all in one build, and asks which of them the conformance catalogue catches.
+//!
+//! A vendor has the catalogue alone. A bug that it does not catch in ours it will not catch in his.
+
+mod find;
+mod handwritten;
+mod report;
+mod run;
+mod tree;
+mod values;
+mod weave;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::run::{End, Plan};
+use crate::tree::Tree;
+
+#[derive(Debug, Parser)]
+#[command(version, about = "Put small bugs into our provider and see which of them the catalogue catches")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Name every bug that can be put in
+    List,
+    /// Build the judge with all of them; which one is active is said when it is started
+    Build,
+    /// Run a sample, drawn by seed
+    Run(Run),
+    /// Run those that somebody wrote, against the checks that have to catch them
+    ByHand {
+        /// Runs at a time
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
+    /// Write what was found out as docs/kill-matrix.md
+    Report {
+        /// The seed of the samples
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// The file
+        #[arg(long, default_value = "docs/kill-matrix.md")]
+        write: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Where machines are looked for
+    #[arg(long)]
+    mode: Mode,
+    /// What the sample is drawn by
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How many
+    #[arg(long, default_value_t = 200)]
+    sample: usize,
+    /// Runs at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Ask the provider's own tests about those that the catalogue does not catch
+    #[arg(long)]
+    tests: bool,
+    /// Fail if the catalogue catches fewer, in percent of those that it comes by
+    #[arg(long, value_name = "PERCENT")]
+    at_least: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    Vcenter,
+    Supervisor,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Vcenter => "vcenter",
+            Self::Supervisor => "supervisor",
+        }
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(carry_out(Cli::parse().command))
+}
+
+async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
+    let tree = Tree::here()?;
+    let mut out = std::io::stdout();
+    match command {
+        Command::List => {
+            for mutant in tree.all()? {
+                writeln!(out, "{}:{}: {}", mutant.file, mutant.line, mutant.what)?;
+            }
+        }
+        Command::Build => {
+            let all = tree.all()?;
+            let built = tree.build(&all, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
+            writeln!(out, "{} mutants in one build; {} do not compile", built.len(), all.len() - built.len())?;
+        }
+        Command::Run(arguments) => return sample(&tree, &arguments).await,
+        Command::ByHand { jobs } => {
+            let mut say = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
+            let missed = run::by_hand(&tree, jobs, &mut say).await?;
+            writeln!(out, "{} missed", missed.len())?;
+            return Ok(ExitCode::from(u8::from(!missed.is_empty())));
+        }
+        Command::Report { seed, write } => {
+            let text = report::text(&tree, seed)?;
+            let path = tree.root().join(write);
+            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
+    let Run { mode, seed, sample, jobs, tests, at_least } = *arguments;
+    let plan = Plan { mode: mode.as_str().to_owned(), seed, sample, jobs, tests };
+    let bar = indicatif::ProgressBar::new(sample as u64);
+    let mut done = |done, _, result: &run::Result| {
+        bar.set_position(done as u64);
+        bar.suspend(|| drop(writeln!(std::io::stdout(), "{:?}  {}", result.end, result.name)));
+    };
+    let results = run::sample(tree, &plan, &mut done).await?;
+    bar.finish_and_clear();
+    let count = |wanted: &dyn Fn(&End) -> bool| results.iter().filter(|it| wanted(&it.end)).count();
+    let caught = count(&|it| !matches!(it, End::Survived | End::Test(_)));
+    let tested = count(&|it| matches!(it, End::Test(_)));
+    let reached = results.iter().filter(|it| it.reached).count();
+    writeln!(
+        std::io::stdout(),
+        "{}: {} drawn with seed {seed}, {reached} reached by the catalogue, {caught} caught by it, {tested} more by tests",
+        plan.mode,
+        results.len()
+    )?;
+    let too_few = at_least.is_some_and(|percent| caught * 100 < percent * reached);
+    Ok(ExitCode::from(u8::from(too_few)))
+}

@@ -1,0 +1,278 @@
+//! A copy of the workspace with every mutant woven in, and the compiler's opinion on which of them are Rust at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::find::{Found, Mutant, find};
+use crate::handwritten;
+use crate::weave::{owner, weave};
+
+/// Crates that get mutants.
+const CRATES: [&str; 2] = ["provider", "provider/vcenter"];
+/// What says which mutant is active; a module of each of those crates.
+const WOVEN: &str = include_str!("../woven.rs");
+
+/// A mutant that was built.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Built {
+    pub(crate) number: u32,
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) line: usize,
+    /// Whether somebody wrote it, instead of a rule.
+    pub(crate) by_hand: bool,
+}
+
+/// The workspace and where its copy is.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Tree {
+    /// That of the workspace around the current directory.
+    pub(crate) fn here() -> anyhow::Result<Self> {
+        let out = Command::new("cargo")
+            .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
+            .output()
+            .context("cargo metadata")?;
+        let told: serde_json::Value = serde_json::from_slice(&out.stdout)
+            .context("there is no workspace here: run it in the project's folder")?;
+        let of = |key: &str| told[key].as_str().map(PathBuf::from).context(format!("no {key}"));
+        Ok(Self { root: of("workspace_root")?, target: of("target_directory")? })
+    }
+
+    /// Where everything of ours is.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.target.join("mutants")
+    }
+
+    /// The root of the workspace itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// All bugs that could be put into the crates, in the order of files and lines.
+    pub(crate) fn all(&self) -> anyhow::Result<Vec<Mutant>> {
+        let by_hand = handwritten::mutants(&self.root)?;
+        let mut all = by_hand.clone();
+        for file in self.sources()? {
+            let source = std::fs::read_to_string(self.root.join(&file)).context(file.clone())?;
+            let mut found = find(&file, &source).context(file.clone())?.mutants;
+            // Pieces lie within each other or apart.
+            found.retain(|it| {
+                by_hand.iter().all(|other| other.file != file || !it.wrap.crosses(&other.wrap))
+            });
+            all.extend(found);
+        }
+        Ok(all)
+    }
+
+    /// Files of the crates that are no tests.
+    fn sources(&self) -> anyhow::Result<Vec<String>> {
+        let mut sources = Vec::new();
+        let mut tests: BTreeSet<PathBuf> = BTreeSet::new();
+        for file in self.tracked()? {
+            let is_source = CRATES.iter().any(|it| file.starts_with(&format!("{it}/src/")));
+            if !is_source || !file.ends_with(".rs") {
+                continue;
+            }
+            let source = std::fs::read_to_string(self.root.join(&file)).context(file.clone())?;
+            let Found { tests: found, .. } = find(&file, &source).context(file.clone())?;
+            let path = Path::new(&file);
+            let is_root = ["lib.rs", "mod.rs", "main.rs"].iter().any(|it| file.ends_with(it));
+            let beside = if is_root { path.parent().unwrap_or(path).to_owned() } else { path.with_extension("") };
+            for module in found {
+                tests.insert(beside.join(format!("{module}.rs")));
+                tests.insert(beside.join(module));
+            }
+            sources.push(file);
+        }
+        // A program of its own, and the mutants of before.
+        let left_out = |file: &str| file.ends_with("/main.rs") || file.ends_with("/mutant.rs");
+        sources.retain(|it| !left_out(it) && !Path::new(it).ancestors().any(|it| tests.contains(it)));
+        Ok(sources)
+    }
+
+    fn tracked(&self) -> anyhow::Result<Vec<String>> {
+        let out = Command::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+            .current_dir(&self.root)
+            .output()
+            .context("git ls-files")?;
+        if !out.status.success() {
+            bail!("git ls-files: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        let mut files: Vec<String> =
+            String::from_utf8(out.stdout)?.lines().map(str::to_owned).collect();
+        files.retain(|it| self.root.join(it).is_file());
+        files.sort();
+        Ok(files)
+    }
+
+    /// Copies what gets no mutants; a file that is the same is left as it is, so that it is not built again.
+    fn copy(&self) -> anyhow::Result<()> {
+        let tree = self.dir().join("tree");
+        let sources: BTreeSet<String> = self.sources()?.into_iter().collect();
+        for file in self.tracked()?.into_iter().filter(|it| !sources.contains(it)) {
+            write(&tree.join(&file), &std::fs::read(self.root.join(&file))?)?;
+        }
+        for one in CRATES {
+            write(&tree.join(one).join("src/woven.rs"), WOVEN.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Builds all mutants into one program, and the tests of the crates if wanted; leaves out what does not compile.
+    pub(crate) fn build(&self, mutants: &[Mutant], say: &mut dyn FnMut(String)) -> anyhow::Result<Vec<Built>> {
+        self.copy()?;
+        let mut left: BTreeMap<u32, &Mutant> = (1..).zip(mutants).collect();
+        let commands: [&[&str]; 2] = [
+            &["build", "--release", "-p", "conformance"],
+            &["test", "--no-run", "-p", "provider", "-p", "provider-vcenter"],
+        ];
+        for command in commands {
+            loop {
+                let woven = self.weave(&left)?;
+                let wrong = self.compile(command, &woven)?;
+                if wrong.is_empty() {
+                    break;
+                }
+                say(format!("{} mutants do not compile and are left out", wrong.len()));
+                for number in wrong {
+                    let Some(mutant) = left.remove(&number) else { continue };
+                    if handwritten::is(mutant) {
+                        bail!("{}: does not compile; mend it in {}", mutant.what, handwritten::FILE);
+                    }
+                }
+            }
+        }
+        let built: Vec<Built> = left
+            .into_iter()
+            .map(|(number, it)| Built {
+                number,
+                name: it.name(),
+                file: it.file.clone(),
+                line: it.line,
+                by_hand: handwritten::is(it),
+            })
+            .collect();
+        write(&self.dir().join("mutants.json"), &serde_json::to_vec_pretty(&built)?)?;
+        Ok(built)
+    }
+
+    /// What was built last.
+    pub(crate) fn built(&self) -> anyhow::Result<Vec<Built>> {
+        let path = self.dir().join("mutants.json");
+        let text = std::fs::read(&path).context("nothing was built yet: `mutants build` does it")?;
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    /// Writes every source with its mutants; the woven texts by file.
+    fn weave(&self, left: &BTreeMap<u32, &Mutant>) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut by_file: BTreeMap<&str, Vec<(u32, &crate::weave::Wrap)>> = BTreeMap::new();
+        for (number, mutant) in left {
+            by_file.entry(&mutant.file).or_default().push((*number, &mutant.wrap));
+        }
+        let mut woven = BTreeMap::new();
+        for file in self.sources()? {
+            let source = std::fs::read_to_string(self.root.join(&file))?;
+            let wraps = by_file.remove(file.as_str()).unwrap_or_default();
+            let mut text = weave(&source, &wraps);
+            if CRATES.iter().any(|it| file == format!("{it}/src/lib.rs")) {
+                text.push_str("\nmod woven;\n");
+            }
+            write(&self.dir().join("tree").join(&file), text.as_bytes())?;
+            woven.insert(file, text);
+        }
+        Ok(woven)
+    }
+
+    /// Numbers of the mutants that the compiler refuses.
+    fn compile(&self, command: &[&str], woven: &BTreeMap<String, String>) -> anyhow::Result<BTreeSet<u32>> {
+        let out = Command::new("cargo")
+            .args(command)
+            .args(["--offline", "--message-format=json"])
+            .current_dir(self.dir().join("tree"))
+            .env("CARGO_TARGET_DIR", self.dir().join("build"))
+            .stderr(std::process::Stdio::inherit())
+            .output()
+            .context("cargo")?;
+        let mut wrong = BTreeSet::new();
+        let mut unknown = Vec::new();
+        for line in String::from_utf8(out.stdout)?.lines() {
+            let told: serde_json::Value = serde_json::from_str(line)?;
+            let message = &told["message"];
+            if told["reason"] != "compiler-message" || message["level"] != "error" {
+                continue;
+            }
+            let spans = message["spans"].as_array().map_or(&[][..], Vec::as_slice);
+            if spans.is_empty() {
+                continue; // "aborting due to …"
+            }
+            let owners: Vec<u32> = spans.iter().filter_map(|span| owner_of(span, woven)).collect();
+            match owners.first() {
+                Some(first) => drop(wrong.insert(*first)),
+                None => unknown.push(message["rendered"].as_str().unwrap_or_default().to_owned()),
+            }
+        }
+        if wrong.is_empty() && !out.status.success() {
+            bail!("the copy does not compile, and not because of a mutant:\n{}", unknown.join("\n"));
+        }
+        Ok(wrong)
+    }
+
+    /// The program with all mutants, and the programs of the crates' tests.
+    pub(crate) fn programs(&self) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+        let out = Command::new("cargo")
+            .args(["test", "--no-run", "-p", "provider", "-p", "provider-vcenter", "--offline", "--message-format=json"])
+            .current_dir(self.dir().join("tree"))
+            .env("CARGO_TARGET_DIR", self.dir().join("build"))
+            .stderr(std::process::Stdio::null())
+            .output()
+            .context("cargo")?;
+        let mut tests = Vec::new();
+        for line in String::from_utf8(out.stdout)?.lines() {
+            let told: serde_json::Value = serde_json::from_str(line)?;
+            if told["profile"]["test"] == true
+                && let Some(program) = told["executable"].as_str()
+            {
+                tests.push(PathBuf::from(program));
+            }
+        }
+        Ok((self.dir().join("build/release/conformance"), tests))
+    }
+
+    /// Where the tests of a crate expect to be run.
+    pub(crate) fn package_of(&self, program: &Path) -> PathBuf {
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        let tree = self.dir().join("tree");
+        if name.starts_with("provider_vcenter") { tree.join("provider/vcenter") } else { tree.join("provider") }
+    }
+}
+
+/// The mutant that a place in the compiler's message belongs to; that of the call where it is in a macro.
+fn owner_of(span: &serde_json::Value, woven: &BTreeMap<String, String>) -> Option<u32> {
+    let text = woven.get(span["file_name"].as_str()?);
+    let byte = usize::try_from(span["byte_start"].as_u64()?).ok()?;
+    match text.and_then(|text| owner(text, byte + 1)) {
+        Some(number) => Some(number),
+        None => owner_of(span.get("expansion")?.get("span")?, woven),
+    }
+}
+
+/// Writes a file unless it says that already.
+fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    if std::fs::read(path).is_ok_and(|it| it == text) {
+        return Ok(());
+    }
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
