@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use provider::InstancesMode;
 use serde::Serialize;
 
 use crate::backend::Backend;
@@ -265,8 +266,14 @@ impl Conclusion {
         let mutant = stage.mutant.map(|it| format!(" --mutant {it:?}")).unwrap_or_default();
         let ours = || {
             let (id, mode, seed) = (&self.entry.id, self.backend, stage.seed);
+            let how = stage.mode.instances();
+            let how = if how == InstancesMode::Auto {
+                String::new()
+            } else {
+                format!(" --instances-mode {}", how.as_str())
+            };
             format!(
-                "cargo run --release -p conformance -- run {id} --mode {mode} --seed {seed}{mutant}"
+                "cargo run --release -p conformance -- run {id} --mode {mode}{how} --seed {seed}{mutant}"
             )
         };
         let _ = writeln!(out, "  again: {}", self.again.clone().unwrap_or_else(ours));

@@ -15,6 +15,7 @@ mod isolation;
 mod labels;
 mod lifecycle;
 mod observe;
+mod patience;
 mod recovery;
 mod sessions;
 mod shutdown;
@@ -210,6 +211,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         isolation::checks(backend),
         recovery::checks(backend),
         efficiency::checks(backend),
+        patience::checks(backend),
         contract::checks(backend),
         labels::checks(backend),
         lifecycle::checks(backend),

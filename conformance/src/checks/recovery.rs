@@ -13,8 +13,10 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::foreign::Pace;
 use crate::judge::liveness;
 use crate::lab::Run;
+use crate::lives::{self, Life};
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -25,6 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("LIVE-003", outage_at_start(backend)),
         Check::new("LIVE-004", watches(backend)),
         Check::new("LIVE-005", unanswered(backend)),
+        Check::new("LIVE-009", led(backend)),
     ];
     if backend.is_vcenter() {
         checks.push(Check::new("LIVE-008", long_polls()));
@@ -35,6 +38,21 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 /// Alive and right at the end, and nothing broken on the way.
 fn right(run: &Run) -> Verdict {
     liveness(run).first().map_or(Verdict::Pass, Verdict::fail)
+}
+
+/// Every life, without faults; the sweep lets each of their calls fail.
+fn led(backend: Backend) -> Vec<Case> {
+    let case = |life: Life| {
+        let virtual_alone = life.scenario.timeline.iter().find_map(|step| match step.act {
+            Act::StepClocks(_) => Some("clocks of a process cannot be stepped"),
+            Act::SuspendLeader => Some("replicas are stopped in the middle of what they do"),
+            Act::Vcenters(_) => Some("the configuration of a process is written once"),
+            _ => None,
+        });
+        let pace = virtual_alone.map_or(Pace::Usual, Pace::Virtual);
+        Case::new(life.scenario, right).named(life.name).paced(pace)
+    };
+    lives::all(backend).into_iter().map(case).collect()
 }
 
 /// Machines change and stop while one face fails in one way for five minutes.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use provider::InstancesMode;
+
 use crate::backend::Backend;
 use crate::lab::Mutants;
 use crate::{e2e, foreign, kubernetes};
@@ -113,6 +115,10 @@ pub(super) struct Run {
     /// Leave the table of calls per node and sync out.
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
+    /// How our provider looks for machines there: auto, poll or v1. Checks that count calls, or need a view that is
+    /// told of changes, are about auto and fail with the others.
+    #[arg(long, value_name = "MODE", default_value = "auto", conflicts_with = "provider")]
+    pub(super) instances_mode: InstancesMode,
     /// End after the first check that does not pass.
     #[arg(long, conflicts_with = "provider")]
     pub(super) fail_fast: bool,

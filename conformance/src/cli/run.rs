@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::checks::Outcome;
 use crate::cost::{self, Table};
 use crate::foreign;
-use crate::lab::Stage;
+use crate::lab::{Mode, Stage};
 use crate::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
 use crate::verdict::Verdict;
@@ -51,7 +51,7 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     let mut conclusions: Vec<Conclusion> = Vec::new();
     let ledgers = arguments.out.as_deref().map(Ledgers::begin).transpose()?;
     'modes: for &backend in modes {
-        let stage = Stage { mode: backend.into(), ..stage.clone() };
+        let stage = Stage { mode: Mode::of(backend, arguments.instances_mode), ..stage.clone() };
         writeln!(out, "{}", backend.title())?;
         for check in &filter.checks(backend) {
             let n = conclusions.len();

@@ -172,10 +172,7 @@ fn wanted_modes(arguments: &Arguments) -> Vec<Mode> {
         if arguments.instances_mode.is_empty() { &ALL[..] } else { &arguments.instances_mode };
     let of = |backend: &Backend| {
         let backend = *backend;
-        instances.iter().map(move |it| match backend {
-            Backend::VCenter => Mode::VCenter(*it),
-            Backend::Supervisor => Mode::Supervisor(*it),
-        })
+        instances.iter().map(move |it| Mode::of(backend, *it))
     };
     arguments.mode.0.iter().flat_map(of).collect()
 }

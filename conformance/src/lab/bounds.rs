@@ -18,10 +18,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
+use crate::scenario::Scenario;
+
 /// How much a case may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Calls while no time passes. Five thousand nodes that join make a tenth of them at once.
+    /// Calls while no time passes.
     pub at_once: u64,
     /// Calls in all.
     pub calls: u64,
@@ -31,9 +33,17 @@ pub struct Bounds {
     pub memory: u64,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { at_once: 200_000, calls: 1_500_000, wall: Duration::from_secs(300), memory: 4 << 30 }
+impl Bounds {
+    /// What is enough for every provider that does its work: five thousand nodes that join make four calls each while no
+    /// time passes, and one that asks about every node every second makes one per node and second.
+    pub fn of(scenario: &Scenario) -> Self {
+        let machines = u64::from(scenario.topology.machines);
+        Self {
+            at_once: 10_000 + 40 * machines,
+            calls: 200_000 + 2 * machines * scenario.horizon.as_secs(),
+            wall: Duration::from_secs(300),
+            memory: 4 << 30,
+        }
     }
 }
 
@@ -252,20 +262,26 @@ mod tests {
     use crate::lab::{Run, Stage, run_within};
     use crate::scenario::Scenario;
 
-    fn ran_away(bounds: Bounds) -> Run {
-        let long = Duration::from_secs(90 * 24 * 3600);
-        let scenario = Scenario::new("", Topology::zones(1).machines(5), long);
+    fn scenario(horizon: Duration) -> Scenario {
+        Scenario::new("", Topology::zones(1).machines(5), horizon)
+    }
+
+    fn ran_away(change: impl FnOnce(&mut Bounds)) -> Run {
+        let scenario = scenario(Duration::from_secs(90 * 24 * 3600));
+        let mut bounds = Bounds::of(&scenario);
+        change(&mut bounds);
         run_within(&scenario, &Stage::default(), bounds)
     }
 
     #[test]
     fn a_provider_that_calls_too_often_ends_its_case_with_a_verdict() {
-        for (bounds, said) in [
-            (Bounds { at_once: 10, ..Bounds::default() }, "10 calls while no time passed"),
-            (Bounds { calls: 40, ..Bounds::default() }, "more than 40 calls"),
-            (Bounds { wall: Duration::ZERO, ..Bounds::default() }, "0 s of wall time"),
-        ] {
-            let run = ran_away(bounds);
+        let changes: [(fn(&mut Bounds), &str); 3] = [
+            (|it| it.at_once = 10, "10 calls while no time passed"),
+            (|it| it.calls = 40, "more than 40 calls"),
+            (|it| it.wall = Duration::ZERO, "0 s of wall time"),
+        ];
+        for (change, said) in changes {
+            let run = ran_away(change);
             let found = safety(&run);
             let told = found.iter().find(|it| it.invariant == Invariant::NoPanic);
             assert!(told.is_some_and(|it| it.text.contains(said)), "{said}: {found:?}");
@@ -275,14 +291,15 @@ mod tests {
 
     #[test]
     fn a_provider_within_its_bounds_is_not_disturbed() {
-        let scenario = Scenario::new("", Topology::zones(1).machines(5), Duration::from_secs(60));
-        let run = run_within(&scenario, &Stage::default(), Bounds::default());
+        let scenario = scenario(Duration::from_secs(60));
+        let run = run_within(&scenario, &Stage::default(), Bounds::of(&scenario));
         assert_eq!(run.passed, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_without_a_wait_is_stopped_by_its_calls() {
-        let guard = Guard::new(Bounds { at_once: 1000, ..Bounds::default() });
+        let bounds = Bounds::of(&scenario(Duration::from_secs(60)));
+        let guard = Guard::new(Bounds { at_once: 1000, ..bounds });
         let echo = tower::service_fn(|n: u32| async move { Ok::<u32, ()>(n) });
         let mut service = guard.around(echo);
         let spin = async {

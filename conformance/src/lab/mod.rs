@@ -67,19 +67,29 @@ impl Mode {
 }
 
 impl Mode {
+    /// A way of looking, behind one of them.
+    pub const fn of(backend: Backend, instances: InstancesMode) -> Self {
+        match backend {
+            Backend::VCenter => Self::VCenter(instances),
+            Backend::Supervisor => Self::Supervisor(instances),
+        }
+    }
+
+    /// How the provider looks there.
+    pub const fn instances(self) -> InstancesMode {
+        let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
+        mode
+    }
+
     /// Whether upstream's calls are made one by one, with what upstream leaves behind.
     pub const fn is_v1(self) -> bool {
-        let (Self::VCenter(mode) | Self::Supervisor(mode)) = self;
-        matches!(mode, InstancesMode::V1)
+        matches!(self.instances(), InstancesMode::V1)
     }
 }
 
 impl From<Backend> for Mode {
     fn from(backend: Backend) -> Self {
-        match backend {
-            Backend::VCenter => Self::VCenter(InstancesMode::Auto),
-            Backend::Supervisor => Self::Supervisor(InstancesMode::Auto),
-        }
+        Self::of(backend, InstancesMode::Auto)
     }
 }
 
@@ -98,7 +108,7 @@ pub struct Stage {
 
 /// Runs a scenario from beginning to end in virtual time, in a runtime of its own.
 pub fn run(scenario: &Scenario, stage: &Stage) -> Run {
-    run_within(scenario, stage, Bounds::default())
+    run_within(scenario, stage, Bounds::of(scenario))
 }
 
 /// The same, within these bounds.
@@ -164,7 +174,7 @@ impl Lab {
             metrics: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
-            guard: Guard::new(Bounds::default()),
+            guard: Guard::new(Bounds::of(scenario)),
             token,
         }
     }

@@ -1,0 +1,113 @@
+//! EFF-010: what is refused is tried again ever more seldom, and not given up.
+//!
+//! A provider without a back-off does its work as well as any other, until something says no for an hour.
+
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::Command;
+
+use super::build::{SETTLED, WRITE_NODE, machine, newcomer, s, world};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::catalogue;
+use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let behind: &[(&str, &[&str])] = match backend {
+        Backend::VCenter => &[
+            ("logins fail", &["Login"]),
+            ("searches fail", &["FindAllByUuid", "FindByUuid"]),
+            ("views are refused", &["CreateListView", "CreateContainerView"]),
+            ("filters are refused", &["CreateFilter"]),
+            ("reads fail", &["RetrievePropertiesEx"]),
+            ("updates fail", &["WaitForUpdatesEx"]),
+        ],
+        Backend::Supervisor => {
+            &[("lists fail", &["list virtualmachines"]), ("watches fail", &["watch virtualmachines"])]
+        }
+    };
+    let mut cases = vec![refused_initialization(), refused_deletion()];
+    cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
+    vec![Check::new("EFF-010", cases)]
+}
+
+/// How long the refusals last.
+const REFUSED: Duration = s(600);
+/// What may pass after it until everything has come right.
+const PAUSE: Duration = s(180);
+
+/// Attempts in that time that are still patient: one per twenty seconds and thing that is refused.
+fn allowed(things: usize) -> usize {
+    let each = catalogue::entry("EFF-010").map_or(0, |entry| entry.allowed(Backend::VCenter));
+    things * usize::try_from(each).unwrap_or(usize::MAX)
+}
+
+fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
+    scenario
+        .at(begin, rule)
+        .at(begin, Act::Phase("refused".into()))
+        .at(begin + REFUSED, Act::Heal)
+        .at(begin + REFUSED, Act::Phase(String::new()))
+}
+
+fn forbidden(operations: &[&'static str]) -> Rule {
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    Rule::new("refused", [status]).on(Face::Cluster).op(operations.iter().copied())
+}
+
+/// How often these were tried while they were refused: more than once, and not often.
+fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
+    let calls = run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
+    let allowed = allowed(things);
+    Verdict::of(calls <= allowed, || {
+        format!("{calls} attempts in {} s; {allowed} are allowed", REFUSED.as_secs())
+    })
+}
+
+fn refused_initialization() -> Case {
+    let n = 3;
+    let scenario = refused(forbidden(&WRITE_NODE), s(0), world(n, REFUSED + PAUSE + s(60)));
+    Case::new(scenario, |run| {
+        tried(run, &WRITE_NODE, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
+    })
+    .named("nodes cannot be written")
+}
+
+fn refused_deletion() -> Case {
+    const DELETE: &[&str] = &["delete nodes"];
+    let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
+        .at(SETTLED, Command::DeleteMachine(machine(3)));
+    let scenario = refused(forbidden(DELETE), SETTLED, scenario);
+    Case::new(scenario, |run| {
+        let gone = run.deleted(&name(3)).map(|at| at.since_start());
+        tried(run, DELETE, 1).and(|| {
+            let end = SETTLED + REFUSED;
+            let is_in_time = gone.is_some_and(|gone| gone > end && gone <= end + PAUSE);
+            Verdict::of(is_in_time, || {
+                format!("the node of a deleted machine went at {gone:?}; it may since {end:?}").at(gone)
+            })
+        })
+    })
+    .named("nodes cannot be deleted")
+}
+
+/// What stands behind the provider fails in one respect, while a node joins.
+fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
+    let action = match backend {
+        Backend::VCenter => Action::SoapFault { class: "SystemError".to_owned(), message: None },
+        Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
+    };
+    let rule = Rule::new("refused", [action]).on(backend.face()).op(operations.iter().copied());
+    let scenario = world(3, REFUSED + PAUSE + s(60)).at(s(60), newcomer("newcomer", None));
+    Case::new(refused(rule, s(0), scenario), move |run| {
+        let mut all = names(3);
+        all.push("newcomer".to_owned());
+        tried(run, operations, 4).and(|| run.initializes(&all, REFUSED, PAUSE))
+    })
+    .named(what)
+}
