@@ -118,6 +118,7 @@ impl Scenario {
                 | Act::Token { .. }
                 | Act::Secret { .. }
                 | Act::Initialize { .. }
+                | Act::CopyAnnotation { .. }
                 | Act::Vcenters(_)
                 | Act::StepClocks(_) => {}
             }

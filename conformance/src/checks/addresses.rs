@@ -1,7 +1,9 @@
 //! NODE-ADDR: which addresses a node shows.
 
+use base64::Engine as _;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Topology};
 
 use super::build::{
@@ -26,6 +28,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             Check::new("NODE-ADDR-005", [internal_interfaces()]),
             Check::new("NODE-ADDR-007", [network_name()]),
             Check::new("NODE-ADDR-008", [two_families(false), two_families(true)]),
+            Check::new("NODE-ADDR-010", configured()),
         ]);
     }
     checks
@@ -299,4 +302,51 @@ fn two_families(ipv6_first: bool) -> Case {
         Verdict::Pass
     })
     .named(order.join(", "))
+}
+
+/// The second card's address is configured through cloud-init; the document comes in every form that it may.
+fn configured() -> Vec<Case> {
+    let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let network = "ethernets: {eth1: {addresses: [10.9.0.1/24]}, eth2: {dhcp4: true}}";
+    let wrapped = format!("network: {{{network}}}");
+    let outer = format!("instance-id: it\nnetwork: {}\nnetwork.encoding: base64", base64(&wrapped));
+    let broken = "network: '{'\nnetwork.encoding: rot13";
+    [
+        ("inline", format!("network: {{{network}}}"), Some("10.9.0.1")),
+        ("encoded inside", outer, Some("10.9.0.1")),
+        ("no network", "instance-id: it".to_owned(), Some("10.7.0.1")),
+        ("unreadable", broken.to_owned(), None),
+    ]
+    .map(|(what, metadata, first)| {
+        let extra = [
+            ("guestinfo.metadata".to_owned(), base64(&metadata)),
+            ("guestinfo.metadata.encoding".to_owned(), "base64".to_owned()),
+        ];
+        let spec = MachineSpec { extra: extra.into(), ..MachineSpec::default() };
+        let scenario = world(2, s(120))
+            .at(s(0), set_address(2, &["10.7.0.1", "10.9.0.1"]))
+            .at(s(0), Command::Reconfigure { machine: machine(2), spec });
+        Case::new(scenario, move |run| match first {
+            Some(first) => {
+                let node = run.node(&name(2));
+                let shown = node.iter().flat_map(|node| node.of_type("InternalIP")).next();
+                run.initializes(&names(2), s(5), T_INIT).and(|| {
+                    Verdict::of(shown == Some(first), || {
+                        format!("the first internal address is {shown:?}, not {first}")
+                    })
+                })
+            }
+            // Not a guess: which address is meant cannot be told.
+            None => {
+                let guessed = run.initialized(&name(2));
+                run.initializes(&names(1), s(5), T_INIT).and(|| {
+                    Verdict::of(guessed.is_none(), || {
+                        format!("the node was initialized at {guessed:?}").at(guessed)
+                    })
+                })
+            }
+        })
+        .named(what)
+    })
+    .into()
 }

@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use ::provider::InstancesMode;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use sim::ledger::{Kind, Ledger};
-use sim::world::{Retain, State, Time, World};
+use sim::world::objects::{self, Key, PatchKind};
+use sim::world::{Command, Retain, State, Time, World};
 use sim::{Sim, WorldHandle};
 
 use crate::backend::Backend;
@@ -276,6 +278,20 @@ impl Lab {
                 }
                 for command in commands {
                     if let Err(fault) = self.world().apply(command) {
+                        self.note(format!("refused: {fault}"));
+                    }
+                }
+            }
+            Act::CopyAnnotation { key, from, to } => {
+                let from = Key::node(from);
+                let noted = self.world().read(|world| {
+                    let node = World::state(world).cluster.get(&from);
+                    node.and_then(|node| node["metadata"]["annotations"].get(key).cloned())
+                });
+                if let Some(noted) = noted {
+                    let patch = json!({"metadata": {"annotations": {key.as_str(): noted}}});
+                    let patch = objects::Command::patch(Key::node(to), PatchKind::Merge, patch);
+                    if let Err(fault) = self.world().apply(Command::Cluster(patch)) {
                         self.note(format!("refused: {fault}"));
                     }
                 }

@@ -87,6 +87,15 @@ pub enum Act {
         /// The other hand.
         by: Initializer,
     },
+    /// One Node gets an annotation of another, as where references are given out anew. Nothing happens if there is none.
+    CopyAnnotation {
+        /// The annotation.
+        key: String,
+        /// The Node that has it.
+        from: String,
+        /// The Node that gets it.
+        to: String,
+    },
     /// From its next start on, the configuration of the provider names these vCenters alone.
     Vcenters(Vec<String>),
     /// The Secret with the provider's credentials gets another password.

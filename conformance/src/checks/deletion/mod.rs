@@ -2,6 +2,7 @@
 
 mod failures;
 mod hidden;
+mod references;
 
 use std::time::Duration;
 
@@ -30,13 +31,30 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-DEL-003", silent(backend)),
         Check::new("NODE-DEL-004", states()),
         Check::new("NODE-DEL-005", [young()]),
-        Check::new("NODE-DEL-006", [vmotion(), host_failure()]),
-        Check::new("NODE-DEL-007", [false, true].map(|cold| hidden::privilege_lost(backend, cold))),
+        Check::new("NODE-DEL-006", moved(backend)),
+        Check::new("NODE-DEL-007", unseen(backend)),
     ];
     if backend.is_vcenter() {
         checks.push(Check::new("NODE-DEL-009", [hidden::another_identity()]));
     }
     checks
+}
+
+fn moved(backend: Backend) -> Vec<Case> {
+    let mut cases = vec![vmotion(), host_failure()];
+    if backend.is_vcenter() {
+        cases.push(references::registered_again());
+    }
+    cases
+}
+
+fn unseen(backend: Backend) -> Vec<Case> {
+    let mut cases: Vec<Case> =
+        [false, true].map(|cold| hidden::privilege_lost(backend, cold)).into();
+    if backend.is_vcenter() {
+        cases.extend([references::refused(), references::means_another()]);
+    }
+    cases
 }
 
 /// When the faults of a deletion check end.

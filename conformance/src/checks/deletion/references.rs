@@ -1,0 +1,63 @@
+//! Machines that exist, while what a Node says of them is refused, means another machine, or is written otherwise.
+//!
+//! A provider that starts knows of its machines what stands on their Nodes. None of that proves an absence by itself.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::Command;
+use uuid::Uuid;
+
+use super::survives;
+use crate::backend::Backend;
+use crate::checks::Case;
+use crate::checks::build::{KNOWN_UUID, SETTLED, known_uuid, machine, patch, s, world};
+use crate::checks::canary::Canary;
+use crate::checks::observe::name;
+use crate::judge::Invariant;
+use crate::scenario::{Act, Scenario};
+
+/// Nodes; two may be missing before deletion is held back.
+const N: u32 = 20;
+
+/// The provider is away for a moment in which the kubelet of the first node falls silent.
+fn started_anew(scenario: Scenario) -> Scenario {
+    scenario
+        .at(SETTLED, Act::Crash(0))
+        .at(SETTLED + s(1), Command::StopKubelet(machine(1)))
+        .at(SETTLED + s(60), Act::Start(0))
+}
+
+fn spared(scenario: Scenario, what: &str) -> Case {
+    let case = Case::new(scenario, |run| survives(run, N - 1)).named(what);
+    case.canary(Canary::Gone(N), s(300))
+}
+
+/// No search shows the machine, and whoever reads it by its reference is told that he may not.
+pub(super) fn refused() -> Case {
+    let action = Action::SoapFault { class: "NoPermission".to_owned(), message: None };
+    let read = Rule::new("machine/read", [action]).on(Face::Soap).op(["RetrieveProp*"]);
+    let read = read.named(name(1));
+    let hide = Rule::new("machine/hidden", [Action::Hide(name(1))]).on(Face::Soap);
+    let hide = hide.op(["Find*", "WaitForUpdatesEx"]);
+    let scenario = started_anew(world(N, s(600))).at(SETTLED + s(1), hide).at(SETTLED + s(1), read);
+    spared(scenario, "its reference is refused, started anew")
+}
+
+/// What the Node has noted is the reference of another machine, as after a vCenter was restored from a backup.
+pub(super) fn means_another() -> Case {
+    let key = "vsphere.cloud-provider/machine".to_owned();
+    let mixed = Act::CopyAnnotation { key, from: name(2), to: name(1) };
+    let hide = Rule::new("hidden", [Action::Hide(name(1))]).on(Face::Soap);
+    let scenario = started_anew(world(N, s(600))).at(SETTLED + s(2), mixed).at(SETTLED + s(2), hide);
+    spared(scenario, "its reference means another machine, started anew")
+}
+
+/// The machine was registered anew, and its Node has its UUID in the byte order in which the firmware tells it.
+pub(super) fn registered_again() -> Case {
+    let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
+    let id = serde_json::json!({"spec": {"providerID": format!("vsphere://{turned}")}});
+    let scenario = known_uuid(Backend::VCenter, world(N, s(600)), 1).at(s(0), patch(&name(1), id));
+    let scenario = started_anew(scenario).at(SETTLED + s(5), Command::Reregister(machine(1)));
+    spared(scenario, "registered anew, its UUID in the other byte order")
+        .exempt(Invariant::ProviderIdIsTrue, "a person wrote it in the other byte order")
+}
