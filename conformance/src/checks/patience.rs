@@ -8,7 +8,9 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
 
-use super::build::{SETTLED, WRITE_NODE, machine, newcomer, s, world};
+use super::build::{
+    SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, machine, newcomer, s, set_address, world,
+};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
@@ -31,7 +33,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             &[("lists fail", &["list virtualmachines"]), ("watches fail", &["watch virtualmachines"])]
         }
     };
-    let mut cases = vec![refused_initialization(), refused_deletion()];
+    let mut cases = vec![refused_initialization(), refused_deletion(), unsteady(), unseen(backend)];
     cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
     vec![Check::new("EFF-010", cases)]
 }
@@ -94,6 +96,42 @@ fn refused_deletion() -> Case {
         })
     })
     .named("nodes cannot be deleted")
+}
+
+/// An address changes every five seconds, as that of a card whose DHCP server has gone mad.
+fn unsteady() -> Case {
+    let mut scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
+        .at(SETTLED, Act::Phase("refused".into()))
+        .at(SETTLED + REFUSED, Act::Phase(String::new()));
+    let changes = u8::try_from(REFUSED.as_secs() / 5).unwrap_or(u8::MAX);
+    for n in 0..=changes {
+        let address = format!("10.6.0.{n}");
+        scenario = scenario.at(SETTLED + s(5) * u32::from(n), set_address(1, &[&address]));
+    }
+    Case::new(scenario, move |run| {
+        let last = format!("10.6.0.{changes}");
+        let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == last));
+        tried(run, &WRITE_STATUS, 2).and(|| {
+            Verdict::of(shown.is_some(), || format!("the last address {last} was never shown"))
+        })
+    })
+    .named("an address changes all the time")
+}
+
+/// A machine that runs is not to be seen, and its node is not ready.
+fn unseen(backend: Backend) -> Case {
+    let scenario = world(20, SETTLED + REFUSED + PAUSE)
+        .at(SETTLED, Command::StopKubelet(machine(1)));
+    Case::new(refused(hidden(backend, 1), SETTLED, scenario), |run| {
+        let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
+        let allowed = allowed(5);
+        run.was_not_ready(&name(1)).and(|| {
+            Verdict::of(asked <= allowed, || {
+                format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+            })
+        })
+    })
+    .named("a machine cannot be seen")
 }
 
 /// What stands behind the provider fails in one respect, while a node joins.

@@ -8,7 +8,9 @@ use sim::ledger::Record;
 use sim::world::vcenter::{Family, LoginRules, Password};
 use sim::world::{Command, PROVIDER_USER};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, away, s, set_address, world};
+use super::build::{
+    SETTLED, T_INIT, T_STATUS, away, newcomer, s, set_address, world, world_with,
+};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -25,13 +27,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     }
     vec![
         Check::new("SESS-001", [one_session()]),
-        Check::new("SESS-002", [steady(), expiring()]),
+        Check::new("SESS-002", [steady(), expiring(), idle()]),
         Check::new("SESS-003", [single_flight()]),
         Check::new("SESS-004", [logout(s(1)), logout(s(30)), logout(s(200))]),
         Check::new("SESS-005", [hundred_expiries()]),
         Check::new("SESS-006", [full_table()]),
         Check::new("SESS-007", [wrong_password()]),
-        Check::new("SESS-008", [rotation(true), rotation(false)]),
+        Check::new("SESS-008", [rotation(true), rotation(false), rotated_late()]),
     ]
 }
 
@@ -98,6 +100,19 @@ fn steady() -> Case {
     })
     .canary(Canary::Gone(20), s(4 * 3600))
     .named("four steady hours")
+}
+
+/// A cluster without nodes gives no reason for a call, and vCenter ends sessions that make none for half an hour.
+fn idle() -> Case {
+    let joins = s(2 * 3600);
+    let scenario = world_with(0, 3, joins + s(120)).at(joins, newcomer("newcomer", None));
+    Case::new(scenario, move |run| {
+        let n = logins(run, "Login").len();
+        run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
+            Verdict::of(n <= 2, || format!("{n} logins in two hours without a node"))
+        })
+    })
+    .named("two hours without a node")
 }
 
 fn expiring() -> Case {
@@ -262,6 +277,32 @@ fn wrong_password() -> Case {
 const LOCKED: Duration = s(300);
 
 /// The new password reaches the provider through its Secret; sessions end before or after.
+/// The password changes in vCenter, and the old one has been rejected a few times by the time the Secret has the new one.
+fn rotated_late() -> Case {
+    let secret = "vsphere-credentials";
+    let new = "a new password";
+    let rotate = Command::RotatePassword {
+        vcenter: None,
+        user: PROVIDER_USER.to_owned(),
+        password: Password::new(new),
+    };
+    let known = s(700);
+    let scenario = world(3, s(1100))
+        .with(|it| it.secret = Some(secret.to_owned()))
+        .at(s(100), rotate)
+        .at(s(101), Backend::VCenter.cut())
+        .at(known, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
+        .at(known + s(60), newcomer("newcomer", None));
+    Case::new(scenario, move |run| {
+        let rejected = logins(run, "Login").len();
+        // A Secret may be read once a minute.
+        run.initializes(&["newcomer".to_owned()], known + s(60), s(120)).and(|| {
+            Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned())
+        })
+    })
+    .named("after logins were rejected")
+}
+
 fn rotation(overlap: bool) -> Case {
     let secret = "vsphere-credentials";
     let new = "a new password";
