@@ -2,6 +2,7 @@
 //!
 //! They stand beside the product and not in it: a piece of a source, and what takes its place.
 
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -23,8 +24,12 @@ pub(crate) struct Handwritten {
     #[expect(dead_code, reason = "for those who read the file")]
     what: String,
     file: String,
-    /// A piece of that file, in it once: an expression or statements.
+    /// A piece of that file, in it once: an expression or statements. Any blanks stand for any others.
     find: String,
+    /// A longer piece, for a `find` that is there more often.
+    within: Option<String>,
+    /// What the statements give a name to.
+    binds: Option<String>,
     /// What takes its place.
     replace: String,
     /// Checks that fail with it, each as `mode ID`.
@@ -60,23 +65,36 @@ pub(crate) fn is(mutant: &Mutant) -> bool {
 }
 
 fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
-    let Handwritten { name, file, find, replace, .. } = it;
+    let Handwritten { name, file, find, within, binds, replace, .. } = it;
     let source = std::fs::read_to_string(root.join(&file))
         .with_context(|| format!("{FILE}: {name}: file: {file}"))?;
-    let (find, replace) = (find.trim(), replace.trim());
-    let places: Vec<usize> = source.match_indices(find).map(|(at, _)| at).collect();
-    let [start] = places[..] else {
-        bail!(
-            "{FILE}: {name}: find: it is in {file} {} times, and has to be there once; make it longer, or mend it",
-            places.len()
-        );
+    let replace = replace.trim();
+    let around = match &within {
+        Some(within) => place(&source, within).with_context(|| format!("{FILE}: {name}: within, in {file}"))?,
+        None => 0..source.len(),
     };
-    let range = start..start + find.len();
+    let found = place(&source[around.clone()], &find);
+    let found = found.with_context(|| format!("{FILE}: {name}: find, in {file}"))?;
+    let range = around.start + found.start..around.start + found.end;
+    let (find, start) = (&source[range.clone()], range.start);
     let line = 1 + source[..start].matches('\n').count();
     let wrap = if syn::parse_str::<syn::Expr>(find).is_ok() && syn::parse_str::<syn::Expr>(replace).is_ok() {
         Wrap { range, before: format!("(if @ {{ {replace} }} else {{ "), after: " })".to_owned() }
+    } else if let Some(bound) = binds {
+        let before = format!("let {bound} = if @ {{ {replace} {bound} }} else {{ ");
+        Wrap { range, before, after: format!(" {bound} }};") }
     } else {
         Wrap { range, before: format!("if @ {{ {replace} }} else {{ "), after: " }".to_owned() }
     };
     Ok(Mutant { file, line, what: format!("by hand: {name}"), wrap })
+}
+
+/// Where a piece of a source is, whatever blanks are in it.
+fn place(source: &str, piece: &str) -> anyhow::Result<Range<usize>> {
+    let words: Vec<String> = piece.split_whitespace().map(regex::escape).collect();
+    let all: Vec<_> = regex::Regex::new(&words.join(r"\s+"))?.find_iter(source).collect();
+    match all[..] {
+        [one] => Ok(one.range()),
+        _ => bail!("it is there {} times, and has to be there once; make it longer, or mend it", all.len()),
+    }
 }

@@ -89,9 +89,15 @@ impl Mode {
     }
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(carry_out(Cli::parse().command))
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let ended = runtime.map_err(anyhow::Error::from).and_then(|it| it.block_on(carry_out(command)));
+    ended.unwrap_or_else(|error| {
+        // There is nobody left to tell if this fails.
+        let _ = writeln!(std::io::stderr(), "error: {error:#}");
+        ExitCode::from(2)
+    })
 }
 
 async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {

@@ -1,8 +1,157 @@
-//! `docs/kill-matrix.md`: what the samples showed.
+//! `docs/kill-matrix.md`: what the samples showed, and what is known about each mutant that the catalogue does not catch.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::handwritten;
+use crate::run::{self, End, Result};
 use crate::tree::Tree;
 
-/// The text of it.
-pub(crate) fn text(_tree: &Tree, _seed: u64) -> anyhow::Result<String> {
-    anyhow::bail!("not yet")
+/// Where it is said of survivors what they are, from the root of the workspace.
+const SURVIVORS: &str = "mutants/survivors.yaml";
+
+/// What somebody found out about mutants that nothing catches.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Survivors {
+    /// No run of any kind can tell them from the program as it is: the reason.
+    #[serde(default)]
+    equivalent: BTreeMap<String, String>,
+    /// What no check looks at: a name for it, and the beginnings of the names of such mutants.
+    #[serde(default)]
+    holes: Vec<Hole>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hole {
+    /// What is not looked at.
+    name: String,
+    /// Why, and what would look at it.
+    why: String,
+    /// Beginnings of names of mutants.
+    of: Vec<String>,
+}
+
+/// What a mutant that the catalogue does not catch is.
+enum Kind<'a> {
+    Equivalent(&'a str),
+    Hole(&'a Hole),
+    Unknown,
+}
+
+impl Survivors {
+    fn read(tree: &Tree) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(tree.root().join(SURVIVORS)).context(SURVIVORS)?;
+        serde_saphyr::from_str(&text).context(SURVIVORS)
+    }
+
+    fn kind(&self, name: &str) -> Kind<'_> {
+        if let Some(why) = self.equivalent.get(name) {
+            return Kind::Equivalent(why);
+        }
+        let hole = self.holes.iter().find(|hole| hole.of.iter().any(|of| name.starts_with(of.as_str())));
+        hole.map_or(Kind::Unknown, Kind::Hole)
+    }
+}
+
+/// The text of it, from the results of the samples of this seed.
+pub(crate) fn text(tree: &Tree, seed: u64) -> anyhow::Result<String> {
+    let survivors = Survivors::read(tree)?;
+    let mut out = String::from(HEAD);
+    let mut bodies = String::new();
+    for mode in ["vcenter", "supervisor"] {
+        let results = run::results(tree, mode, seed)?;
+        ensure!(!results.is_empty(), "no results: `mutants run --mode {mode} --seed {seed}` makes them");
+        summary(&mut out, &survivors, mode, seed, &results);
+        body(&mut bodies, &survivors, mode, &results);
+    }
+    out.push_str(&bodies);
+    by_hand(&mut out, tree)?;
+    holes(&mut out, &survivors);
+    Ok(out)
+}
+
+const HEAD: &str = "\
+# Which bugs the catalogue catches
+
+Small bugs are put into our provider, one at a time, and the catalogue is run, as a vendor has it. What it does not catch in ours it
+will not catch in his. `mutants/` makes the bugs (decision 12); this page is written by `mutants report`, and says nothing that was
+not run. *Reached* are those whose place a run of the catalogue comes by. *Tests* are the provider's own, asked about what the
+catalogue does not catch.
+
+| mode | seed | drawn | reached | caught by the catalogue | of those reached and not equivalent | caught by tests | equivalent | in a hole that has a name | unexplained |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+";
+
+fn is_caught(result: &Result) -> bool {
+    !matches!(result.end, End::Survived | End::Test(_))
+}
+
+fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, results: &[Result]) {
+    let count = |wanted: &dyn Fn(&Result) -> bool| results.iter().filter(|it| wanted(it)).count();
+    let caught = count(&is_caught);
+    let equivalent = |it: &Result| !is_caught(it) && matches!(survivors.kind(&it.name), Kind::Equivalent(_));
+    let fair = count(&|it| it.reached && !equivalent(it));
+    let tests = count(&|it| matches!(it.end, End::Test(_)) && !equivalent(it));
+    let survived = |it: &Result| it.end == End::Survived && !equivalent(it);
+    let hole = count(&|it| survived(it) && matches!(survivors.kind(&it.name), Kind::Hole(_)));
+    let unknown = count(&|it| survived(it) && matches!(survivors.kind(&it.name), Kind::Unknown));
+    let _ = writeln!(
+        out,
+        "| {mode} | {seed} | {} | {} | {caught} | {} % | {tests} | {} | {hole} | {unknown} |",
+        results.len(),
+        count(&|it| it.reached),
+        (caught * 100).checked_div(fair).unwrap_or_default(),
+        count(&equivalent),
+    );
+}
+
+fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result]) {
+    let mut by: BTreeMap<String, usize> = BTreeMap::new();
+    for result in results.iter().filter(|it| is_caught(it)) {
+        let what = match &result.end {
+            End::Check(id) => id.clone(),
+            End::Hung => "took too long".to_owned(),
+            _ => "the judge could not go on".to_owned(),
+        };
+        *by.entry(what).or_default() += 1;
+    }
+    let by: Vec<String> = by.iter().map(|(what, n)| format!("{what} {n}")).collect();
+    let _ = write!(out, "\n## {mode}\n\nThe first check that failed: {}.\n\nNot caught by the catalogue:\n\n", by.join(", "));
+    let mut left: Vec<&Result> = results.iter().filter(|it| !is_caught(it)).collect();
+    left.sort_by(|a, b| a.name.cmp(&b.name));
+    let _ = writeln!(out, "| mutant | reached | what becomes of it |\n| --- | --- | --- |");
+    for result in left {
+        let what = match (survivors.kind(&result.name), &result.end) {
+            (Kind::Equivalent(why), _) => format!("equivalent: {why}"),
+            (_, End::Test(program)) => format!("caught by the tests of {program}"),
+            (Kind::Hole(hole), _) => format!("hole: {}", hole.name),
+            (Kind::Unknown, _) => "nothing notices".to_owned(),
+        };
+        let reached = if result.reached { "yes" } else { "no" };
+        let _ = writeln!(out, "| `{}` | {reached} | {what} |", result.name.replace('|', "\\|"));
+    }
+}
+
+fn by_hand(out: &mut String, tree: &Tree) -> anyhow::Result<()> {
+    let _ = write!(
+        out,
+        "\n## Written by hand\n\nBugs that were there once, and those that vendors make. `mutants by-hand` fails if one is not caught by \
+         each check that is named.\n\n| bug | caught by |\n| --- | --- |\n"
+    );
+    for one in handwritten::read(tree.root())? {
+        let _ = writeln!(out, "| {} | {} |", one.name, one.caught_by.join(", "));
+    }
+    Ok(())
+}
+
+fn holes(out: &mut String, survivors: &Survivors) {
+    let _ = write!(out, "\n## Holes\n\n| hole | why, and what would look at it |\n| --- | --- |\n");
+    for Hole { name, why, .. } in &survivors.holes {
+        let _ = writeln!(out, "| {name} | {why} |");
+    }
 }

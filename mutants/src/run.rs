@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -54,6 +55,8 @@ pub(crate) struct Plan {
 
 /// How much longer than without a mutant a run may take.
 const PATIENCE: u32 = 8;
+/// How long one program of tests may take.
+const TEST: Duration = Duration::from_secs(300);
 
 /// Whether code of this file is part of a mode at all.
 fn is_of(mode: &str, file: &str) -> bool {
@@ -74,6 +77,38 @@ pub(crate) fn drawn(built: &[Built], plan: &Plan) -> Vec<Built> {
     all
 }
 
+/// How the provider looks for machines where code of this file does: each way is a provider of its own.
+fn way(file: &str) -> &'static str {
+    if file.contains("/v1/") || file.ends_with("/v1.rs") {
+        "v1"
+    } else if file.ends_with("/vcenter/poll.rs") {
+        "poll"
+    } else {
+        "auto"
+    }
+}
+
+/// What a run of the catalogue is without a mutant, in a mode and a way.
+#[derive(Clone, Debug)]
+struct Baseline {
+    way: &'static str,
+    /// Checks that pass; others say nothing about a mutant.
+    ids: Vec<String>,
+    /// Mutants that are come by.
+    reached: BTreeSet<u32>,
+    /// How long a run may take.
+    limit: Duration,
+}
+
+/// One run of the catalogue, or of these checks of it.
+struct Asked<'a> {
+    number: u32,
+    mode: &'a str,
+    way: &'a str,
+    ids: &'a [String],
+    limit: Duration,
+}
+
 /// The programs with all mutants in them.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
@@ -89,39 +124,60 @@ impl Bench {
         Ok(Self { judge, tests, dir: tree.dir() })
     }
 
-    /// Runs the catalogue, or these checks of it. The first failure and what the program says of itself.
-    async fn judge(
+    /// Runs what is asked for. The first failure, if there is one.
+    async fn judge(&self, asked: &Asked<'_>) -> anyhow::Result<Option<End>> {
+        let (status, told) = self.told(asked, &["--fail-fast"], None).await?;
+        let Some(status) = status else { return Ok(Some(End::Hung)) };
+        if status.success() {
+            return Ok(None);
+        }
+        let Some(told) = told else { return Ok(Some(End::Crashed(status.to_string()))) };
+        let bad = verdicts(&told)?.into_iter().find(|(_, verdict)| !["pass", "skipped"].contains(&verdict.as_str()));
+        Ok(Some(bad.map_or(End::Crashed(status.to_string()), |(id, _)| End::Check(id))))
+    }
+
+    /// Runs the catalogue without a mutant.
+    async fn baseline(&self, mode: &str, way: &'static str) -> anyhow::Result<Baseline> {
+        let file = self.dir.join(format!("reached-{mode}-{way}"));
+        let _ = std::fs::remove_file(&file);
+        let begin = now();
+        let limit = Duration::from_secs(1800);
+        let all = Asked { number: 0, mode, way, ids: &[], limit };
+        let (_, told) = self.told(&all, &[], Some(&file)).await?;
+        let told = told.with_context(|| format!("the catalogue does not end without a mutant, {mode} {way}"))?;
+        let verdicts = verdicts(&told)?;
+        let n = verdicts.len();
+        let ids: Vec<String> =
+            verdicts.into_iter().filter(|(_, verdict)| verdict == "pass").map(|(id, _)| id).collect();
+        ensure!(way != "auto" || ids.len() == n, "the catalogue does not pass without a mutant, {mode}");
+        let limit = (begin.elapsed() * PATIENCE).max(Duration::from_secs(60));
+        Ok(Baseline { way, ids, reached: numbers(&file), limit })
+    }
+
+    /// How the judge ended, unless it took too long, and its results.
+    async fn told(
         &self,
-        number: u32,
-        mode: &str,
-        ids: &[String],
-        limit: Duration,
+        asked: &Asked<'_>,
+        more: &[&str],
         reached: Option<&Path>,
-    ) -> anyhow::Result<Option<End>> {
-        let out = self.dir.join(format!("out-{mode}-{number}"));
+    ) -> anyhow::Result<(Option<ExitStatus>, Option<serde_json::Value>)> {
+        let Asked { number, mode, way, ids, limit } = *asked;
+        let out = self.dir.join(format!("out-{mode}-{way}-{number}"));
         let mut command = Command::new("nice");
-        command.arg(&self.judge).args(["run", "--no-cost", "--fail-fast", "--mode", mode, "--out"]);
-        command.arg(&out).args(ids).env("MUTANT", number.to_string());
+        command.arg(&self.judge).args(["run", "--no-cost", "--mode", mode, "--instances-mode", way]);
+        command.args(more).arg("--out").arg(&out).args(ids).env("MUTANT", number.to_string());
         command.current_dir(self.dir.join("tree")).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(reached) = reached {
             command.env("MUTANTS_REACHED", reached);
         }
         let ended = timeout(limit, async { command.spawn()?.wait().await }).await;
-        let told = std::fs::read(out.join("results.json"));
+        let told = std::fs::read(out.join("results.json")).ok();
         // What is there is of this run: the folder goes with it.
         let _ = std::fs::remove_dir_all(&out);
-        let Ok(status) = ended else { return Ok(Some(End::Hung)) };
-        let status = status.with_context(|| self.judge.display().to_string())?;
-        if status.success() {
-            return Ok(None);
-        }
-        let Ok(told) = told else { return Ok(Some(End::Crashed(status.to_string()))) };
-        let told: serde_json::Value = serde_json::from_slice(&told)?;
-        let checks = told["checks"].as_array().context("results.json has no checks")?;
-        let bad = checks.iter().find(|it| !["pass", "skipped"].map(Some).contains(&it["verdict"].as_str()));
-        let id = bad.and_then(|it| it["id"].as_str());
-        Ok(Some(id.map_or(End::Crashed(status.to_string()), |id| End::Check(id.to_owned()))))
+        let told = told.map(|told| serde_json::from_slice(&told)).transpose()?;
+        let Ok(status) = ended else { return Ok((None, told)) };
+        Ok((Some(status.with_context(|| self.judge.display().to_string())?), told))
     }
 
     /// Runs the tests that come by a mutant. The first program of which one fails.
@@ -164,6 +220,18 @@ impl Bench {
     }
 }
 
+/// Every check of a `results.json` and its verdict.
+fn verdicts(told: &serde_json::Value) -> anyhow::Result<Vec<(String, String)>> {
+    let checks = told["checks"].as_array().context("results.json has no checks")?;
+    let text = |it: &serde_json::Value, key: &str| it[key].as_str().unwrap_or_default().to_owned();
+    Ok(checks.iter().map(|it| (text(it, "id"), text(it, "verdict"))).collect())
+}
+
+fn now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "how long a run takes on this machine")]
+    Instant::now()
+}
+
 fn numbers(file: &Path) -> BTreeSet<u32> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().filter_map(|it| it.parse().ok()).collect()
@@ -177,10 +245,15 @@ pub(crate) async fn sample(
 ) -> anyhow::Result<Vec<Result>> {
     let bench = Bench::of(tree)?;
     let chosen = drawn(&tree.built()?, plan);
-    let file = tree.dir().join(format!("results-{}-{}.jsonl", plan.mode, plan.seed));
+    let file = results_file(tree, &plan.mode, plan.seed);
     let mut results: BTreeMap<String, Result> = known(&file)?;
     results.retain(|name, _| chosen.iter().any(|it| it.name == *name));
-    let (reached, limit) = reached_by_catalogue(&bench, &plan.mode).await?;
+    let mut baselines: Vec<Arc<Baseline>> = Vec::new();
+    for wanted in ["auto", "poll", "v1"] {
+        if chosen.iter().any(|it| way(&it.file) == wanted) {
+            baselines.push(Arc::new(bench.baseline(&plan.mode, wanted).await?));
+        }
+    }
     let tests = if plan.tests { Some(bench.tests_reach().await?) } else { None };
     let mut waiting: Vec<Built> = chosen.clone();
     waiting.retain(|it| {
@@ -195,16 +268,20 @@ pub(crate) async fn sample(
         {
             let (bench, plan, tests) = (bench.clone(), plan.clone(), tests.clone());
             let before = results.get(&mutant.name).cloned();
-            let is_reached = reached.contains(&mutant.number);
+            let baseline = baselines.iter().find(|it| it.way == way(&mutant.file));
+            let baseline = Arc::clone(baseline.context("there is one for each way")?);
+            let is_reached = baseline.reached.contains(&mutant.number);
             running.spawn(async move {
                 let mut end = None;
                 if before.is_none() && is_reached {
-                    end = bench.judge(mutant.number, &plan.mode, &[], limit, None).await?;
+                    let Baseline { way, ids, limit, .. } = &*baseline;
+                    let (number, mode) = (mutant.number, &plan.mode);
+                    end = bench.judge(&Asked { number, mode, way, ids, limit: *limit }).await?;
                 }
                 if end.is_none()
                     && let Some(tests) = &tests
                 {
-                    end = bench.test(mutant.number, tests, limit.max(Duration::from_secs(240))).await?;
+                    end = bench.test(mutant.number, tests, TEST).await?;
                 }
                 let end = end.unwrap_or(End::Survived);
                 let Built { name, line, .. } = mutant;
@@ -220,17 +297,13 @@ pub(crate) async fn sample(
     Ok(chosen.iter().filter_map(|it| results.get(&it.name).cloned()).collect())
 }
 
-/// Which mutants the catalogue comes by in a mode, and how long one may take.
-async fn reached_by_catalogue(bench: &Bench, mode: &str) -> anyhow::Result<(BTreeSet<u32>, Duration)> {
-    let file = bench.dir.join(format!("reached-{mode}"));
-    let _ = std::fs::remove_file(&file);
-    #[expect(clippy::disallowed_methods, reason = "how long a run takes on this machine")]
-    let begin = Instant::now();
-    let end = bench.judge(0, mode, &[], Duration::from_secs(900), Some(&file)).await?;
-    if let Some(end) = end {
-        bail!("the catalogue does not pass without a mutant: {end:?}");
-    }
-    Ok((numbers(&file), (begin.elapsed() * PATIENCE).max(Duration::from_secs(60))))
+fn results_file(tree: &Tree, mode: &str, seed: u64) -> PathBuf {
+    tree.dir().join(format!("results-{mode}-{seed}.jsonl"))
+}
+
+/// What the sample of a mode and a seed showed, as far as it was run.
+pub(crate) fn results(tree: &Tree, mode: &str, seed: u64) -> anyhow::Result<Vec<Result>> {
+    Ok(known(&results_file(tree, mode, seed))?.into_values().collect())
 }
 
 fn known(file: &Path) -> anyhow::Result<BTreeMap<String, Result>> {
@@ -273,8 +346,9 @@ pub(crate) async fn by_hand(tree: &Tree, jobs: usize, done: &mut dyn FnMut(&str)
         {
             let bench = bench.clone();
             running.spawn(async move {
-                let limit = Duration::from_secs(300);
-                let end = bench.judge(number, &mode, std::slice::from_ref(&id), limit, None).await?;
+                let (ids, limit) = (std::slice::from_ref(&id), Duration::from_secs(300));
+                let asked = Asked { number, mode: &mode, way: "auto", ids, limit };
+                let end = bench.judge(&asked).await?;
                 anyhow::Ok((name, mode, id, end))
             });
         }

@@ -28,12 +28,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             ("filters are refused", &["CreateFilter"]),
             ("reads fail", &["RetrievePropertiesEx"]),
             ("updates fail", &["WaitForUpdatesEx"]),
+            ("members cannot be changed", &["ModifyListView"]),
         ],
         Backend::Supervisor => {
             &[("lists fail", &["list virtualmachines"]), ("watches fail", &["watch virtualmachines"])]
         }
     };
-    let mut cases = vec![refused_initialization(), refused_deletion(), unsteady(), unseen(backend)];
+    let mut cases = vec![refused_initialization(), refused_deletion(), unsteady(), unseen(backend), throttled()];
     cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
     vec![Check::new("EFF-010", cases)]
 }
@@ -55,6 +56,17 @@ fn refused(rule: Rule, begin: Duration, scenario: Scenario) -> Scenario {
         .at(begin, Act::Phase("refused".into()))
         .at(begin + REFUSED, Act::Heal)
         .at(begin + REFUSED, Act::Phase(String::new()))
+}
+
+/// 429 with a time to wait, for everything that is written.
+fn throttled() -> Case {
+    let status = Action::Status { code: 429, retry_after: Some(30), message: None };
+    let rule = Rule::new("refused", [status]).on(Face::Cluster).op(WRITE_STATUS);
+    let scenario = refused(rule, s(0), world(3, REFUSED + PAUSE + s(60)));
+    Case::new(scenario, |run| {
+        tried(run, &WRITE_STATUS, 3).and(|| run.initializes(&names(3), REFUSED, PAUSE))
+    })
+    .named("writes are throttled")
 }
 
 fn forbidden(operations: &[&'static str]) -> Rule {
