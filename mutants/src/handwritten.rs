@@ -32,8 +32,27 @@ pub(crate) struct Handwritten {
     binds: Option<String>,
     /// What takes its place.
     replace: String,
-    /// Checks that fail with it, each as `mode ID`.
+    /// Checks that fail with it; see [`CaughtBy`].
     pub(crate) caught_by: Vec<String>,
+}
+
+/// A check that catches one.
+pub(crate) struct CaughtBy<'a> {
+    pub(crate) mode: &'a str,
+    /// How the provider looks for machines there.
+    pub(crate) way: &'a str,
+    pub(crate) id: &'a str,
+}
+
+impl<'a> CaughtBy<'a> {
+    /// `vcenter NODE-DEL-001`, or `vcenter/poll NODE-DEL-001`.
+    pub(crate) fn read(text: &'a str) -> anyhow::Result<Self> {
+        let (whole, id) = text.split_once(' ').context("a mode and the ID of a check are wanted")?;
+        let (mode, way) = whole.split_once('/').unwrap_or((whole, "auto"));
+        ensure!(["vcenter", "supervisor"].contains(&mode), "the mode is vcenter or supervisor");
+        ensure!(["auto", "poll", "v1"].contains(&way), "after the slash stands auto, poll or v1");
+        Ok(Self { mode, way, id })
+    }
 }
 
 /// All of them.
@@ -43,12 +62,7 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
     for one in &all {
         ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caughtBy names no check", one.name);
         for by in &one.caught_by {
-            let mode = by.split(' ').next().unwrap_or_default();
-            ensure!(
-                by.split(' ').count() == 2 && ["vcenter", "supervisor"].contains(&mode),
-                "{FILE}: {}: caughtBy: '{by}' is not `vcenter ID` or `supervisor ID`",
-                one.name
-            );
+            CaughtBy::read(by).with_context(|| format!("{FILE}: {}: caught_by: '{by}'", one.name))?;
         }
     }
     Ok(all)

@@ -15,6 +15,7 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::handwritten::{self, CaughtBy};
 use crate::tree::{Built, Tree};
 
 /// What a mutant came to.
@@ -328,13 +329,12 @@ pub(crate) async fn by_hand(tree: &Tree, jobs: usize, done: &mut dyn FnMut(&str)
     let bench = Bench::of(tree)?;
     let built = tree.built()?;
     let mut waiting = Vec::new();
-    for one in crate::handwritten::read(tree.root())? {
+    for one in handwritten::read(tree.root())? {
         let name = format!("by hand: {}", one.name);
         let mutant = built.iter().find(|it| it.name.ends_with(&name));
         let number = mutant.with_context(|| format!("{name} was not built: `mutants build` does it"))?.number;
         for by in one.caught_by {
-            let (mode, id) = by.split_once(' ').context("it was checked when it was read")?;
-            waiting.push((one.name.clone(), number, mode.to_owned(), id.to_owned()));
+            waiting.push((one.name.clone(), number, by));
         }
     }
     waiting.reverse();
@@ -342,22 +342,22 @@ pub(crate) async fn by_hand(tree: &Tree, jobs: usize, done: &mut dyn FnMut(&str)
     let mut running = JoinSet::new();
     loop {
         while running.len() < jobs
-            && let Some((name, number, mode, id)) = waiting.pop()
+            && let Some((name, number, by)) = waiting.pop()
         {
             let bench = bench.clone();
             running.spawn(async move {
-                let (ids, limit) = (std::slice::from_ref(&id), Duration::from_secs(300));
-                let asked = Asked { number, mode: &mode, way: "auto", ids, limit };
-                let end = bench.judge(&asked).await?;
-                anyhow::Ok((name, mode, id, end))
+                let CaughtBy { mode, way, id } = CaughtBy::read(&by)?;
+                let (ids, limit) = ([id.to_owned()], Duration::from_secs(300));
+                let end = bench.judge(&Asked { number, mode, way, ids: &ids, limit }).await?;
+                anyhow::Ok((name, by, end))
             });
         }
         let Some(ended) = running.join_next().await else { break };
-        let (name, mode, id, end) = ended??;
+        let (name, by, end) = ended??;
         let line = match end {
-            Some(End::Check(_)) => format!("caught  {name}: {mode} {id}"),
+            Some(End::Check(_)) => format!("caught  {name}: {by}"),
             other => {
-                let line = format!("MISSED  {name}: {mode} {id}: {other:?}");
+                let line = format!("MISSED  {name}: {by}: {other:?}");
                 missed.push(line.clone());
                 line
             }

@@ -27,7 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         checks.extend([
             Check::new("NODE-ADDR-005", [internal_interfaces()]),
             Check::new("NODE-ADDR-007", [network_name()]),
-            Check::new("NODE-ADDR-008", [two_families(false), two_families(true)]),
+            Check::new("NODE-ADDR-008", [two_families(false), two_families(true), both_change()]),
             Check::new("NODE-ADDR-010", configured()),
         ]);
     }
@@ -302,6 +302,22 @@ fn two_families(ipv6_first: bool) -> Case {
         Verdict::Pass
     })
     .named(order.join(", "))
+}
+
+/// The list of a node has two addresses of a type each, and all of them change.
+fn both_change() -> Case {
+    let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
+    let scenario = Scenario::new("", topology, SETTLED + T_STATUS * 2 + s(30))
+        .with(|it| it.families = vec!["ipv4".to_owned(), "ipv6".to_owned()])
+        .at(SETTLED, set_address(1, &["10.6.0.1", "fd00::6:1"]));
+    Case::new(scenario, |run| {
+        let node = run.node(&name(1));
+        let shown: Vec<&str> = node.iter().flat_map(|node| node.of_type("InternalIP")).collect();
+        run.initializes(&names(3), s(0), T_INIT).and(|| {
+            Verdict::of(shown == ["10.6.0.1", "fd00::6:1"], || format!("the node shows {shown:?}"))
+        })
+    })
+    .named("both change")
 }
 
 /// The second card's address is configured through cloud-init; the document comes in every form that it may.

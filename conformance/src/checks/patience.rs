@@ -28,6 +28,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             ("filters are refused", &["CreateFilter"]),
             ("reads fail", &["RetrievePropertiesEx"]),
             ("updates fail", &["WaitForUpdatesEx"]),
+            ("updates are unavailable", &["WaitForUpdatesEx"]),
             ("members cannot be changed", &["ModifyListView"]),
         ],
         Backend::Supervisor => {
@@ -149,7 +150,10 @@ fn unseen(backend: Backend) -> Case {
 /// What stands behind the provider fails in one respect, while a node joins.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
-        Backend::VCenter => Action::SoapFault { class: "SystemError".to_owned(), message: None },
+        Backend::VCenter if !what.ends_with("unavailable") => {
+            Action::SoapFault { class: "SystemError".to_owned(), message: None }
+        }
+        Backend::VCenter => Action::Status { code: 503, retry_after: None, message: None },
         Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
     };
     let rule = Rule::new("refused", [action]).on(backend.face()).op(operations.iter().copied());

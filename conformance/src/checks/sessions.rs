@@ -286,8 +286,9 @@ fn rotated_late() -> Case {
         user: PROVIDER_USER.to_owned(),
         password: Password::new(new),
     };
-    let known = s(700);
-    let scenario = world(3, s(1100))
+    // Three attempts in the first minute, and then none for five: the new password must not wait for that.
+    let known = s(180);
+    let scenario = world(3, s(500))
         .with(|it| it.secret = Some(secret.to_owned()))
         .at(s(100), rotate)
         .at(s(101), Backend::VCenter.cut())
@@ -296,7 +297,7 @@ fn rotated_late() -> Case {
     Case::new(scenario, move |run| {
         let rejected = logins(run, "Login").len();
         // A Secret may be read once a minute.
-        run.initializes(&["newcomer".to_owned()], known + s(60), s(120)).and(|| {
+        run.initializes(&["newcomer".to_owned()], known + s(60), s(70)).and(|| {
             Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned())
         })
     })

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::objects::{self, Key, PatchKind};
 use sim::world::{Command, Event, Time};
 
 use super::build::{
@@ -381,8 +382,13 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
     }
 }
 
-/// When somebody else adds a taint.
-const FOREIGN: [u64; 5] = [111, 113, 115, 117, 119];
+/// When others write a taint each.
+const FOREIGN: [u64; 11] = [100, 102, 104, 106, 108, 110, 111, 113, 115, 117, 119];
+
+/// The taint of the n-th of them.
+fn foreign(n: usize) -> String {
+    format!("example.com/foreign-{n}")
+}
 
 fn lost_update() -> Case {
     // The write of the taint is slow; meanwhile somebody else adds one.
@@ -391,20 +397,18 @@ fn lost_update() -> Case {
         .op(WRITE_NODE)
         .named(name(1))
         .first(1);
-    let foreign = serde_json::json!({"spec": {"taints": [
-        {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
-        {"key": "example.com/foreign", "effect": "NoSchedule"},
-    ]}});
     let mut scenario = world(3, s(400)).at(s(59), slow).at(SETTLED, Command::PowerOff(machine(1)));
-    for at in FOREIGN {
-        scenario = scenario.at(
-            s(at),
-            Command::Cluster(sim::world::objects::Command::patch(
-                sim::world::objects::Key::node(name(1)),
-                sim::world::objects::PatchKind::Merge,
-                foreign.clone(),
-            )),
-        );
+    for (n, at) in FOREIGN.into_iter().enumerate() {
+        // Each adds one and leaves the others: a list that was written over is not mended by the next.
+        let taint = serde_json::json!({"key": foreign(n), "effect": "NoSchedule"});
+        let (kind, patch) = if n == 0 {
+            (PatchKind::Merge, serde_json::json!({"spec": {"taints": [taint]}}))
+        } else {
+            let add = serde_json::json!({"op": "add", "path": "/spec/taints/-", "value": taint});
+            (PatchKind::Json, serde_json::json!([add]))
+        };
+        let write = objects::Command::patch(Key::node(name(1)), kind, patch);
+        scenario = scenario.at(s(at), Command::Cluster(write));
     }
     Case::new(scenario, |run| {
         let slowed = run.calls().filter(|call| call.was_faulted());
@@ -419,7 +423,7 @@ fn lost_update() -> Case {
             );
         }
         let node = run.node(&name(1)).unwrap_or_default();
-        let both = node.shutdown && node.taints.iter().any(|key| key == "example.com/foreign");
-        Verdict::of(both, || format!("taints at the end: {:?}", node.taints))
+        let is_there = |n: usize| node.taints.contains(&foreign(n));
+        Verdict::of(node.shutdown && (0..FOREIGN.len()).all(is_there), || format!("taints at the end: {:?}", node.taints))
     })
 }

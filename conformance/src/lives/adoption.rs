@@ -33,6 +33,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
             Initializer::Person,
         ),
         listed_partly(backend),
+        gone_after_adoption(),
     ];
     if backend.is_vcenter() {
         lives.push(adopted(
@@ -67,6 +68,19 @@ fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
         .at(s(310), phase("delete"))
         .at(s(315), Command::DeleteMachine(machine(3)));
     Life::new(name, about, calm(scenario, s(470)))
+}
+
+/// Taken over, and a machine is destroyed while nobody looks: what was noted at the takeover has to prove it.
+fn gone_after_adoption() -> Life {
+    let scenario = initialized(Initializer::Upstream, 20)
+        .at(s(20), phase("takeover"))
+        .at(s(20), Act::StartAll)
+        .at(s(90), phase("restart"))
+        .at(s(92), Act::Crash(0))
+        .at(s(93), Command::DeleteMachine(machine(1)))
+        .at(s(140), Act::StartAll);
+    let about = "the upstream provider initialized every node; the provider takes over, and a machine is destroyed while it is away";
+    Life::new("gone-after-takeover", about, calm(scenario, s(240)))
 }
 
 /// The provider starts where its login does not see one machine, although it runs, and has never seen it.

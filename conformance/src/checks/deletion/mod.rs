@@ -43,7 +43,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn moved(backend: Backend) -> Vec<Case> {
     let mut cases = vec![vmotion(), host_failure()];
     if backend.is_vcenter() {
-        cases.push(references::registered_again());
+        cases.extend([references::registered_again(), references::moved_to_another_vcenter()]);
     }
     cases
 }

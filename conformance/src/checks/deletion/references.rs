@@ -4,7 +4,8 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::Command;
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Topology};
 use uuid::Uuid;
 
 use super::survives;
@@ -60,4 +61,24 @@ pub(super) fn registered_again() -> Case {
     let scenario = started_anew(scenario).at(SETTLED + s(5), Command::Reregister(machine(1)));
     spared(scenario, "registered anew, its UUID in the other byte order")
         .exempt(Invariant::ProviderIdIsTrue, "a person wrote it in the other byte order")
+}
+
+/// While nobody looked, the machine was moved to the other vCenter: the first one has nothing left of it.
+pub(super) fn moved_to_another_vcenter() -> Case {
+    let spec = MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() };
+    let arrives = Command::CreateMachine {
+        vcenter: Some("vc1".to_owned()),
+        spec,
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    let topology = Topology::zones(3).machines(N).vcenters(2);
+    let scenario = known_uuid(Backend::VCenter, Scenario::new("", topology, s(600)), 1);
+    let scenario = started_anew(scenario)
+        .at(SETTLED + s(5), Command::DeleteMachine(machine(1)))
+        .at(SETTLED + s(5), arrives);
+    spared(scenario, "moved to another vCenter")
+        // By the world's book this is a new machine; the UUID says that it is the same.
+        .exempt(Invariant::GoneNodesGo, "its machine has the same UUID and another place")
 }
