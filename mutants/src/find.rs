@@ -6,8 +6,8 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprMatch, ExprUnary, ImplItemFn, ItemFn, ItemImpl,
-    ItemMod, Pat, Signature, Stmt, TraitItemFn, UnOp,
+    Arm, Attribute, BinOp, Block, Expr, ExprBinary, ExprMatch, ExprUnary, ImplItemFn, ItemFn,
+    ItemImpl, ItemMod, Pat, Signature, Stmt, TraitItemFn, UnOp,
 };
 
 use crate::values;
@@ -43,7 +43,8 @@ pub(crate) struct Found {
 /// All bugs that could be put into a source.
 pub(crate) fn find(file: &str, source: &str) -> syn::Result<Found> {
     let parsed = syn::parse_file(source)?;
-    let mut finder = Finder { source, file, path: Vec::new(), mutants: Vec::new(), tests: Vec::new() };
+    let mut finder =
+        Finder { source, file, path: Vec::new(), mutants: Vec::new(), tests: Vec::new() };
     finder.visit_file(&parsed);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut mutants = finder.mutants;
@@ -104,7 +105,12 @@ impl Finder<'_> {
                     continue;
                 }
                 let what = format!("return {value}");
-                self.add(opens..opens, what, format!(" if @ {{ return {value}; }} "), String::new());
+                self.add(
+                    opens..opens,
+                    what,
+                    format!(" if @ {{ return {value}; }} "),
+                    String::new(),
+                );
             }
         }
         visit::visit_block(self, block);
@@ -265,7 +271,9 @@ fn has_let(expr: &Expr) -> bool {
 fn is_open(pat: &Pat) -> bool {
     match pat {
         Pat::Wild(_) => true,
-        Pat::Ident(it) => it.subpat.is_none() && it.ident.to_string().starts_with(char::is_lowercase),
+        Pat::Ident(it) => {
+            it.subpat.is_none() && it.ident.to_string().starts_with(char::is_lowercase)
+        }
         _ => false,
     }
 }
@@ -357,11 +365,10 @@ mod tests {
         assert!(whats("const N: u32 = 1 + 2; const fn f() -> u32 { 1 + 2 }").is_empty());
         assert!(whats("#[cfg(test)] mod tests { fn f() -> bool { 1 < 2 } }").is_empty());
         assert!(whats("#[cfg(feature = \"mutants\")] fn f() -> bool { 1 < 2 }").is_empty());
-        assert_eq!(whats("fn f() { if let Some(x) = y && x > 3 { } }")[1..], [
-            "> becomes == in f",
-            "> becomes < in f",
-            "> becomes >= in f"
-        ]);
+        assert_eq!(
+            whats("fn f() { if let Some(x) = y && x > 3 { } }")[1..],
+            ["> becomes == in f", "> becomes < in f", "> becomes >= in f"]
+        );
     }
 
     #[test]

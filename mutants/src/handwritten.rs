@@ -47,7 +47,8 @@ pub(crate) struct CaughtBy<'a> {
 impl<'a> CaughtBy<'a> {
     /// `vcenter NODE-DEL-001`, or `vcenter/poll NODE-DEL-001`.
     pub(crate) fn read(text: &'a str) -> anyhow::Result<Self> {
-        let (whole, id) = text.split_once(' ').context("a mode and the ID of a check are wanted")?;
+        let (whole, id) =
+            text.split_once(' ').context("a mode and the ID of a check are wanted")?;
         let (mode, way) = whole.split_once('/').unwrap_or((whole, "auto"));
         ensure!(["vcenter", "supervisor"].contains(&mode), "the mode is vcenter or supervisor");
         ensure!(["auto", "poll", "v1"].contains(&way), "after the slash stands auto, poll or v1");
@@ -62,7 +63,8 @@ pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<Handwritten>> {
     for one in &all {
         ensure!(!one.caught_by.is_empty(), "{FILE}: {}: caughtBy names no check", one.name);
         for by in &one.caught_by {
-            CaughtBy::read(by).with_context(|| format!("{FILE}: {}: caught_by: '{by}'", one.name))?;
+            CaughtBy::read(by)
+                .with_context(|| format!("{FILE}: {}: caught_by: '{by}'", one.name))?;
         }
     }
     Ok(all)
@@ -84,7 +86,9 @@ fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
         .with_context(|| format!("{FILE}: {name}: file: {file}"))?;
     let replace = replace.trim();
     let around = match &within {
-        Some(within) => place(&source, within).with_context(|| format!("{FILE}: {name}: within, in {file}"))?,
+        Some(within) => {
+            place(&source, within).with_context(|| format!("{FILE}: {name}: within, in {file}"))?
+        }
         None => 0..source.len(),
     };
     let found = place(&source[around.clone()], &find);
@@ -92,7 +96,9 @@ fn mutant(root: &Path, it: Handwritten) -> anyhow::Result<Mutant> {
     let range = around.start + found.start..around.start + found.end;
     let (find, start) = (&source[range.clone()], range.start);
     let line = 1 + source[..start].matches('\n').count();
-    let wrap = if syn::parse_str::<syn::Expr>(find).is_ok() && syn::parse_str::<syn::Expr>(replace).is_ok() {
+    let wrap = if syn::parse_str::<syn::Expr>(find).is_ok()
+        && syn::parse_str::<syn::Expr>(replace).is_ok()
+    {
         Wrap { range, before: format!("(if @ {{ {replace} }} else {{ "), after: " })".to_owned() }
     } else if let Some(bound) = binds {
         let before = format!("let {bound} = if @ {{ {replace} {bound} }} else {{ ");
@@ -109,6 +115,9 @@ fn place(source: &str, piece: &str) -> anyhow::Result<Range<usize>> {
     let all: Vec<_> = regex::Regex::new(&words.join(r"\s+"))?.find_iter(source).collect();
     match all[..] {
         [one] => Ok(one.range()),
-        _ => bail!("it is there {} times, and has to be there once; make it longer, or mend it", all.len()),
+        _ => bail!(
+            "it is there {} times, and has to be there once; make it longer, or mend it",
+            all.len()
+        ),
     }
 }

@@ -21,7 +21,10 @@ use crate::run::{End, Plan};
 use crate::tree::Tree;
 
 #[derive(Debug, Parser)]
-#[command(version, about = "Put small bugs into our provider and see which of them the catalogue catches")]
+#[command(
+    version,
+    about = "Put small bugs into our provider and see which of them the catalogue catches"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -111,8 +114,14 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Build => {
             let all = tree.all()?;
-            let built = tree.build(&all, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
-            writeln!(out, "{} mutants in one build; {} do not compile", built.len(), all.len() - built.len())?;
+            let built =
+                tree.build(&all, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
+            writeln!(
+                out,
+                "{} mutants in one build; {} do not compile",
+                built.len(),
+                all.len() - built.len()
+            )?;
         }
         Command::Run(arguments) => return sample(&tree, &arguments).await,
         Command::ByHand { jobs } => {

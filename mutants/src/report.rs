@@ -53,7 +53,8 @@ impl Survivors {
         if let Some(why) = self.equivalent.get(name) {
             return Kind::Equivalent(why);
         }
-        let hole = self.holes.iter().find(|hole| hole.of.iter().any(|of| name.starts_with(of.as_str())));
+        let hole =
+            self.holes.iter().find(|hole| hole.of.iter().any(|of| name.starts_with(of.as_str())));
         hole.map_or(Kind::Unknown, Kind::Hole)
     }
 }
@@ -65,7 +66,10 @@ pub(crate) fn text(tree: &Tree, seed: u64) -> anyhow::Result<String> {
     let mut bodies = String::new();
     for mode in ["vcenter", "supervisor"] {
         let results = run::results(tree, mode, seed)?;
-        ensure!(!results.is_empty(), "no results: `mutants run --mode {mode} --seed {seed}` makes them");
+        ensure!(
+            !results.is_empty(),
+            "no results: `mutants run --mode {mode} --seed {seed}` makes them"
+        );
         summary(&mut out, &survivors, mode, seed, &results);
         body(&mut bodies, &survivors, mode, &results);
     }
@@ -94,7 +98,8 @@ fn is_caught(result: &Result) -> bool {
 fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, results: &[Result]) {
     let count = |wanted: &dyn Fn(&Result) -> bool| results.iter().filter(|it| wanted(it)).count();
     let caught = count(&is_caught);
-    let equivalent = |it: &Result| !is_caught(it) && matches!(survivors.kind(&it.name), Kind::Equivalent(_));
+    let equivalent =
+        |it: &Result| !is_caught(it) && matches!(survivors.kind(&it.name), Kind::Equivalent(_));
     let fair = count(&|it| it.reached && !equivalent(it));
     let tests = count(&|it| matches!(it.end, End::Test(_)) && !equivalent(it));
     let survived = |it: &Result| it.end == End::Survived && !equivalent(it);
@@ -121,7 +126,11 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
         *by.entry(what).or_default() += 1;
     }
     let by: Vec<String> = by.iter().map(|(what, n)| format!("{what} {n}")).collect();
-    let _ = write!(out, "\n## {mode}\n\nThe first check that failed: {}.\n\nNot caught by the catalogue:\n\n", by.join(", "));
+    let _ = write!(
+        out,
+        "\n## {mode}\n\nThe first check that failed: {}.\n\nNot caught by the catalogue:\n\n",
+        by.join(", ")
+    );
     let mut left: Vec<&Result> = results.iter().filter(|it| !is_caught(it)).collect();
     left.sort_by(|a, b| a.name.cmp(&b.name));
     let _ = writeln!(out, "| mutant | reached | what becomes of it |\n| --- | --- | --- |");

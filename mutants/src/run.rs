@@ -133,7 +133,9 @@ impl Bench {
             return Ok(None);
         }
         let Some(told) = told else { return Ok(Some(End::Crashed(status.to_string()))) };
-        let bad = verdicts(&told)?.into_iter().find(|(_, verdict)| !["pass", "skipped"].contains(&verdict.as_str()));
+        let bad = verdicts(&told)?
+            .into_iter()
+            .find(|(_, verdict)| !["pass", "skipped"].contains(&verdict.as_str()));
         Ok(Some(bad.map_or(End::Crashed(status.to_string()), |(id, _)| End::Check(id))))
     }
 
@@ -145,12 +147,20 @@ impl Bench {
         let limit = Duration::from_secs(1800);
         let all = Asked { number: 0, mode, way, ids: &[], limit };
         let (_, told) = self.told(&all, &[], Some(&file)).await?;
-        let told = told.with_context(|| format!("the catalogue does not end without a mutant, {mode} {way}"))?;
+        let told = told.with_context(|| {
+            format!("the catalogue does not end without a mutant, {mode} {way}")
+        })?;
         let verdicts = verdicts(&told)?;
         let n = verdicts.len();
-        let ids: Vec<String> =
-            verdicts.into_iter().filter(|(_, verdict)| verdict == "pass").map(|(id, _)| id).collect();
-        ensure!(way != "auto" || ids.len() == n, "the catalogue does not pass without a mutant, {mode}");
+        let ids: Vec<String> = verdicts
+            .into_iter()
+            .filter(|(_, verdict)| verdict == "pass")
+            .map(|(id, _)| id)
+            .collect();
+        ensure!(
+            way != "auto" || ids.len() == n,
+            "the catalogue does not pass without a mutant, {mode}"
+        );
         let limit = (begin.elapsed() * PATIENCE).max(Duration::from_secs(60));
         Ok(Baseline { way, ids, reached: numbers(&file), limit })
     }
@@ -165,7 +175,14 @@ impl Bench {
         let Asked { number, mode, way, ids, limit } = *asked;
         let out = self.dir.join(format!("out-{mode}-{way}-{number}"));
         let mut command = Command::new("nice");
-        command.arg(&self.judge).args(["run", "--no-cost", "--mode", mode, "--instances-mode", way]);
+        command.arg(&self.judge).args([
+            "run",
+            "--no-cost",
+            "--mode",
+            mode,
+            "--instances-mode",
+            way,
+        ]);
         command.args(more).arg("--out").arg(&out).args(ids).env("MUTANT", number.to_string());
         command.current_dir(self.dir.join("tree")).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -182,7 +199,12 @@ impl Bench {
     }
 
     /// Runs the tests that come by a mutant. The first program of which one fails.
-    async fn test(&self, number: u32, reached: &[BTreeSet<u32>], limit: Duration) -> anyhow::Result<Option<End>> {
+    async fn test(
+        &self,
+        number: u32,
+        reached: &[BTreeSet<u32>],
+        limit: Duration,
+    ) -> anyhow::Result<Option<End>> {
         for (i, (package, program)) in self.tests.iter().enumerate() {
             if !reached[i].contains(&number) {
                 continue;
@@ -190,7 +212,10 @@ impl Bench {
             let mut command = Command::new("nice");
             command.arg(program).arg("--test-threads=2").env("MUTANT", number.to_string());
             command.current_dir(package).kill_on_drop(true).env("CARGO_MANIFEST_DIR", package);
-            command.env("INSTA_UPDATE", "no").env("INSTA_FORCE_PASS", "0").env("PROPTEST_CASES", "64");
+            command
+                .env("INSTA_UPDATE", "no")
+                .env("INSTA_FORCE_PASS", "0")
+                .env("PROPTEST_CASES", "64");
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let Ok(status) = timeout(limit, async { command.spawn()?.wait().await }).await else {
                 return Ok(Some(End::Hung));
@@ -214,7 +239,11 @@ impl Bench {
             let mut command = Command::new(program);
             command.current_dir(package).env("MUTANTS_REACHED", &file).env("INSTA_UPDATE", "no");
             command.env("CARGO_MANIFEST_DIR", package).stdout(Stdio::null()).stderr(Stdio::null());
-            ensure!(command.status().await?.success(), "{} fails without a mutant", program.display());
+            ensure!(
+                command.status().await?.success(),
+                "{} fails without a mutant",
+                program.display()
+            );
             all.push(numbers(&file));
         }
         Ok(all)
@@ -311,7 +340,8 @@ fn known(file: &Path) -> anyhow::Result<BTreeMap<String, Result>> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let mut all = BTreeMap::new();
     for line in text.lines() {
-        let result: Result = serde_json::from_str(line).with_context(|| file.display().to_string())?;
+        let result: Result =
+            serde_json::from_str(line).with_context(|| file.display().to_string())?;
         all.insert(result.name.clone(), result);
     }
     Ok(all)
@@ -325,14 +355,20 @@ fn keep(file: &Path, result: &Result) -> anyhow::Result<()> {
 }
 
 /// Runs the mutants that somebody wrote against the checks that have to catch them. What is not caught, one line each.
-pub(crate) async fn by_hand(tree: &Tree, jobs: usize, done: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<String>> {
+pub(crate) async fn by_hand(
+    tree: &Tree,
+    jobs: usize,
+    done: &mut dyn FnMut(&str),
+) -> anyhow::Result<Vec<String>> {
     let bench = Bench::of(tree)?;
     let built = tree.built()?;
     let mut waiting = Vec::new();
     for one in handwritten::read(tree.root())? {
         let name = format!("by hand: {}", one.name);
         let mutant = built.iter().find(|it| it.name.ends_with(&name));
-        let number = mutant.with_context(|| format!("{name} was not built: `mutants build` does it"))?.number;
+        let number = mutant
+            .with_context(|| format!("{name} was not built: `mutants build` does it"))?
+            .number;
         for by in one.caught_by {
             waiting.push((one.name.clone(), number, by));
         }

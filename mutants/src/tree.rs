@@ -86,7 +86,11 @@ impl Tree {
             let Found { tests: found, .. } = find(&file, &source).context(file.clone())?;
             let path = Path::new(&file);
             let is_root = ["lib.rs", "mod.rs", "main.rs"].iter().any(|it| file.ends_with(it));
-            let beside = if is_root { path.parent().unwrap_or(path).to_owned() } else { path.with_extension("") };
+            let beside = if is_root {
+                path.parent().unwrap_or(path).to_owned()
+            } else {
+                path.with_extension("")
+            };
             for module in found {
                 tests.insert(beside.join(format!("{module}.rs")));
                 tests.insert(beside.join(module));
@@ -95,7 +99,8 @@ impl Tree {
         }
         // A program of its own, and the mutants of before.
         let left_out = |file: &str| file.ends_with("/main.rs") || file.ends_with("/mutant.rs");
-        sources.retain(|it| !left_out(it) && !Path::new(it).ancestors().any(|it| tests.contains(it)));
+        sources
+            .retain(|it| !left_out(it) && !Path::new(it).ancestors().any(|it| tests.contains(it)));
         Ok(sources)
     }
 
@@ -129,7 +134,11 @@ impl Tree {
     }
 
     /// Builds all mutants into one program, and the tests of the crates if wanted; leaves out what does not compile.
-    pub(crate) fn build(&self, mutants: &[Mutant], say: &mut dyn FnMut(String)) -> anyhow::Result<Vec<Built>> {
+    pub(crate) fn build(
+        &self,
+        mutants: &[Mutant],
+        say: &mut dyn FnMut(String),
+    ) -> anyhow::Result<Vec<Built>> {
         self.copy()?;
         let mut left: BTreeMap<u32, &Mutant> = (1..).zip(mutants).collect();
         let commands: [&[&str]; 2] = [
@@ -147,7 +156,11 @@ impl Tree {
                 for number in wrong {
                     let Some(mutant) = left.remove(&number) else { continue };
                     if handwritten::is(mutant) {
-                        bail!("{}: does not compile; mend it in {}", mutant.what, handwritten::FILE);
+                        bail!(
+                            "{}: does not compile; mend it in {}",
+                            mutant.what,
+                            handwritten::FILE
+                        );
                     }
                 }
             }
@@ -169,7 +182,8 @@ impl Tree {
     /// What was built last.
     pub(crate) fn built(&self) -> anyhow::Result<Vec<Built>> {
         let path = self.dir().join("mutants.json");
-        let text = std::fs::read(&path).context("nothing was built yet: `mutants build` does it")?;
+        let text =
+            std::fs::read(&path).context("nothing was built yet: `mutants build` does it")?;
         Ok(serde_json::from_slice(&text)?)
     }
 
@@ -194,7 +208,11 @@ impl Tree {
     }
 
     /// Numbers of the mutants that the compiler refuses.
-    fn compile(&self, command: &[&str], woven: &BTreeMap<String, String>) -> anyhow::Result<BTreeSet<u32>> {
+    fn compile(
+        &self,
+        command: &[&str],
+        woven: &BTreeMap<String, String>,
+    ) -> anyhow::Result<BTreeSet<u32>> {
         let out = Command::new("cargo")
             .args(command)
             .args(["--offline", "--message-format=json"])
@@ -222,7 +240,10 @@ impl Tree {
             }
         }
         if wrong.is_empty() && !out.status.success() {
-            bail!("the copy does not compile, and not because of a mutant:\n{}", unknown.join("\n"));
+            bail!(
+                "the copy does not compile, and not because of a mutant:\n{}",
+                unknown.join("\n")
+            );
         }
         Ok(wrong)
     }
@@ -230,7 +251,16 @@ impl Tree {
     /// The program with all mutants, and the programs of the crates' tests.
     pub(crate) fn programs(&self) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
         let out = Command::new("cargo")
-            .args(["test", "--no-run", "-p", "provider", "-p", "provider-vcenter", "--offline", "--message-format=json"])
+            .args([
+                "test",
+                "--no-run",
+                "-p",
+                "provider",
+                "-p",
+                "provider-vcenter",
+                "--offline",
+                "--message-format=json",
+            ])
             .current_dir(self.dir().join("tree"))
             .env("CARGO_TARGET_DIR", self.dir().join("build"))
             .stderr(std::process::Stdio::null())
@@ -252,7 +282,11 @@ impl Tree {
     pub(crate) fn package_of(&self, program: &Path) -> PathBuf {
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         let tree = self.dir().join("tree");
-        if name.starts_with("provider_vcenter") { tree.join("provider/vcenter") } else { tree.join("provider") }
+        if name.starts_with("provider_vcenter") {
+            tree.join("provider/vcenter")
+        } else {
+            tree.join("provider")
+        }
     }
 }
 

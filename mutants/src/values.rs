@@ -26,9 +26,7 @@ fn values(it: &Type) -> Vec<String> {
                 vec!["\"\"".to_owned(), "\"xyzzy\"".to_owned()]
             }
             Type::Slice(_) => vec!["&[]".to_owned()],
-            inner if reference.mutability.is_none() => {
-                wrapped("Box::leak(Box::new(", inner, "))")
-            }
+            inner if reference.mutability.is_none() => wrapped("Box::leak(Box::new(", inner, "))"),
             _ => Vec::new(),
         },
         _ => Vec::new(),
@@ -86,11 +84,10 @@ mod tests {
             ("fn f() -> bool", vec!["true", "false"]),
             ("fn f() -> Option<u32>", vec!["None", "Some(0)", "Some(1)"]),
             ("fn f() -> anyhow::Result<()>", vec!["Ok(())"]),
-            ("fn f() -> Result<Vec<String>, Error>", vec![
-                "Ok(Vec::new())",
-                "Ok(vec![String::new()])",
-                "Ok(vec![\"xyzzy\".to_owned()])",
-            ]),
+            (
+                "fn f() -> Result<Vec<String>, Error>",
+                vec!["Ok(Vec::new())", "Ok(vec![String::new()])", "Ok(vec![\"xyzzy\".to_owned()])"],
+            ),
             ("fn f() -> (bool, Lookup)", vec!["(true, Default::default())"]),
             ("fn f() -> &'static str", vec!["\"\"", "\"xyzzy\""]),
             ("fn f() -> &mut Node", vec![]),

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn what_is_inserted_between_pieces_is_in_neither() {
-        let woven = weave("{ab}", &[(1, &wrap(1..1, "if @ { return; }", "")), (2, &wrap(1..2, "<", ">"))]);
+        let woven =
+            weave("{ab}", &[(1, &wrap(1..1, "if @ { return; }", "")), (2, &wrap(1..2, "<", ">"))]);
         let short = woven.replace("/*mutant ", "[").replace("*/", "]");
         assert_eq!(plain(&short), "{[1]if on(1) { return; }[1][2]<a>[2]b}");
     }

@@ -31,11 +31,18 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             ("updates are unavailable", &["WaitForUpdatesEx"]),
             ("members cannot be changed", &["ModifyListView"]),
         ],
-        Backend::Supervisor => {
-            &[("lists fail", &["list virtualmachines"]), ("watches fail", &["watch virtualmachines"])]
-        }
+        Backend::Supervisor => &[
+            ("lists fail", &["list virtualmachines"]),
+            ("watches fail", &["watch virtualmachines"]),
+        ],
     };
-    let mut cases = vec![refused_initialization(), refused_deletion(), unsteady(), unseen(backend), throttled()];
+    let mut cases = vec![
+        refused_initialization(),
+        refused_deletion(),
+        unsteady(),
+        unseen(backend),
+        throttled(),
+    ];
     cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
     vec![Check::new("EFF-010", cases)]
 }
@@ -77,7 +84,8 @@ fn forbidden(operations: &[&'static str]) -> Rule {
 
 /// How often these were tried while they were refused: more than once, and not often.
 fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
-    let calls = run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
+    let calls =
+        run.calls_in("refused").filter(|call| operations.contains(&call.op.as_str())).count();
     let allowed = allowed(things);
     Verdict::of(calls <= allowed, || {
         format!("{calls} attempts in {} s; {allowed} are allowed", REFUSED.as_secs())
@@ -104,7 +112,8 @@ fn refused_deletion() -> Case {
             let end = SETTLED + REFUSED;
             let is_in_time = gone.is_some_and(|gone| gone > end && gone <= end + PAUSE);
             Verdict::of(is_in_time, || {
-                format!("the node of a deleted machine went at {gone:?}; it may since {end:?}").at(gone)
+                format!("the node of a deleted machine went at {gone:?}; it may since {end:?}")
+                    .at(gone)
             })
         })
     })
@@ -133,8 +142,8 @@ fn unsteady() -> Case {
 
 /// A machine that runs is not to be seen, and its node is not ready.
 fn unseen(backend: Backend) -> Case {
-    let scenario = world(20, SETTLED + REFUSED + PAUSE)
-        .at(SETTLED, Command::StopKubelet(machine(1)));
+    let scenario =
+        world(20, SETTLED + REFUSED + PAUSE).at(SETTLED, Command::StopKubelet(machine(1)));
     Case::new(refused(hidden(backend, 1), SETTLED, scenario), |run| {
         let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
         let allowed = allowed(5);

@@ -8,9 +8,7 @@ use sim::ledger::Record;
 use sim::world::vcenter::{Family, LoginRules, Password};
 use sim::world::{Command, PROVIDER_USER};
 
-use super::build::{
-    SETTLED, T_INIT, T_STATUS, away, newcomer, s, set_address, world, world_with,
-};
+use super::build::{SETTLED, T_INIT, T_STATUS, away, newcomer, s, set_address, world, world_with};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -108,9 +106,8 @@ fn idle() -> Case {
     let scenario = world_with(0, 3, joins + s(120)).at(joins, newcomer("newcomer", None));
     Case::new(scenario, move |run| {
         let n = logins(run, "Login").len();
-        run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
-            Verdict::of(n <= 2, || format!("{n} logins in two hours without a node"))
-        })
+        run.initializes(&["newcomer".to_owned()], joins, s(60))
+            .and(|| Verdict::of(n <= 2, || format!("{n} logins in two hours without a node")))
     })
     .named("two hours without a node")
 }
@@ -297,9 +294,8 @@ fn rotated_late() -> Case {
     Case::new(scenario, move |run| {
         let rejected = logins(run, "Login").len();
         // A Secret may be read once a minute.
-        run.initializes(&["newcomer".to_owned()], known + s(60), s(70)).and(|| {
-            Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned())
-        })
+        run.initializes(&["newcomer".to_owned()], known + s(60), s(70))
+            .and(|| Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned()))
     })
     .named("after logins were rejected")
 }

@@ -424,6 +424,8 @@ fn lost_update() -> Case {
         }
         let node = run.node(&name(1)).unwrap_or_default();
         let is_there = |n: usize| node.taints.contains(&foreign(n));
-        Verdict::of(node.shutdown && (0..FOREIGN.len()).all(is_there), || format!("taints at the end: {:?}", node.taints))
+        Verdict::of(node.shutdown && (0..FOREIGN.len()).all(is_there), || {
+            format!("taints at the end: {:?}", node.taints)
+        })
     })
 }

@@ -62,7 +62,8 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
             let conclusion = Conclusion::reach_and_show(check, &stage, &mut clock, &mut keep)?;
             write!(out, "{}", report::table(std::slice::from_ref(&conclusion), true))?;
             out.flush()?;
-            let is_good = conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
+            let is_good =
+                conclusion.verdict.is_held() || matches!(conclusion.verdict, Verdict::Skipped(_));
             conclusions.push(conclusion);
             if arguments.fail_fast && !is_good {
                 break 'modes;

@@ -49,7 +49,8 @@ pub(super) fn means_another() -> Case {
     let key = "vsphere.cloud-provider/machine".to_owned();
     let mixed = Act::CopyAnnotation { key, from: name(2), to: name(1) };
     let hide = Rule::new("hidden", [Action::Hide(name(1))]).on(Face::Soap);
-    let scenario = started_anew(world(N, s(600))).at(SETTLED + s(2), mixed).at(SETTLED + s(2), hide);
+    let scenario =
+        started_anew(world(N, s(600))).at(SETTLED + s(2), mixed).at(SETTLED + s(2), hide);
     spared(scenario, "its reference means another machine, started anew")
 }
 
@@ -65,7 +66,8 @@ pub(super) fn registered_again() -> Case {
 
 /// While nobody looked, the machine was moved to the other vCenter: the first one has nothing left of it.
 pub(super) fn moved_to_another_vcenter() -> Case {
-    let spec = MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() };
+    let spec =
+        MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() };
     let arrives = Command::CreateMachine {
         vcenter: Some("vc1".to_owned()),
         spec,
@@ -79,6 +81,4 @@ pub(super) fn moved_to_another_vcenter() -> Case {
         .at(SETTLED + s(5), Command::DeleteMachine(machine(1)))
         .at(SETTLED + s(5), arrives);
     spared(scenario, "moved to another vCenter")
-        // By the world's book this is a new machine; the UUID says that it is the same.
-        .exempt(Invariant::GoneNodesGo, "its machine has the same UUID and another place")
 }
