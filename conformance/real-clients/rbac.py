@@ -154,7 +154,8 @@ class Sim(servers.Sim):
 
     def happen(self, command):
         """Something happens in the world."""
-        request = urllib.request.Request(self.admin + "/world/events", json.dumps(command).encode(), method="POST")
+        request = urllib.request.Request(self.admin + "/world/events", json.dumps(command).encode(),
+                                         {"Content-Type": "application/json"}, method="POST")
         with urllib.request.urlopen(request, timeout=20):
             pass
 

@@ -207,7 +207,7 @@ class World(Sim):
     def happen(self, command):
         """Something happens in the world."""
         body = json.dumps(command).encode()
-        with urllib.request.urlopen(urllib.request.Request(self.admin + "/world/events", body, method="POST"), timeout=20):
+        with urllib.request.urlopen(urllib.request.Request(self.admin + "/world/events", body, {"Content-Type": "application/json"}, method="POST"), timeout=20):
             pass
 
     def calls(self):

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::faults::{self, Rule};
+use crate::kubeapi::duplicates;
 
 /// Why a document cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,10 +70,16 @@ impl Wrong {
     }
 }
 
-/// A JSON document.
+/// A JSON document. A key that stands twice in an object is wrong: which of the two counts would be a guess.
 pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
-    serde_json::from_slice(text)
-        .map_err(|error| Wrong::document(format!("not JSON: {error}"), "check the syntax there"))
+    let value = serde_json::from_slice(text)
+        .map_err(|error| Wrong::document(format!("not JSON: {error}"), "check the syntax there"))?;
+    match duplicates::find(text).into_iter().next() {
+        None => Ok(value),
+        Some(key) => {
+            Err(Wrong { key, ..Wrong::document("the key stands there twice", "write it once") })
+        }
+    }
 }
 
 /// A YAML document; JSON is YAML.
@@ -80,8 +87,8 @@ pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
 /// # Errors
 /// What is not text, or neither.
 pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
-    if let Ok(value) = serde_json::from_slice(text) {
-        return Ok(value);
+    if serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok() {
+        return json(text);
     }
     let text = std::str::from_utf8(text)
         .map_err(|error| Wrong::document(format!("not text: {error}"), "save it as UTF-8"))?;

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A refusal: what is wrong and what to do about it.
 #[derive(Debug)]
@@ -19,16 +20,37 @@ pub(crate) struct Complaint {
     pub(crate) error: String,
     /// What to do about it.
     pub(crate) remedy: String,
+    /// What was done of a list before that, as it would have been answered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) done: Vec<Value>,
 }
 
 impl AdminError {
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, body: Complaint { error: error.into(), remedy: String::new() } }
+        Self { status, body: Complaint { error: error.into(), remedy: String::new(), done: Vec::new() } }
     }
 
     /// A request that makes no sense.
     pub(super) fn bad(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
+    }
+
+    /// The same, of one of several things.
+    pub(super) fn at(mut self, place: &str) -> Self {
+        self.body.error.insert_str(0, place);
+        self
+    }
+
+    /// The same, after these were done.
+    pub(super) fn after(mut self, done: &[Value]) -> Self {
+        self.body.done = done.to_vec();
+        self
+    }
+
+    /// The same, with the assurance that nothing of a list was done.
+    pub(super) fn none_happened(mut self) -> Self {
+        self.body.remedy.push_str("; no event of this list has happened");
+        self
     }
 
     pub(super) fn remedy(mut self, remedy: impl Into<String>) -> Self {

@@ -6,50 +6,81 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use sim_world::vcenter::VcFault;
-use sim_world::{Command, Fault, Outcome};
+use sim_world::{Applied, Command, Fault, Outcome, World};
 
-use super::supervisor::Happening;
+use super::supervisor::{Happening, no_supervisor};
 use super::{AdminError, Ruled};
-use crate::document;
+use crate::control::Control;
+use crate::{Supervisor, document};
 
-/// `POST /world/events`: the body is a command, or a list of them, carried out in order.
+/// `POST /world/events`: the body is a command, or a list of them, carried out in order. All of a list happen, or none.
 ///
-/// What happens to the Supervisor as a server stands among them.
+/// What happens to the Supervisor as a server stands among them. That it cannot be done, where its files cannot be written, shows only
+/// when it is tried: what happened before stands in the answer then.
 pub(super) async fn happen(
     State(ruled): State<Ruled>,
     body: Bytes,
 ) -> Result<Json<Value>, AdminError> {
     let Ruled { control, supervisor, endpoints: _ } = ruled;
     let value = document::json(&body)?;
-    let commands = match value {
-        Value::Array(list) => list,
-        one => vec![one],
+    let (commands, is_list) = match value {
+        Value::Array(list) => (list, true),
+        one => (vec![one], false),
     };
-    let commands = commands.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let mut answers = Vec::new();
-    for command in commands {
-        let command = match command {
-            Asked::World(command) => *command,
+    let n = commands.len();
+    let place = |i: usize| if is_list { format!("event {} of {n}: ", i + 1) } else { String::new() };
+    let mut asked = Vec::new();
+    for (i, command) in commands.into_iter().enumerate() {
+        asked.push(read(command).map_err(|error| error.at(&place(i)))?);
+    }
+    rehearse(&control, supervisor.as_ref(), &asked, &place)?;
+    let mut answers: Vec<Value> = Vec::new();
+    for (i, command) in asked.into_iter().enumerate() {
+        let done = match command {
+            Asked::World(command) => control.apply(*command).map_err(refused).map(answer),
             Asked::Supervisor(happening) => {
-                happening.happen(supervisor.as_ref())?;
-                answers.push(json!({"at": control.world.now(), "events": 0}));
-                continue;
+                happening.happen(supervisor.as_ref()).map(|()| json!({"events": 0}))
             }
         };
-        let applied = control.apply(command).map_err(refused)?;
-        let mut answer = json!({"at": control.world.now(), "events": applied.events.len()});
-        match applied.outcome {
-            Outcome::Reference(id) => answer["reference"] = json!(id.to_string()),
-            Outcome::Id(id) => answer["id"] = json!(id),
-            // A session's token is a secret, objects are read from the cluster.
-            _ => {}
-        }
+        let mut answer = done.map_err(|error| error.at(&place(i)).after(&answers))?;
+        answer["at"] = json!(control.world.now());
         answers.push(answer);
     }
-    Ok(Json(match answers.len() {
-        1 => answers.remove(0),
-        _ => Value::Array(answers),
-    }))
+    Ok(Json(if is_list { Value::Array(answers) } else { answers.remove(0) }))
+}
+
+/// Whether all of it can happen, tried on a copy of the world.
+fn rehearse(
+    control: &Control,
+    supervisor: Option<&Supervisor>,
+    asked: &[Asked],
+    place: &dyn Fn(usize) -> String,
+) -> Result<(), AdminError> {
+    if asked.len() < 2 {
+        return Ok(());
+    }
+    let now = control.world.now();
+    let mut copy = control.world.read(World::clone);
+    for (i, command) in asked.iter().enumerate() {
+        let tried = match command {
+            Asked::World(command) => copy.apply(now, (**command).clone()).map(drop).map_err(refused),
+            Asked::Supervisor(_) if supervisor.is_none() => Err(no_supervisor()),
+            Asked::Supervisor(_) => Ok(()),
+        };
+        tried.map_err(|error| error.at(&place(i)).none_happened())?;
+    }
+    Ok(())
+}
+
+fn answer(applied: Applied) -> Value {
+    let mut answer = json!({"events": applied.events.len()});
+    match applied.outcome {
+        Outcome::Reference(id) => answer["reference"] = json!(id.to_string()),
+        Outcome::Id(id) => answer["id"] = json!(id),
+        // A session's token is a secret, objects are read from the cluster.
+        _ => {}
+    }
+    answer
 }
 
 /// Something that is asked for.

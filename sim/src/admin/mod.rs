@@ -48,7 +48,7 @@ pub(crate) fn router(
     supervisor: Option<Supervisor>,
     endpoints: Endpoints,
 ) -> Router {
-    let token = endpoints.admin_token.clone();
+    let guard = guard::Guard::new(endpoints.admin_token.as_deref(), &endpoints.admin.url);
     let ruled = Ruled { control, supervisor, endpoints: Arc::new(endpoints) };
     let api = Router::new()
         .route("/world", get(look::world))
@@ -65,10 +65,20 @@ pub(crate) fn router(
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
-        .layer(axum::middleware::from_fn_with_state(guard::Guard::new(token), guard::check))
+        .layer(axum::middleware::from_fn_with_state(guard, guard::check))
         // Outside the guard: a health check holds no secrets.
         .route("/admin/v1/healthz", get(|| async { "ok\n" }).fallback(not_allowed))
+        .layer(axum::middleware::map_response(signed))
         .with_state(ruled)
+}
+
+/// In every answer: what answers, so that no client takes another server for a sim.
+pub(crate) const VERSION_HEADER: &str = "sim-version";
+
+async fn signed(mut response: axum::response::Response) -> axum::response::Response {
+    let version = http::HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+    response.headers_mut().insert(VERSION_HEADER, version);
+    response
 }
 
 async fn unknown(uri: http::Uri) -> AdminError {

@@ -49,8 +49,7 @@ impl Happening {
 
     pub(super) fn happen(self, supervisor: Option<&Supervisor>) -> Result<(), AdminError> {
         let Some(supervisor) = supervisor else {
-            let error = AdminError::new(StatusCode::CONFLICT, "this world has no Supervisor");
-            return Err(error.remedy("start with sim serve --supervisor DIR"));
+            return Err(no_supervisor());
         };
         let done = match self {
             Self::RotateToken(Rotation { grace }) => supervisor.rotate_token(grace).map(drop),
@@ -64,6 +63,11 @@ impl Happening {
         };
         done.map_err(refused)
     }
+}
+
+pub(super) fn no_supervisor() -> AdminError {
+    AdminError::new(StatusCode::CONFLICT, "this world has no Supervisor")
+        .remedy("start with sim serve --supervisor DIR")
 }
 
 fn refused(error: SupervisorError) -> AdminError {

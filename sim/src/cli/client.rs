@@ -10,10 +10,15 @@ use hyper_util::rt::TokioExecutor;
 
 use super::CliError;
 use super::args::Admin;
-use crate::admin::Complaint;
+use crate::admin::{Complaint, VERSION_HEADER};
 
 /// A sim answers at once; a large ledger takes a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rules may be written in YAML, of which JSON is a part; events are JSON.
+fn content_type(path: &str) -> &'static str {
+    if path == "/faults" { "application/yaml" } else { "application/json" }
+}
 
 /// Sends one request and returns the body of the answer.
 ///
@@ -27,6 +32,9 @@ pub(super) fn call(
 ) -> Result<String, CliError> {
     let base = admin.admin.trim_end_matches('/');
     let mut request = http::Request::builder().method(method).uri(format!("{base}{path}"));
+    if !body.is_empty() {
+        request = request.header(header::CONTENT_TYPE, content_type(path));
+    }
     if let Some(token) = &admin.admin_token {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
@@ -57,6 +65,12 @@ pub(super) fn call(
             }
         })?;
         let status = response.status();
+        if !response.headers().contains_key(VERSION_HEADER) {
+            return Err(CliError::failed(
+                format!("what answers at {base} is no sim: it says {status}, and no {VERSION_HEADER}"),
+                "say where the admin port of a sim is: --admin URL or SIM_ADMIN, as sim serve prints it",
+            ));
+        }
         let body = response.into_body().collect().await.map_err(|error| unreachable(&error))?;
         Ok::<_, CliError>((status, body.to_bytes()))
     };
@@ -70,7 +84,9 @@ pub(super) fn call(
     }
     let (error, remedy) = match serde_json::from_str::<Complaint>(&text) {
         // The admin port speaks of its paths; who types commands knows them by another name.
-        Ok(Complaint { error, remedy }) => (error, remedy.replace("GET /world", "sim world list")),
+        Ok(Complaint { error, remedy, .. }) => {
+            (error, remedy.replace("GET /world", "sim world list"))
+        }
         Err(_) => (format!("{base} answers {status}: {text}"), "is that a sim?".to_owned()),
     };
     Err(match status {

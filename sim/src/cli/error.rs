@@ -65,6 +65,7 @@ impl From<ListenError> for CliError {
             ListenError::Bind { face, address, source } => {
                 let flag = match face.as_str() {
                     crate::CLUSTER => "--cluster-listen",
+                    crate::SUPERVISOR => "--supervisor-listen",
                     "admin" => "--admin-listen",
                     _ => "--vcenter-listen",
                 };

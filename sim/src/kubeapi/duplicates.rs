@@ -11,7 +11,7 @@ const MAX_FOUND: usize = 100;
 /// The paths of such fields, in the order in which they come a second time, each once.
 ///
 /// A body that is no JSON has none.
-pub(super) fn find(body: &[u8]) -> Vec<String> {
+pub(crate) fn find(body: &[u8]) -> Vec<String> {
     let mut finder = Finder { path: String::new(), found: Vec::new() };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
     if Value(&mut finder).deserialize(&mut deserializer).is_err() {

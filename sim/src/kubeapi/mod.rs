@@ -11,7 +11,7 @@ mod backing;
 mod body;
 mod cluster;
 mod discovery;
-mod duplicates;
+pub(crate) mod duplicates;
 mod encodings;
 mod failure;
 mod faulty;

@@ -189,7 +189,7 @@ pub(super) fn check_timeout(query: &Query) -> Result<(), Status> {
 
 /// `1h2.5m30s`, as `time.ParseDuration` reads it.
 fn is_duration(text: &str) -> bool {
-    let mut rest = text.trim_start_matches(['+', '-']);
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
         return true;
     }
@@ -218,7 +218,7 @@ mod tests {
         for good in ["0", "10s", "1h2.5m30s", "100ms", "-5s", ".5s", "7m0s"] {
             assert!(is_duration(good), "{good}");
         }
-        for bad in ["foo", "10", "s", "10x", "1h2", "-"] {
+        for bad in ["foo", "10", "s", "10x", "1h2", "-", "--5s", "+-5s", " ", "5s "] {
             assert!(!is_duration(bad), "{bad}");
         }
     }

@@ -91,7 +91,10 @@ fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
                 let mut done = stack.pop().ok_or(MalformedEnvelope::NoEnvelope)?;
                 let trimmed = done.text.trim();
                 if trimmed.len() != done.text.len() {
-                    done.text = trimmed.to_owned();
+                    let trimmed = trimmed.to_owned();
+                    let whole = std::mem::replace(&mut done.text, trimmed);
+                    // Between elements they are only how a document is laid out.
+                    done.with_blanks = done.children.is_empty().then_some(whole);
                 }
                 match stack.last_mut() {
                     Some(parent) => parent.children.push(done),

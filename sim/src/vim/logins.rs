@@ -25,7 +25,7 @@ impl Vim {
             family: Family::Soap,
             token: Some(caller.token.to_owned()),
             user: arguments.required("userName")?.to_owned(),
-            password: Password::new(arguments.required("password")?),
+            password: Password::new(arguments.verbatim("password")?),
             user_agent: caller.user_agent.to_owned(),
         };
         self.request(request)?;

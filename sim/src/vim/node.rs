@@ -15,6 +15,8 @@ pub(crate) struct Node {
     pub(crate) ref_type: Option<String>,
     /// Text, trimmed.
     pub(crate) text: String,
+    /// The same with the blanks around it, where there are any.
+    pub(crate) with_blanks: Option<String>,
     /// Child elements in document order.
     pub(crate) children: Vec<Node>,
 }
@@ -45,6 +47,12 @@ impl Node {
     /// A required text.
     pub(crate) fn required(&self, name: &str) -> Result<&str, VimFault> {
         self.text_of(name).ok_or_else(|| VimFault::invalid_argument(name))
+    }
+
+    /// A required text with the blanks around it: they are part of a password.
+    pub(crate) fn verbatim(&self, name: &str) -> Result<&str, VimFault> {
+        let child = self.child(name).ok_or_else(|| VimFault::invalid_argument(name))?;
+        Ok(child.with_blanks.as_deref().unwrap_or(&child.text))
     }
 
     /// A boolean; absent is `None`.

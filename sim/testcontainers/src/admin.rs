@@ -138,6 +138,7 @@ impl Admin {
             .method(&method)
             .uri(format!("{}{path}", self.base))
             .header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| silent(error.into()))?;
         let exchange = async {

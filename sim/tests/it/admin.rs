@@ -263,3 +263,91 @@ async fn endpoints_are_told_with_accounts_and_certificates() {
     let owner = std::fs::read_to_string(sim::owner_ref(directory.path())).expect("a file");
     assert_eq!(given["ownerReference"].to_string(), owner);
 }
+
+/// One request with these headers; the status and what is said.
+async fn sent(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+    let stream = tokio::net::TcpStream::connect(admin.endpoints.admin.address).await;
+    let mut sender = wire::http(stream.expect("the admin port")).await;
+    let mut request = http::Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = if method == "POST" { r#"{"vm.delete": "node-0001"}"# } else { "" };
+    let request = request.body(http_body_util::Full::from(body)).expect("a good request");
+    let (status, text) = wire::exchange(&mut sender, request).await.expect("an answer");
+    (status, serde_json::from_str(&text).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_page_of_elsewhere_cannot_act() {
+    let admin = Admin::of(machines(1)).await;
+    let json = ("content-type", "application/json");
+    let here = ("host", "127.0.0.1:8900");
+    let events = "/world/events";
+    for (method, path, headers, status) in [
+        // A form, a beacon, a fetch without CORS: what a page may send without being asked.
+        ("POST", events, vec![here], 415),
+        ("POST", events, vec![here, ("content-type", "text/plain")], 415),
+        ("POST", events, vec![here, ("content-type", "application/x-www-form-urlencoded")], 415),
+        ("POST", events, vec![here, ("content-type", "application/yaml")], 415),
+        ("POST", events, vec![here, json, ("origin", "https://example.com")], 403),
+        ("POST", events, vec![here, json, ("origin", "null")], 403),
+        ("POST", events, vec![here, json, ("origin", "http://127.0.0.1:1")], 403),
+        ("DELETE", "/faults", vec![here, ("origin", "https://example.com")], 403),
+        // A name that points here by now.
+        ("POST", events, vec![("host", "example.com:8900"), json], 421),
+        ("GET", "/world", vec![("host", "127.0.0.1.example.com")], 421),
+    ] {
+        let (is, answer) = sent(&admin, method, path, &headers).await;
+        assert_eq!(is, status, "{method} {path} {headers:?}: {answer}");
+        assert!(answer["remedy"].as_str().is_some_and(|it| !it.is_empty()), "{answer}");
+    }
+    assert_eq!(admin.call("GET", "/world", "").await.1["machines"][0]["name"], "node-0001");
+    let own = ("origin", "http://127.0.0.1:8900");
+    let and_charset = ("content-type", "Application/JSON; charset=utf-8");
+    assert_eq!(sent(&admin, "POST", events, &[here, and_charset, own]).await.0, 200);
+    assert_eq!(admin.call("GET", "/world", "").await.1["machines"], json!([]));
+}
+
+#[tokio::test]
+async fn a_list_of_events_happens_whole_or_not_at_all() {
+    let admin = Admin::of(machines(2)).await;
+    let list = r#"[{"vm.powerOff": "node-0001"}, {"vm.delete": "node-0009"}]"#;
+    let (status, answer) = admin.call("POST", "/world/events", list).await;
+    assert_eq!(status, 404, "{answer}");
+    let error = answer["error"].as_str().expect("an error");
+    assert!(error.starts_with("event 2 of 2: "), "{error}");
+    let remedy = answer["remedy"].as_str().expect("a remedy");
+    assert!(remedy.ends_with("no event of this list has happened"), "{remedy}");
+    let power = |world: &Value| world["machines"][0]["power"].clone();
+    assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOn");
+    // Each is tried after those before it.
+    let list = r#"[{"vm.powerOff": "node-0001"}, {"vm.powerOn": "node-0001"}, {"vm.powerOff": "node-0001"}]"#;
+    let (status, answer) = admin.call("POST", "/world/events", list).await;
+    assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(3)), "{answer}");
+    assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOff");
+    // A list of one is answered as a list.
+    let (_, answer) = admin.call("POST", "/world/events", r#"[{"vm.powerOn": "node-0001"}]"#).await;
+    assert_eq!(answer.as_array().map(Vec::len), Some(1), "{answer}");
+    let (_, answer) = admin.call("POST", "/world/events", "[]").await;
+    assert_eq!(answer, json!([]));
+}
+
+#[tokio::test]
+async fn a_key_that_stands_twice_is_an_error() {
+    let admin = Admin::of(machines(1)).await;
+    for (path, body, key) in [
+        ("/world/events", r#"{"vm.delete": "node-0001", "vm.delete": "node-0002"}"#, "vm.delete"),
+        (
+            "/world/events",
+            r#"{"vm.rename": {"machine": "node-0001", "name": "a", "name": "b"}}"#,
+            "vm.rename.name",
+        ),
+        ("/faults", r#"{"id": "a", "id": "b", "do": ["reset"]}"#, "id"),
+    ] {
+        let (status, answer) = admin.call("POST", path, body).await;
+        assert_eq!(status, 400, "{body}: {answer}");
+        assert!(answer["error"].as_str().is_some_and(|it| it.contains(key)), "{answer}");
+    }
+    assert_eq!(admin.call("GET", "/faults", "").await.1, json!([]));
+}

@@ -228,12 +228,55 @@ fn input_that_cannot_be_used_is_named() {
     ]);
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     out.push_str(&format!("--- a busy port\n{}\n", said(&output).replace(&held, "ADDRESS")));
+    let mut arguments = vec!["serve", "--supervisor-listen", &held, "--vms", "1", "--supervisor"];
+    let mounts = directory.path().join("mounts").display().to_string();
+    arguments.push(&mounts);
+    arguments.extend(PICKED);
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let told = said(&output).replace(&held, "ADDRESS");
+    out.push_str(&format!("--- a busy port of the Supervisor\n{told}\n"));
     // Port 1 is nobody's; one that was just let go may be another test's by now.
     let output = run(&["ledger", "--admin", "http://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     out.push_str(&format!("--- nobody answers\n{}", said(&output)));
     let out = out.replace(&directory.path().display().to_string(), "DIR");
     insta::assert_snapshot!(out);
+}
+
+/// Whatever else answers, with whatever status, is not taken for a world without machines.
+#[test]
+fn what_is_no_sim_is_not_taken_for_one() {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base = format!("http://{}", listener.local_addr().expect("an address"));
+    let answers = [
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        "HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>",
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n",
+    ];
+    let commands = [["world", "list"], ["fault", "list"], ["ledger", "--counts"]];
+    let n = answers.len() * commands.len();
+    let server = std::thread::spawn(move || {
+        for i in 0..n {
+            let (mut stream, _) = listener.accept().expect("a client");
+            let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
+                line.clear();
+            }
+            stream.write_all(answers[i % answers.len()].as_bytes()).expect("a client that reads");
+        }
+    });
+    for command in commands {
+        for _ in answers {
+            let output = run(&[command[0], command[1], "--admin", &base]);
+            let told = said(&output);
+            assert_eq!(output.status.code(), Some(1), "{command:?}: {told}");
+            assert!(told.contains("is no sim") && told.contains("remedy: "), "{told}");
+        }
+    }
+    server.join().expect("all were answered");
 }
 
 #[test]

@@ -140,6 +140,34 @@ async fn nobody_reads_anything_without_a_login() {
     assert_eq!(fault.as_deref(), Some("InvalidLogin"));
 }
 
+/// Blanks around a password are part of it, and so is a password of blanks; around a document they are not.
+#[tokio::test(start_paused = true)]
+async fn a_password_keeps_its_blanks() {
+    let sim = Sim::builder().start();
+    for (password, tried, fits) in [
+        (" two words ", " two words ", true),
+        (" two words ", "two words", false),
+        ("two words", "two words ", false),
+        ("   ", "   ", true),
+        ("   ", "", false),
+        ("two words", "<![CDATA[two words]]>", true),
+    ] {
+        sim.apply(sim::world::Command::RotatePassword {
+            vcenter: None,
+            user: "administrator@vsphere.local".to_owned(),
+            password: sim::world::vcenter::Password::new(password),
+        })
+        .expect("an administrator");
+        let mut client = Client::new(&sim);
+        let arguments = format!(
+            "\n  <userName> administrator@vsphere.local </userName>\n  <password>{tried}</password>\n"
+        );
+        let answer = client.call("Login", SESSIONS, &arguments).await;
+        let wanted = if fits { None } else { Some("InvalidLogin") };
+        assert_eq!(answer.fault().as_deref(), wanted, "{password:?} {tried:?}");
+    }
+}
+
 async fn send(
     client: &mut Client,
     method: Method,

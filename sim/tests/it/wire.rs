@@ -67,12 +67,18 @@ pub(crate) async fn exchange(
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// A GET or POST with a body.
+/// A GET or POST with a body, which is XML, JSON or YAML by the look of it.
 pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
+    let kind = match body.as_bytes().first() {
+        Some(b'<') => "text/xml",
+        Some(b'{' | b'[') => "application/json",
+        _ => "application/yaml",
+    };
     Request::builder()
         .method(method)
         .uri(path)
         .header("host", "localhost")
+        .header("content-type", kind)
         .body(Full::from(body.to_owned()))
         .expect("a good request")
 }

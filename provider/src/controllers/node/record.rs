@@ -2,7 +2,8 @@
 //!
 //! Nodes that another hand initialized carry no reference, and without one nobody can prove after a restart that a machine
 //! is gone. When such a cluster is taken over, every node needs one write. None of them is urgent, so they have a pace of
-//! their own and hold up no join; one that is refused is asked for again by the next look at the node.
+//! their own and hold up no join. One that fails is tried again after a pause that grows: until it is made, the loss of the
+//! machine in the next restart could not be proved.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use provider_vcenter::Chain;
-use tokio::sync::Notify;
+use provider_vcenter::{Backoff, Chain, Jitter};
+use tokio::{sync::Notify, time::Instant};
 
 use super::plan;
 use crate::{
@@ -19,6 +20,8 @@ use crate::{
     model::{MachineReference, Node},
 };
 
+/// The longest pause before writes that failed are tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Pause after each write.
 const PACE: Duration = Duration::from_millis(100);
 
@@ -26,14 +29,15 @@ const PACE: Duration = Duration::from_millis(100);
 pub(super) struct Recorder {
     cluster: Cluster,
     store: Arc<NodeStore>,
+    seed: u64,
     /// By name of the node: its UID and where its machine is.
     wanted: Mutex<BTreeMap<String, (String, MachineReference)>>,
     arrived: Notify,
 }
 
 impl Recorder {
-    pub(super) fn new(cluster: Cluster, store: Arc<NodeStore>) -> Self {
-        Self { cluster, store, wanted: Mutex::default(), arrived: Notify::new() }
+    pub(super) fn new(cluster: Cluster, store: Arc<NodeStore>, seed: u64) -> Self {
+        Self { cluster, store, seed, wanted: Mutex::default(), arrived: Notify::new() }
     }
 
     /// Takes note of where the machine of a node is; the last word counts.
@@ -50,10 +54,26 @@ impl Recorder {
     ///
     /// Cancel safe: a reference that was not written is recorded again after a restart.
     pub(super) async fn run(&self) {
+        let jitter = Jitter::new(self.seed, "nodes/record");
+        let mut backoff = Backoff::new(Duration::from_secs(1), LONGEST_PAUSE, jitter);
+        // Written again together, when it is time: one that is always refused holds up no other.
+        let mut failed: BTreeMap<String, (String, MachineReference)> = BTreeMap::new();
+        let (mut pause, mut again_at) = (Duration::ZERO, Instant::now());
         loop {
+            if !failed.is_empty() && Instant::now() >= again_at {
+                let mut wanted = self.wanted.lock().expect("nothing panics under this lock");
+                for (name, last) in std::mem::take(&mut failed) {
+                    wanted.entry(name).or_insert(last);
+                }
+            }
             let next = self.wanted.lock().expect("nothing panics under this lock").pop_first();
             let Some((name, (uid, reference))) = next else {
-                self.arrived.notified().await;
+                if failed.is_empty() {
+                    backoff.reset();
+                    self.arrived.notified().await;
+                } else {
+                    let _ = tokio::time::timeout_at(again_at, self.arrived.notified()).await;
+                }
                 continue;
             };
             let node = self.store.get(&name).filter(|node| node.uid == uid);
@@ -67,8 +87,16 @@ impl Recorder {
                     self.store.take_over(&written);
                     tracing::debug!(node = %name, reference = %reference, "reference recorded");
                 }
+                // Deleted; another node of the name has another uid and is recorded by itself.
+                Err(err) if err.is_not_found() => {}
                 Err(err) => {
                     tracing::info!(node = %name, error = %Chain(&err), "reference not recorded");
+                    if failed.is_empty() {
+                        pause = backoff.fail();
+                    }
+                    // Counted from the last one: where every write is refused, they rest longer than they are tried.
+                    again_at = Instant::now() + pause;
+                    failed.insert(name, (uid, reference));
                 }
             }
             tokio::time::sleep(PACE).await;

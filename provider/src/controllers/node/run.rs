@@ -73,7 +73,7 @@ impl NodeController {
     ) -> Arc<Self> {
         // Named as the framework names it.
         let queue = telemetry.queue("Nodes");
-        let recorder = Recorder::new(cluster.clone(), Arc::clone(&store));
+        let recorder = Recorder::new(cluster.clone(), Arc::clone(&store), settings.seed);
         Arc::new(Self {
             cluster,
             store,

@@ -124,6 +124,7 @@ func (s *Sim) Admin(method, path string, body, into any) {
 		fail(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+s.token)
+	request.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		fail(err)

@@ -55,7 +55,8 @@ class Sim(DockerContainer):
         """One request to the admin port; what it answers, parsed."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url(ADMIN, "http") + path, data, method=method,
-                                         headers={"Authorization": f"Bearer {self.token}"})
+                                         headers={"Authorization": f"Bearer {self.token}",
+                                                  "Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             text = answer.read()
         return json.loads(text) if text else None
