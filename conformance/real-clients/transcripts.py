@@ -22,6 +22,8 @@ UNKNOWN = "not looked into yet"
 NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
     # Every three minutes a real server looks through its cluster addresses, and tells of one that was given out just then.
     (r"^.*Cluster IP .* is not allocated; repairing.*\n?", ""),
+    # client-go says so where a wait of a second ends before its watch has told anything: a matter of milliseconds.
+    (r"^.*very short watch: .*\n?", ""),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uid>"),
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", "<time>"),

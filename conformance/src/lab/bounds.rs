@@ -275,12 +275,12 @@ mod tests {
 
     #[test]
     fn a_provider_that_calls_too_often_ends_its_case_with_a_verdict() {
-        let changes: [(fn(&mut Bounds), &str); 3] = [
-            (|it| it.at_once = 10, "10 calls while no time passed"),
+        type Change = fn(&mut Bounds);
+        for (change, said) in [
+            ((|it| it.at_once = 10) as Change, "10 calls while no time passed"),
             (|it| it.calls = 40, "more than 40 calls"),
             (|it| it.wall = Duration::ZERO, "0 s of wall time"),
-        ];
-        for (change, said) in changes {
+        ] {
             let run = ran_away(change);
             let found = safety(&run);
             let told = found.iter().find(|it| it.invariant == Invariant::NoPanic);

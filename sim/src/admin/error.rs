@@ -27,7 +27,10 @@ pub(crate) struct Complaint {
 
 impl AdminError {
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, body: Complaint { error: error.into(), remedy: String::new(), done: Vec::new() } }
+        Self {
+            status,
+            body: Complaint { error: error.into(), remedy: String::new(), done: Vec::new() },
+        }
     }
 
     /// A request that makes no sense.

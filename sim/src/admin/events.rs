@@ -28,7 +28,8 @@ pub(super) async fn happen(
         one => (vec![one], false),
     };
     let n = commands.len();
-    let place = |i: usize| if is_list { format!("event {} of {n}: ", i + 1) } else { String::new() };
+    let place =
+        |i: usize| if is_list { format!("event {} of {n}: ", i + 1) } else { String::new() };
     let mut asked = Vec::new();
     for (i, command) in commands.into_iter().enumerate() {
         asked.push(read(command).map_err(|error| error.at(&place(i)))?);
@@ -63,7 +64,9 @@ fn rehearse(
     let mut copy = control.world.read(World::clone);
     for (i, command) in asked.iter().enumerate() {
         let tried = match command {
-            Asked::World(command) => copy.apply(now, (**command).clone()).map(drop).map_err(refused),
+            Asked::World(command) => {
+                copy.apply(now, (**command).clone()).map(drop).map_err(refused)
+            }
             Asked::Supervisor(_) if supervisor.is_none() => Err(no_supervisor()),
             Asked::Supervisor(_) => Ok(()),
         };

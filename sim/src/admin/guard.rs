@@ -62,13 +62,15 @@ fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), Admin
     let headers = request.headers();
     let named = text(headers, header::HOST).or(request.uri().authority().map(|it| it.as_str()));
     let Some(host) = named else {
-        return Err(AdminError::bad("the request has no Host")
-            .remedy("send Host, as HTTP/1.1 has it"));
+        return Err(
+            AdminError::bad("the request has no Host").remedy("send Host, as HTTP/1.1 has it")
+        );
     };
     if !is_local(host, advertised) {
         let what = format!("Host {host:?} is neither an IP address nor localhost");
-        return Err(AdminError::new(StatusCode::MISDIRECTED_REQUEST, what)
-            .remedy("use the address that sim serve prints as SIM_ADMIN, or start it with --admin-token"));
+        return Err(AdminError::new(StatusCode::MISDIRECTED_REQUEST, what).remedy(
+            "use the address that sim serve prints as SIM_ADMIN, or start it with --admin-token",
+        ));
     }
     match text(headers, header::ORIGIN) {
         Some(origin) if origin.split_once("://").map(|(_, host)| host) != Some(host) => {
@@ -84,8 +86,8 @@ fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), Admin
 fn is_local(host: &str, advertised: Option<&str>) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let is_localhost = name.eq_ignore_ascii_case("localhost")
-        || name.to_ascii_lowercase().ends_with(".localhost");
+    let is_localhost =
+        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
     let is_advertised = advertised.is_some_and(|it| it.eq_ignore_ascii_case(authority.host()));
     is_localhost || is_advertised || name.parse::<std::net::IpAddr>().is_ok()
 }
@@ -116,7 +118,14 @@ mod tests {
 
     #[test]
     fn only_addresses_and_localhost_are_names_of_this_machine() {
-        let local = ["127.0.0.1:8900", "[::1]:8900", "localhost", "LOCALHOST:8900", "sim.localhost", "192.0.2.7"];
+        let local = [
+            "127.0.0.1:8900",
+            "[::1]:8900",
+            "localhost",
+            "LOCALHOST:8900",
+            "sim.localhost",
+            "192.0.2.7",
+        ];
         for host in local {
             assert!(is_local(host, None), "{host}");
         }

@@ -67,7 +67,9 @@ pub(super) fn call(
         let status = response.status();
         if !response.headers().contains_key(VERSION_HEADER) {
             return Err(CliError::failed(
-                format!("what answers at {base} is no sim: it says {status}, and no {VERSION_HEADER}"),
+                format!(
+                    "what answers at {base} is no sim: it says {status}, and no {VERSION_HEADER}"
+                ),
                 "say where the admin port of a sim is: --admin URL or SIM_ADMIN, as sim serve prints it",
             ));
         }
