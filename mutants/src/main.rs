@@ -35,7 +35,11 @@ enum Command {
     /// Name every bug that can be put in
     List,
     /// Build the judge with all of them; which one is active is said when it is started
-    Build,
+    Build {
+        /// Also the provider's own tests, for `run --tests`
+        #[arg(long)]
+        tests: bool,
+    },
     /// Run a sample, drawn by seed
     Run(Run),
     /// Run those that somebody wrote, against the checks that have to catch them
@@ -112,10 +116,10 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{}:{}: {}", mutant.file, mutant.line, mutant.what)?;
             }
         }
-        Command::Build => {
+        Command::Build { tests } => {
             let all = tree.all()?;
             let built =
-                tree.build(&all, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
+                tree.build(&all, tests, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
             writeln!(
                 out,
                 "{} mutants in one build; {} do not compile",

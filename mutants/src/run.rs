@@ -119,8 +119,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn of(tree: &Tree) -> anyhow::Result<Self> {
-        let (judge, tests) = tree.programs()?;
+    pub(crate) fn of(tree: &Tree, tests: bool) -> anyhow::Result<Self> {
+        let (judge, tests) = tree.programs(tests)?;
         let tests = tests.into_iter().map(|it| (tree.package_of(&it), it)).collect();
         Ok(Self { judge, tests, dir: tree.dir() })
     }
@@ -272,7 +272,7 @@ pub(crate) async fn sample(
     plan: &Plan,
     done: &mut dyn FnMut(usize, usize, &Result),
 ) -> anyhow::Result<Vec<Result>> {
-    let bench = Bench::of(tree)?;
+    let bench = Bench::of(tree, plan.tests)?;
     let chosen = drawn(&tree.built()?, plan);
     let file = results_file(tree, &plan.mode, plan.seed);
     let mut results: BTreeMap<String, Result> = known(&file)?;
@@ -359,7 +359,7 @@ pub(crate) async fn by_hand(
     jobs: usize,
     done: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<String>> {
-    let bench = Bench::of(tree)?;
+    let bench = Bench::of(tree, false)?;
     let built = tree.built()?;
     let mut waiting = Vec::new();
     for one in handwritten::read(tree.root())? {

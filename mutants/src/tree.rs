@@ -13,6 +13,8 @@ use crate::weave::{owner, weave};
 
 /// Crates that get mutants.
 const CRATES: [&str; 2] = ["provider", "provider/vcenter"];
+/// How their own tests are built.
+const TESTS: [&str; 6] = ["test", "--no-run", "-p", "provider", "-p", "provider-vcenter"];
 /// What says which mutant is active; a module of each of those crates.
 const WOVEN: &str = include_str!("../woven.rs");
 
@@ -137,14 +139,15 @@ impl Tree {
     pub(crate) fn build(
         &self,
         mutants: &[Mutant],
+        tests: bool,
         say: &mut dyn FnMut(String),
     ) -> anyhow::Result<Vec<Built>> {
         self.copy()?;
         let mut left: BTreeMap<u32, &Mutant> = (1..).zip(mutants).collect();
-        let commands: [&[&str]; 2] = [
-            &["build", "--release", "-p", "conformance"],
-            &["test", "--no-run", "-p", "provider", "-p", "provider-vcenter"],
-        ];
+        let mut commands: Vec<&[&str]> = vec![&["build", "--release", "-p", "conformance"]];
+        if tests {
+            commands.push(&TESTS);
+        }
         for command in commands {
             loop {
                 let woven = self.weave(&left)?;
@@ -248,19 +251,15 @@ impl Tree {
         Ok(wrong)
     }
 
-    /// The program with all mutants, and the programs of the crates' tests.
-    pub(crate) fn programs(&self) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+    /// The program with all mutants, and the programs of the crates' tests if they are wanted.
+    pub(crate) fn programs(&self, tests: bool) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+        let judge = self.dir().join("build/release/conformance");
+        if !tests {
+            return Ok((judge, Vec::new()));
+        }
         let out = Command::new("cargo")
-            .args([
-                "test",
-                "--no-run",
-                "-p",
-                "provider",
-                "-p",
-                "provider-vcenter",
-                "--offline",
-                "--message-format=json",
-            ])
+            .args(TESTS)
+            .args(["--offline", "--message-format=json"])
             .current_dir(self.dir().join("tree"))
             .env("CARGO_TARGET_DIR", self.dir().join("build"))
             .stderr(std::process::Stdio::null())
@@ -275,7 +274,7 @@ impl Tree {
                 tests.push(PathBuf::from(program));
             }
         }
-        Ok((self.dir().join("build/release/conformance"), tests))
+        Ok((judge, tests))
     }
 
     /// Where the tests of a crate expect to be run.

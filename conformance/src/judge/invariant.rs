@@ -76,6 +76,7 @@ invariants! {
     Quiescence = 64, Liveness, Node, "With a constant world nothing is written any more.";
     AddressesFirst = 66, Safety, Node, "The uninitialized taint leaves after the addresses are stored.";
     ForeignTaintStays = 67, Safety, Node, "A taint that others wrote is not removed.";
+    ForeignLabelStays = 68, Safety, Node, "A label that is none of the cloud's is not changed.";
 }
 
 impl Invariant {

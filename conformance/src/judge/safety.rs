@@ -109,6 +109,7 @@ impl Judge {
                     (Op::Deleted, Some(old)) => self.deleted(at, name, &old, after),
                     (Op::Modified, Some(old)) => {
                         let new = facts(&event.object);
+                        self.relabelled(at, name, before.cluster.get(&event.key), &event.object);
                         self.modified(at, name, &old, &new, &event.object, after);
                     }
                     (Op::Added, _) => {
@@ -178,6 +179,27 @@ impl Judge {
             let text =
                 format!("node {name} was deleted {age:?} after it registered, never matched");
             self.broken(YoungNodeStays, at, text);
+        }
+    }
+
+    /// In no scenario does anybody change labels of these keys.
+    fn relabelled(
+        &mut self,
+        at: Time,
+        name: &str,
+        old: Option<&std::sync::Arc<Value>>,
+        new: &Value,
+    ) {
+        let labels = |node: &Value| node["metadata"]["labels"].as_object().cloned();
+        let old = old.and_then(|it| labels(it)).unwrap_or_default();
+        let new = labels(new).unwrap_or_default();
+        let is_of_others = |key: &str| key == "kubernetes.io/hostname" || key.starts_with(FOREIGN);
+        for (key, value) in old.iter().filter(|(key, _)| is_of_others(key)) {
+            if new.get(key) != Some(value) {
+                let text =
+                    format!("node {name}: label {key} went from {value} to {:?}", new.get(key));
+                self.broken(ForeignLabelStays, at, text);
+            }
         }
     }
 
