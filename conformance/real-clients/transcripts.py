@@ -41,6 +41,8 @@ NORMAL = [(re.compile(pattern, re.M), text) for pattern, text in (
     (r"(?<![^ (\n])(\d+[dhm])?(\d+[shd]|\d{1,2}m)\b", "<age>"),  # 100m is a tenth of a processor
     (r"(?<=\S) {2,}", "  "),  # columns are as wide as their widest cell, which may be an age
     (r"[ \t]+$", ""),
+    # The table of events that is left when the only event was the one above.
+    (r"^Events:\n +Type +Reason .*\n +---- .*\n(?! )", "Events:  <none>\n"),
 )]
 
 
