@@ -10,8 +10,11 @@ pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
     let mut changes = world.changes();
     loop {
         changes.mark_unchanged();
-        world.advance();
-        let due = world.read(|world| world.next_timer());
+        let due = {
+            let mut world = world.lock();
+            world.advance();
+            world.next_look()
+        };
         tokio::select! {
             biased;
             () = stop.cancelled() => return,

@@ -1,9 +1,11 @@
 //! A shared world: one lock, one clock, and a signal when something changed.
 
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{FairMutex, FairMutexGuard};
-use sim_world::{Applied, Command, Fault, Time, World};
+use sim_world::{Applied, Command, Event, Fault, Time, World};
 
 use crate::Clock;
 use crate::signal::{Changes, Signal};
@@ -16,12 +18,18 @@ pub struct WorldHandle {
     world: Arc<FairMutex<World>>,
     clock: Clock,
     changed: Signal,
+    locks: Arc<AtomicU64>,
 }
 
 impl WorldHandle {
     /// Shares `world`, whose time `clock` tells.
     pub fn new(world: World, clock: Clock) -> Self {
-        Self { world: Arc::new(FairMutex::new(world)), clock, changed: Signal::default() }
+        Self {
+            world: Arc::new(FairMutex::new(world)),
+            clock,
+            changed: Signal::default(),
+            locks: Arc::default(),
+        }
     }
 
     /// Now, in world time.
@@ -54,11 +62,7 @@ impl WorldHandle {
     /// # Errors
     /// The world's fault; nothing has changed then.
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
-        let applied = self.lock().apply(self.clock.now(), command)?;
-        if !applied.events.is_empty() {
-            self.changed.send();
-        }
-        Ok(applied)
+        self.lock().apply(command)
     }
 
     /// Carries out a client's request to a vCenter.
@@ -70,16 +74,12 @@ impl WorldHandle {
         vcenter: &str,
         request: sim_world::VcRequest,
     ) -> Result<sim_world::Outcome, Fault> {
-        let command = Command::Request { vcenter: vcenter.to_owned(), request };
-        self.apply(command).map(|applied| applied.outcome)
+        self.lock().request(vcenter, request)
     }
 
     /// Lets everything happen that is due now.
     pub(crate) fn advance(&self) {
-        let happened = !self.lock().advance(self.clock.now()).is_empty();
-        if happened {
-            self.changed.send();
-        }
+        self.lock().advance();
     }
 
     /// Looks at the world.
@@ -87,14 +87,93 @@ impl WorldHandle {
         look(&self.lock())
     }
 
+    /// Locks the world until the answer is dropped. A thread that holds it must not lock it again: that never ends.
+    ///
+    /// Fair: a caller that does many things in a row, such as a start with a hundred thousand nodes, lets others in between.
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        let wake = Wake { signal: &self.changed, is_due: false };
+        self.locks.fetch_add(1, Ordering::Relaxed);
+        Locked { world: self.world.lock(), clock: &self.clock, wake }
+    }
+
+    /// How often the world has been locked so far, by calls and by everybody else: what a call costs those beside it.
+    pub fn locks(&self) -> u64 {
+        self.locks.load(Ordering::Relaxed)
+    }
+
     /// A signal whose value grows with every change. Mark it seen *before* reading the world, then
     /// await `changed()`: no change can slip in between.
     pub fn changes(&self) -> Changes {
         self.changed.changes()
     }
+}
 
-    /// Fair: whoever does many things in a row, such as a start with a hundred thousand nodes, lets others in between.
-    fn lock(&self) -> FairMutexGuard<'_, World> {
-        self.world.lock()
+/// The locked world: all that is read and changed through it is one critical section.
+///
+/// Waiters are woken once, after the lock is released, and not by session bookkeeping.
+pub(crate) struct Locked<'a> {
+    // Dropped first: a waiter that wakes finds the lock free.
+    world: FairMutexGuard<'a, World>,
+    clock: &'a Clock,
+    wake: Wake<'a>,
+}
+
+/// Sends the signal when it is dropped, if something changed.
+struct Wake<'a> {
+    signal: &'a Signal,
+    is_due: bool,
+}
+
+impl Drop for Wake<'_> {
+    fn drop(&mut self) {
+        if self.is_due {
+            self.signal.send();
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Carries out `command` now.
+    ///
+    /// # Errors
+    /// The world's fault; nothing has changed then.
+    pub(crate) fn apply(&mut self, command: Command) -> Result<Applied, Fault> {
+        // A refused command brings no events along, not even those of what was due before it.
+        self.advance();
+        let applied = self.world.apply(self.clock.now(), command)?;
+        self.wake.is_due |= applied.events.iter().any(Event::concerns_others);
+        Ok(applied)
+    }
+
+    /// Carries out a client's request to a vCenter.
+    ///
+    /// # Errors
+    /// The vCenter's fault.
+    pub(crate) fn request(
+        &mut self,
+        vcenter: &str,
+        request: sim_world::VcRequest,
+    ) -> Result<sim_world::Outcome, Fault> {
+        let command = Command::Request { vcenter: vcenter.to_owned(), request };
+        self.apply(command).map(|applied| applied.outcome)
+    }
+
+    /// Lets everything happen that is due now.
+    pub(crate) fn advance(&mut self) {
+        let events = self.world.advance(self.clock.now());
+        self.wake.is_due |= !events.is_empty();
+    }
+
+    /// Now, in world time.
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
     }
 }

@@ -61,7 +61,7 @@ impl Server {
 
     /// Whether nothing listens at the moment.
     pub(crate) fn is_down(&self) -> bool {
-        self.path.front.is_down(&self.path.world)
+        self.path.front.is_down(&self.path.world.lock())
     }
 
     /// A service for a connection that came over a socket; `identity` is known after its handshake.

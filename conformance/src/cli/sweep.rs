@@ -15,6 +15,7 @@ use super::{elapsed, usage};
 use crate::backend::Backend;
 use crate::catalogue::nearest;
 use crate::lab::{Mode, Stage};
+use crate::lives::Life;
 use crate::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
 use crate::{lives, report};
 
@@ -45,6 +46,9 @@ pub(super) struct Arguments {
     /// Keep a line per trial in this file, and leave out trials that it already has.
     #[arg(long)]
     journal: Option<PathBuf>,
+    /// Play only the trials whose line contains this text, and print their ledgers and the provider's log.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["sample", "journal"])]
+    trial: Option<String>,
     /// Where every draw comes from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -76,8 +80,11 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
             Err(error) => return usage(out, &error.to_string()),
         },
     };
+    if let Some(text) = &arguments.trial {
+        return transcripts(out, arguments, text);
+    }
     let mut totals = Totals::default();
-    let kinds = if arguments.kind.is_empty() { &Kind::ALL[..] } else { &arguments.kind };
+    let kinds = kinds(arguments);
     for mode in wanted_modes(arguments) {
         for kind in kinds {
             one(out, arguments, mode, *kind, journal.as_mut(), &mut totals)?;
@@ -88,6 +95,46 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
         Totals { is_idle: true, .. } => ExitCode::from(7),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// Plays the trials that `text` names, one by one, and prints everything that happened.
+fn transcripts(
+    out: &mut impl Write,
+    arguments: &Arguments,
+    text: &str,
+) -> anyhow::Result<ExitCode> {
+    let (mut n_played, mut is_broken) = (0, false);
+    for mode in wanted_modes(arguments) {
+        let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
+        for kind in kinds(arguments) {
+            for trial in trials(*kind, &stage, |life| is_wanted(arguments, life)) {
+                if !trial.to_string().contains(text) {
+                    continue;
+                }
+                let run = trial.run(&stage);
+                run.ledger.iter().try_for_each(|record| writeln!(out, "{record}"))?;
+                writeln!(out, "{}", run.logs)?;
+                let violations = Life::broken(&run);
+                violations.iter().try_for_each(|it| writeln!(out, "    {it}"))?;
+                writeln!(out, "{trial}: {} violations", violations.len())?;
+                n_played += 1;
+                is_broken |= !violations.is_empty();
+            }
+        }
+    }
+    if n_played == 0 {
+        let text = format!("invalid trial {text:?}: no line of the wanted sweeps contains it");
+        return usage(out, &text);
+    }
+    Ok(ExitCode::from(u8::from(is_broken)))
+}
+
+fn kinds(arguments: &Arguments) -> &[Kind] {
+    if arguments.kind.is_empty() { &Kind::ALL } else { &arguments.kind }
+}
+
+fn is_wanted(arguments: &Arguments, life: &str) -> bool {
+    arguments.life.is_empty() || arguments.life.iter().any(|it| it == life)
 }
 
 /// One sweep in one mode.
@@ -101,9 +148,7 @@ fn one(
 ) -> anyhow::Result<()> {
     let stage = Stage { mode, seed: arguments.seed, ..Stage::default() };
     let mut clock = elapsed();
-    let wanted =
-        |life: &str| arguments.life.is_empty() || arguments.life.iter().any(|it| it == life);
-    let mut all = trials(kind, &stage, wanted);
+    let mut all = trials(kind, &stage, |life| is_wanted(arguments, life));
     let n_all = all.len();
     if let Some(n) = arguments.sample {
         all = sample(&all, n.get());

@@ -187,9 +187,14 @@ impl Trial {
         }
     }
 
+    /// Plays it.
+    pub fn run(&self, stage: &Stage) -> Run {
+        run(&self.scenario(), &Stage { mode: self.mode, ..stage.clone() })
+    }
+
     /// Plays it and judges what happened.
     pub fn play(&self, stage: &Stage) -> Ended {
-        let run: Run = run(&self.scenario(), &Stage { mode: self.mode, ..stage.clone() });
+        let run = self.run(stage);
         Ended { fired: run.fired(RULE) > 0, violations: Life::broken(&run) }
     }
 }

@@ -6,12 +6,13 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 
-use sim_world::ControlPlane;
+use sim_world::vcenter::Service;
+use sim_world::{ControlPlane, World};
 
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::{ClusterAnswer, Effects};
 use crate::kubeapi::{self, KubeApi};
-use crate::soap::{self, Refusal, SoapFace};
+use crate::soap::{self, SoapFace};
 use crate::vapi::{self, VapiFace};
 use crate::{Reply, WorldHandle};
 
@@ -63,10 +64,10 @@ impl Front {
     }
 
     /// Whether nothing listens.
-    pub(crate) fn is_down(&self, world: &WorldHandle) -> bool {
+    pub(crate) fn is_down(&self, world: &World) -> bool {
         match self {
             Self::VCenter { name, .. } => {
-                matches!(soap::refusal(world, name), Some(Refusal::Connection))
+                world.vcenter(name).is_some_and(|vc| vc.service == Service::Stopped)
             }
             Self::Cluster(_) => false,
         }
@@ -121,27 +122,35 @@ impl Front {
         }
     }
 
-    pub(super) fn classify(&self, incoming: &Incoming) -> (Call, Parsed) {
+    /// Reads a request before the world is locked; says what it is where that does not take the world.
+    pub(super) fn parse(&self, incoming: &Incoming) -> (Parsed, Option<Call>) {
         match self {
             Self::Cluster(api) => {
                 let (call, request) = api.classify(incoming);
-                (call, Parsed::Cluster(request))
+                (Parsed::Cluster(request), Some(call))
             }
-            Self::VCenter { name, soap, vapi } => {
+            Self::VCenter { .. } => {
                 let path = incoming.parts.uri.path();
-                let first = path.split('/').nth(1).unwrap_or_default();
-                match first {
-                    "sdk" => {
-                        let (call, parsed) = soap.classify(incoming);
-                        (call, Parsed::Soap(parsed))
-                    }
-                    "rest" | "api" => {
-                        let (call, parsed) = vapi.classify(incoming);
-                        (call, Parsed::Vapi(parsed))
-                    }
-                    _ => (unknown(name, incoming), Parsed::Nothing),
+                match path.split('/').nth(1).unwrap_or_default() {
+                    "sdk" => (Parsed::Soap(SoapFace::parse(incoming)), None),
+                    "rest" | "api" => (Parsed::Vapi(VapiFace::parse(incoming)), None),
+                    _ => (Parsed::Nothing, None),
                 }
             }
+        }
+    }
+
+    /// Says what a vCenter is asked: which operation, on what, by whom.
+    pub(super) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
+        match (self, parsed) {
+            (Self::VCenter { soap, .. }, Parsed::Soap(parsed)) => {
+                soap.classify(world, incoming, parsed)
+            }
+            (Self::VCenter { vapi, .. }, Parsed::Vapi(parsed)) => {
+                vapi.classify(world, incoming, parsed)
+            }
+            (Self::VCenter { name, .. }, _) => unknown(name, incoming),
+            (Self::Cluster(api), _) => api.classify(incoming).0,
         }
     }
 
@@ -156,14 +165,16 @@ impl Front {
             (Self::Cluster(api), Parsed::Cluster(request)) => {
                 api.handle(call, request, effects).await
             }
-            (Self::VCenter { name, soap, vapi }, parsed) => {
-                if let Some(Refusal::Answer(reply)) = soap::refusal(world, name) {
+            (Self::VCenter { soap, .. }, Parsed::Soap(parsed)) => {
+                soap.handle(parsed, effects).await
+            }
+            (Self::VCenter { name, vapi, .. }, parsed) => {
+                if let Some(reply) = soap::refused(&world.lock(), name) {
                     return reply;
                 }
                 match parsed {
-                    Parsed::Soap(parsed) => soap.handle(parsed, effects).await,
                     Parsed::Vapi(parsed) => vapi.handle(parsed, effects),
-                    Parsed::Cluster(_) | Parsed::Nothing => nothing(),
+                    _ => nothing(),
                 }
             }
             (Self::Cluster(_), _) => nothing(),

@@ -67,35 +67,51 @@ impl CallPath {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if self.front.is_down(&self.world) {
-            return Err(Broken::Refused);
-        }
         let (parts, body) = request.into_parts();
         let body = match self.front.read(body).await {
             Ok(body) => body,
-            Err(unread) => return Ok(self.unread(parts, peer, unread)),
+            Err(unread) => return self.unread(parts, peer, &unread),
         };
         let incoming = Incoming { parts, body, peer };
-        let (call, parsed) = self.front.classify(&incoming);
-        self.world.advance();
+        let (call, parsed) = self.arrive(&incoming)?;
         let verdict = self.faults.judge(&call, self.world.now());
         let seq = self.ledger.open(self.world.now(), &call, verdict.evaluations.clone());
         let record = Open::new(self.clone(), seq, call.class);
+        let took_time = verdict.delay > Duration::ZERO || call.class == Class::Longpoll;
         let outcome = self.carry_out(&call, parsed, &incoming, verdict, record).await;
-        // The service may have stopped while the call was served.
+        // The service may have stopped while the call was served, if that took time.
         match outcome {
-            Ok(_) if self.front.is_down(&self.world) => Err(Broken::Reset),
+            Ok(_) if took_time && self.front.is_down(&self.world.lock()) => Err(Broken::Reset),
             outcome => outcome,
         }
     }
 
     /// The answer to a call whose body cannot be had. No rule is asked: nobody knows what it wanted.
-    fn unread(&self, parts: Parts, peer: Peer, unread: Unread) -> http::Response<Body> {
+    fn unread(
+        &self,
+        parts: Parts,
+        peer: Peer,
+        unread: &Unread,
+    ) -> Result<http::Response<Body>, Broken> {
         let incoming = Incoming { parts, body: Bytes::new(), peer };
-        let (call, _) = self.front.classify(&incoming);
-        self.world.advance();
+        let (call, _) = self.arrive(&incoming)?;
         let seq = self.ledger.open(self.world.now(), &call, Vec::new());
-        Open::new(self.clone(), seq, call.class).answered(self.front.unread(&unread), None)
+        Ok(Open::new(self.clone(), seq, call.class).answered(self.front.unread(unread), None))
+    }
+
+    /// Says what a request is, and lets happen what is due; a server that is down refuses it.
+    fn arrive(&self, incoming: &Incoming) -> Result<(Call, Parsed), Broken> {
+        let (parsed, call) = self.front.parse(incoming);
+        let mut world = self.world.lock();
+        if self.front.is_down(&world) {
+            return Err(Broken::Refused);
+        }
+        let call = match call {
+            Some(call) => call,
+            None => self.front.classify(&world, incoming, &parsed),
+        };
+        world.advance();
+        Ok((call, parsed))
     }
 
     async fn carry_out(
@@ -197,7 +213,7 @@ impl Open {
     async fn silent(self) {
         let Some(path) = &self.path else { return };
         let mut changes = path.world.changes();
-        while !path.front.is_down(&path.world) {
+        while !path.front.is_down(&path.world.lock()) {
             changes.changed().await;
         }
     }

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sim_world::vcenter::{Family, MoRef, Service};
-use sim_world::{Outcome, VcRequest};
+use sim_world::{Outcome, VcRequest, World};
 
 use super::{MalformedEnvelope, Request, fault, read, response};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::Effects;
+use crate::handle::Locked;
 use crate::ledger;
-use crate::vim::{self, Failure, Node, Vim, VimFault};
+use crate::vim::{self, Failure, Node, Step, Vim, VimFault};
 use crate::{Reply, WorldHandle};
 
 const XML: &str = "text/xml; charset=utf-8";
@@ -41,20 +42,22 @@ impl SoapFace {
         Self { world, vcenter: vcenter.to_owned(), vim, secure }
     }
 
-    /// Says what a request is, without judging it.
-    pub(crate) fn classify(&self, incoming: &Incoming) -> (Call, Parsed) {
+    /// Reads a request, without the world.
+    pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let headers = &incoming.parts.headers;
-        let token = cookie(headers);
-        let user_agent = text(headers, header::USER_AGENT);
         let media_type = text(headers, header::CONTENT_TYPE);
-        let parsed = Parsed {
+        Parsed {
             method: incoming.parts.method.clone(),
             path: incoming.parts.uri.path().to_owned(),
             envelope: read(&incoming.body),
             xml: media_type.is_empty() || media_type.contains("xml"),
-            token,
-            user_agent: user_agent.clone(),
-        };
+            token: cookie(headers),
+            user_agent: text(headers, header::USER_AGENT),
+        }
+    }
+
+    /// Says what a request is, without judging it.
+    pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
         let (operation, class, target, detail) = match &parsed.envelope {
             _ if parsed.method == Method::GET => {
                 (format!("GET {}", parsed.path), Class::Read, Target::default(), String::new())
@@ -63,16 +66,15 @@ impl SoapFace {
             Ok(request) => {
                 let class = class_of(&request.operation);
                 let detail = vim::detail(&request.operation, &request.arguments);
-                (request.operation.clone(), class, self.target(request), detail)
+                (request.operation.clone(), class, self.target(world, request), detail)
             }
         };
         let user = parsed.token.as_ref().and_then(|token| {
-            self.world.read(|world| {
-                let vc = world.vcenter(&self.vcenter)?;
-                vc.logins.session(Family::Soap, token)?.user.clone()
-            })
+            let vc = world.vcenter(&self.vcenter)?;
+            vc.logins.session(Family::Soap, token)?.user.clone()
         });
-        let call = Call {
+        let user_agent = parsed.user_agent.clone();
+        Call {
             face: Face::Soap,
             server: self.vcenter.clone(),
             operation,
@@ -81,39 +83,32 @@ impl SoapFace {
             caller: Caller { client: label(incoming, user.as_deref()), user_agent, user },
             session: parsed.token.as_deref().map(ledger::digest),
             request: RequestNote { bytes: incoming.body.len() as u64, detail },
-        };
-        (call, parsed)
+        }
     }
 
     /// Answers a request.
     ///
     /// Cancel safe: a dropped call has been carried out as a whole or not at all.
     pub(crate) async fn handle(&self, parsed: Parsed, effects: &Effects) -> Reply {
-        if parsed.method == Method::GET {
-            return self.get(&parsed.path);
-        }
-        if parsed.method != Method::POST {
-            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are served here");
-        }
-        if !parsed.xml {
-            return plain(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "a SOAP request has content type text/xml",
-            );
-        }
-        let request = match parsed.envelope {
+        let Parsed { token, user_agent, .. } = &parsed;
+        let request = match readable(&parsed) {
             Ok(request) => request,
-            Err(malformed) => return failed(&VimFault::invalid_request(malformed.to_string())),
+            Err(reply) => return refused(&self.world.lock(), &self.vcenter).unwrap_or(*reply),
         };
-        let (token, fresh) = match self.session(parsed.token, &parsed.user_agent) {
-            Ok(session) => session,
+        let (token, fresh, step) = match self.begin(request, token.as_ref(), user_agent, effects) {
+            Ok(begun) => begun,
             Err(reply) => return *reply,
         };
-        let _served = Served::begin(&self.world, &self.vcenter, &token);
-        let caller = vim::Caller { token: &token, user_agent: &parsed.user_agent };
-        let this = (request.this.0.as_str(), request.this.1.as_str());
-        let result =
-            self.vim.call(&caller, &request.operation, this, &request.arguments, effects).await;
+        let result = match step {
+            Ok(Step::Done(answer)) => Ok(answer),
+            Ok(Step::Waits(wait)) => {
+                let _served = Served { world: &self.world, vcenter: &self.vcenter, token: &token };
+                let caller = vim::Caller { token: &token, user_agent };
+                let reply = self.vim.wait(&caller, wait, effects).await;
+                reply.map(vim::Answer::from).map_err(Failure::from)
+            }
+            Err(failure) => Err(failure),
+        };
         let (mut reply, set_cookie) = match result {
             Ok(answer) => {
                 let body = response(&request.operation, answer.result.as_ref());
@@ -148,39 +143,57 @@ impl SoapFace {
         plain(code, message.unwrap_or("no healthy upstream"))
     }
 
+    /// Opens or finds the session and carries the operation out, or begins it, with the world locked once.
+    ///
+    /// `true`: the session is new. An error is an answer that no operation has: the vCenter does not serve, or has no
+    /// room for a session.
+    fn begin(
+        &self,
+        request: &Request,
+        token: Option<&String>,
+        user_agent: &str,
+        effects: &Effects,
+    ) -> Result<(String, bool, Result<Step, Failure>), Box<Reply>> {
+        let mut world = self.world.lock();
+        if let Some(reply) = refused(&world, &self.vcenter) {
+            return Err(Box::new(reply));
+        }
+        let (token, fresh) = self.session(&mut world, token, user_agent)?;
+        let began = VcRequest::CallBegan { token: token.clone() };
+        // A session that is open takes calls.
+        let _ = world.request(&self.vcenter, began);
+        let caller = vim::Caller { token: &token, user_agent };
+        let this = (request.this.0.as_str(), request.this.1.as_str());
+        let (operation, arguments) = (&request.operation, &request.arguments);
+        let step = self.vim.call(&mut world, &caller, operation, this, arguments, effects);
+        if !matches!(step, Ok(Step::Waits(_))) {
+            let ended = VcRequest::CallEnded { token: token.clone() };
+            let _ = world.request(&self.vcenter, ended);
+        }
+        Ok((token, fresh, step))
+    }
+
     /// The live session of a token, or a new anonymous one. `true`: new, so the cookie must be sent.
     fn session(
         &self,
-        token: Option<String>,
+        world: &mut Locked<'_>,
+        token: Option<&String>,
         user_agent: &str,
     ) -> Result<(String, bool), Box<Reply>> {
-        let live = |token: &String| {
-            self.world.read(|world| {
-                world
-                    .vcenter(&self.vcenter)
-                    .is_some_and(|vc| vc.logins.session(Family::Soap, token).is_some())
-            })
-        };
+        let vc = world.vcenter(&self.vcenter);
+        let live =
+            |token: &&String| vc.is_some_and(|vc| vc.logins.session(Family::Soap, token).is_some());
         if let Some(token) = token.filter(live) {
-            return Ok((token, false));
+            return Ok((token.clone(), false));
         }
         let request = VcRequest::OpenSession { user_agent: user_agent.to_owned() };
-        match self.world.request(&self.vcenter, request) {
+        match world.request(&self.vcenter, request) {
             Ok(Outcome::Session(token)) => Ok((token, true)),
             _ => Err(Box::new(unavailable("the maximum number of sessions has been reached"))),
         }
     }
 
-    fn get(&self, path: &str) -> Reply {
-        match path.trim_end_matches('/') {
-            "/sdk/vimServiceVersions.xml" => {
-                Reply::new(StatusCode::OK, XML, super::VERSIONS.to_owned())
-            }
-            _ => plain(StatusCode::NOT_FOUND, "Not Found"),
-        }
-    }
-
-    fn target(&self, request: &Request) -> Target {
+    fn target(&self, world: &World, request: &Request) -> Target {
         let (kind, id) = &request.this;
         let arguments = &request.arguments;
         let id = match request.operation.as_str() {
@@ -190,8 +203,7 @@ impl SoapFace {
         };
         let moref = id.and_then(|id| MoRef::parse(id));
         let uuid = arguments.text_of("uuid").map(str::to_owned);
-        let name = self.world.read(|world| {
-            let vc = world.vcenter(&self.vcenter)?;
+        let name = world.vcenter(&self.vcenter).and_then(|vc| {
             let by_uuid = || {
                 let uuid = uuid::Uuid::try_parse(uuid.as_deref()?).ok()?;
                 let swapped = sim_world::vcenter::swap_uuid(uuid);
@@ -218,35 +230,37 @@ fn start_object(arguments: &Node) -> Option<&String> {
     starts.next().is_none().then(|| first.child("obj").map(|obj| &obj.text))?
 }
 
-/// Whether a vCenter answers at all: `None` if it does, else what its proxy says.
-pub(crate) fn refusal(world: &WorldHandle, vcenter: &str) -> Option<Refusal> {
-    match world.read(|world| world.vcenter(vcenter).map(|vc| vc.service))? {
-        Service::Running => None,
-        Service::Starting => Some(Refusal::Answer(unavailable("no healthy upstream"))),
-        Service::Stopped => Some(Refusal::Connection),
-    }
+/// The request that an envelope holds, or the answer to a request without one.
+fn readable(parsed: &Parsed) -> Result<&Request, Box<Reply>> {
+    Err(Box::new(match (&parsed.method, &parsed.envelope) {
+        (&Method::GET, _) => match parsed.path.trim_end_matches('/') {
+            "/sdk/vimServiceVersions.xml" => {
+                Reply::new(StatusCode::OK, XML, super::VERSIONS.to_owned())
+            }
+            _ => plain(StatusCode::NOT_FOUND, "Not Found"),
+        },
+        (&Method::POST, _) if !parsed.xml => {
+            plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "a SOAP request has content type text/xml")
+        }
+        (&Method::POST, Err(malformed)) => {
+            failed(&VimFault::invalid_request(malformed.to_string()))
+        }
+        (&Method::POST, Ok(request)) => return Ok(request),
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST are served here"),
+    }))
 }
 
-/// What a vCenter that does not serve does instead.
-pub(crate) enum Refusal {
-    /// Its proxy answers.
-    Answer(Reply),
-    /// Nothing listens.
-    Connection,
+/// What the proxy of a vCenter answers while its services start.
+pub(crate) fn refused(world: &World, vcenter: &str) -> Option<Reply> {
+    let service = world.vcenter(vcenter)?.service;
+    (service == Service::Starting).then(|| unavailable("no healthy upstream"))
 }
 
-/// Marks a session busy for as long as it lives.
+/// Ends the call of a wait when it is dropped.
 struct Served<'a> {
     world: &'a WorldHandle,
     vcenter: &'a str,
     token: &'a str,
-}
-
-impl<'a> Served<'a> {
-    fn begin(world: &'a WorldHandle, vcenter: &'a str, token: &'a str) -> Self {
-        let _ = world.request(vcenter, VcRequest::CallBegan { token: token.to_owned() });
-        Self { world, vcenter, token }
-    }
 }
 
 impl Drop for Served<'_> {

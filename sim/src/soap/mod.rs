@@ -7,7 +7,7 @@ mod face;
 mod read;
 mod write;
 
-pub(crate) use face::{Parsed, Refusal, SoapFace, label, refusal, text};
+pub(crate) use face::{Parsed, SoapFace, label, refused, text};
 
 pub(crate) use read::{MalformedEnvelope, Request, read};
 pub(crate) use write::{fault, response};

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 use sim_world::vcenter::{EndReason, Family, Password, VcFault};
-use sim_world::{Outcome, VcRequest};
+use sim_world::{Outcome, VcRequest, World};
 
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote};
 use crate::faults::Effects;
@@ -50,26 +50,42 @@ impl VapiFace {
         Self { world, vcenter: vcenter.to_owned(), secure }
     }
 
-    /// Says what a request is, without judging it.
-    pub(crate) fn classify(&self, incoming: &Incoming) -> (Call, Parsed) {
+    /// Reads a request, without the world.
+    pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let parts = &incoming.parts;
         let (dialect, route) = route::read(&parts.method, &parts.uri);
-        let token = session_id(&parts.headers);
-        let user_agent = text(&parts.headers, header::USER_AGENT);
-        let (operation, class) = match &route {
-            Ok(route) => (route.operation.name(), route.operation.class()),
-            Err(_) => ("unknown", Class::Read),
+        let media_type = text(&parts.headers, header::CONTENT_TYPE);
+        Parsed {
+            dialect,
+            route,
+            body: incoming.body.clone(),
+            not_json: !media_type.is_empty() && !media_type.contains("json"),
+            credentials: basic(&parts.headers),
+            token: session_id(&parts.headers),
+            header_only: parts.headers.contains_key("vmware-use-header-authn"),
+            user_agent: text(&parts.headers, header::USER_AGENT),
+        }
+    }
+
+    /// Says what a request is, without judging it.
+    pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
+        let vc = world.vcenter(&self.vcenter);
+        let session = |token: &String| vc?.logins.sessions.get(token)?.user.clone();
+        let user = parsed.token.as_ref().and_then(session);
+        let (operation, class, target, detail) = match &parsed.route {
+            Ok(route) => (
+                route.operation.name(),
+                route.operation.class(),
+                tagging::target(vc, route, &incoming.body),
+                tagging::detail(route, &incoming.body),
+            ),
+            Err(_) => {
+                let parts = &incoming.parts;
+                let detail = format!("{} {}", parts.method, parts.uri.path());
+                ("unknown", Class::Read, crate::Target::default(), detail)
+            }
         };
-        let user = token.as_deref().and_then(|token| self.user_of(token));
-        let target = match &route {
-            Ok(route) => tagging::target(&self.world, &self.vcenter, route, &incoming.body),
-            Err(_) => crate::Target::default(),
-        };
-        let detail = match &route {
-            Ok(route) => tagging::detail(route, &incoming.body),
-            Err(_) => format!("{} {}", parts.method, parts.uri.path()),
-        };
-        let call = Call {
+        Call {
             face: Face::Vapi,
             server: self.vcenter.clone(),
             operation: operation.to_owned(),
@@ -77,26 +93,12 @@ impl VapiFace {
             target,
             caller: Caller {
                 client: label(incoming, user.as_deref()),
-                user_agent: user_agent.clone(),
+                user_agent: parsed.user_agent.clone(),
                 user,
             },
-            session: token.as_deref().map(ledger::digest),
+            session: parsed.token.as_deref().map(ledger::digest),
             request: RequestNote { bytes: incoming.body.len() as u64, detail },
-        };
-        let parsed = Parsed {
-            dialect,
-            route,
-            body: incoming.body.clone(),
-            not_json: {
-                let media_type = text(&parts.headers, header::CONTENT_TYPE);
-                !media_type.is_empty() && !media_type.contains("json")
-            },
-            credentials: basic(&parts.headers),
-            token,
-            header_only: parts.headers.contains_key("vmware-use-header-authn"),
-            user_agent,
-        };
-        (call, parsed)
+        }
     }
 
     /// Answers a request.

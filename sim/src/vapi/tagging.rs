@@ -351,15 +351,12 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
 }
 
 /// What a request is about.
-pub(super) fn target(world: &WorldHandle, vcenter: &str, route: &Route, body: &Bytes) -> Target {
+pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Target {
     let named = route.id.clone().map(|id| Target { moref: Some(id), ..Target::default() });
     let object = serde_json::from_slice::<OneObject>(body).ok().map(|it| it.object_id);
     let Some(object) = object else { return named.unwrap_or_default() };
-    let name = MoRef::parse(&object.id).and_then(|id| {
-        world.read(|world| {
-            world.vcenter(vcenter)?.inventory.get(id).map(|entity| entity.name.clone())
-        })
-    });
+    let name = MoRef::parse(&object.id)
+        .and_then(|id| vc?.inventory.get(id).map(|entity| entity.name.clone()));
     Target { kind: Some(object.kind), name, moref: Some(object.id), ..Target::default() }
 }
 

@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
 use sim_world::vcenter::{EndReason, Family, MoRef, VCenter, VcFault};
-use sim_world::{Command, Outcome, VcRequest, World};
+use sim_world::{Outcome, VcRequest, World};
 
 use super::fault::VimFault;
 use super::node::Node;
 use super::operations::{Caller, Failure, Vim};
 use super::properties::Reader;
 use super::sessions::Owned;
+use crate::handle::Locked;
 
 impl Vim {
     /// Who may call: anonymous callers a few operations only, and nobody on what they may not see.
     pub(super) fn authorize(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         operation: &str,
         (claimed, id): (&str, &str),
@@ -27,57 +29,53 @@ impl Vim {
                     && id == "ServiceInstance"
                     && matches!(arguments.text_of("prop"), Some("content" | "capability")))
                 || is_anonymous_read(operation, arguments);
-        let user = self.read(|_, vc| {
-            vc.logins.session(Family::Soap, caller.token).and_then(|session| session.user.clone())
-        });
-        let Some(user) = user else {
+        let vc = self.vc(world);
+        let session = vc.logins.session(Family::Soap, caller.token);
+        let Some(user) = session.and_then(|session| session.user.as_deref()) else {
             return if anonymous { Ok(()) } else { Err(VimFault::not_authenticated().into()) };
         };
         if let Some(id) = MoRef::parse(id) {
-            let (exists, visible) = self.read(|_, vc| {
-                let task = vc.tasks.contains_key(&id);
-                (vc.inventory.get(id).is_some() || task, task || vc.may_see(&user, id))
-            });
-            if !exists {
+            let is_task = vc.tasks.contains_key(&id);
+            if !is_task && vc.inventory.get(id).is_none() {
                 return Err(VimFault::not_found(claimed, &id.to_string()).into());
             }
-            if !visible {
+            if !is_task && !vc.may_see(user, id) {
                 return Err(VimFault::no_permission(id.into(), "System.View").into());
             }
         }
         Ok(())
     }
 
-    pub(super) fn request(&self, request: VcRequest) -> Result<Outcome, VcFault> {
-        let command = Command::Request { vcenter: self.vcenter.clone(), request };
-        match self.world.apply(command) {
-            Ok(applied) => Ok(applied.outcome),
+    pub(super) fn request(
+        &self,
+        world: &mut Locked<'_>,
+        request: VcRequest,
+    ) -> Result<Outcome, VcFault> {
+        match world.request(&self.vcenter, request) {
+            Ok(outcome) => Ok(outcome),
             Err(sim_world::Fault::VCenter(fault)) => Err(fault),
             Err(_) => Err(VcFault::InvalidState),
         }
     }
 
-    pub(super) fn end(&self, token: &str, reason: EndReason) -> Result<(), VcFault> {
-        self.request(VcRequest::EndSession { token: token.to_owned(), reason })?;
-        self.prune();
+    pub(super) fn end(
+        &self,
+        world: &mut Locked<'_>,
+        token: &str,
+        reason: EndReason,
+    ) -> Result<(), VcFault> {
+        self.request(world, VcRequest::EndSession { token: token.to_owned(), reason })?;
+        self.prune(world);
         Ok(())
     }
 
     /// Drops what belongs to sessions that have ended.
-    pub(super) fn prune(&self) {
+    pub(super) fn prune(&self, world: &Locked<'_>) {
+        let vc = self.vc(world);
         let mut owned = self.lock();
-        if owned.is_empty() {
-            return;
-        }
-        let ended: Vec<String> = self.read(|_, vc| {
-            let lives = |token: &String| vc.logins.session(Family::Soap, token).is_some();
-            owned.keys().filter(|token| !lives(token)).cloned().collect()
-        });
-        for token in &ended {
-            owned.remove(token);
-        }
-        drop(owned);
-        if !ended.is_empty() {
+        let before = owned.len();
+        owned.retain(|token, _| vc.logins.session(Family::Soap, token).is_some());
+        if owned.len() < before {
             self.own_changes.send();
         }
     }
@@ -86,43 +84,36 @@ impl Vim {
         self.owned.lock().expect("no holder of the sessions' objects panics")
     }
 
-    pub(super) fn read<R>(&self, look: impl FnOnce(&World, &VCenter) -> R) -> R {
-        self.world.read(|world| {
-            let vc = world.vcenter(&self.vcenter).expect("a face serves a vCenter of its world");
-            look(world, vc)
-        })
+    /// This vCenter in its world.
+    pub(super) fn vc<'w>(&self, world: &'w World) -> &'w VCenter {
+        world.vcenter(&self.vcenter).expect("a face serves a vCenter of its world")
     }
 
-    pub(super) fn with_reader<R>(
-        &self,
-        caller: &Caller<'_>,
-        look: impl FnOnce(&Reader<'_>) -> R,
-    ) -> R {
-        self.read(|world, vc| {
-            let session = vc.logins.session(Family::Soap, caller.token);
-            look(&Reader {
-                state: world.state(),
-                vc,
-                session: session.map(|session| (caller.token, session)),
-                user: session.and_then(|session| session.user.as_deref()),
-            })
-        })
+    /// The world as `caller` sees it.
+    pub(super) fn reader<'w>(&self, world: &'w World, caller: &Caller<'w>) -> Reader<'w> {
+        let vc = self.vc(world);
+        let session = vc.logins.session(Family::Soap, caller.token);
+        Reader {
+            state: world.state(),
+            vc,
+            session: session.map(|session| (caller.token, session)),
+            user: session.and_then(|session| session.user.as_deref()),
+        }
     }
 
-    /// Works on the caller's own objects. Always locks them before the world.
+    /// Works on the caller's own objects. They are locked while the world is, never the other way round.
     pub(super) fn with_owned<R>(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         work: impl FnOnce(&mut Owned, &Reader<'_>) -> Result<R, VimFault>,
     ) -> Result<R, VimFault> {
+        let reader = self.reader(world, caller);
+        let (_, session) = reader.session.ok_or_else(VimFault::not_authenticated)?;
         let mut all = self.lock();
-        self.with_reader(caller, |reader| {
-            let (_, session) = reader.session.ok_or_else(VimFault::not_authenticated)?;
-            let owned = all
-                .entry(caller.token.to_owned())
-                .or_insert_with(|| Owned::new(session.key.clone()));
-            work(owned, reader)
-        })
+        let owned =
+            all.entry(caller.token.to_owned()).or_insert_with(|| Owned::new(session.key.clone()));
+        work(owned, &reader)
     }
 }
 

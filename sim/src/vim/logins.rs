@@ -10,6 +10,7 @@ use super::node::Node;
 use super::operations::{Answer, Caller, Failure, Vim};
 use super::properties;
 use super::value::Value;
+use crate::handle::Locked;
 
 /// Clone tickets that have not been used, each with the session that it is for.
 #[derive(Debug, Default)]
@@ -20,7 +21,12 @@ pub(super) struct Tickets {
 }
 
 impl Vim {
-    pub(super) fn login(&self, caller: &Caller<'_>, arguments: &Node) -> Result<Answer, Failure> {
+    pub(super) fn login(
+        &self,
+        world: &mut Locked<'_>,
+        caller: &Caller<'_>,
+        arguments: &Node,
+    ) -> Result<Answer, Failure> {
         let request = VcRequest::Login {
             family: Family::Soap,
             token: Some(caller.token.to_owned()),
@@ -28,21 +34,25 @@ impl Vim {
             password: Password::new(arguments.verbatim("password")?),
             user_agent: caller.user_agent.to_owned(),
         };
-        self.request(request)?;
-        Ok(Answer { result: self.current_session(caller), logged_in: true })
+        self.request(world, request)?;
+        Ok(Answer { result: self.current_session(world, caller), logged_in: true })
     }
 
-    pub(super) fn logout(&self, caller: &Caller<'_>) -> Result<Answer, Failure> {
-        self.end(caller.token, EndReason::Logout)?;
+    pub(super) fn logout(
+        &self,
+        world: &mut Locked<'_>,
+        caller: &Caller<'_>,
+    ) -> Result<Answer, Failure> {
+        self.end(world, caller.token, EndReason::Logout)?;
         Ok(Answer::default())
     }
 
-    pub(super) fn clone_ticket(&self, caller: &Caller<'_>) -> Value {
+    pub(super) fn clone_ticket(&self, world: &Locked<'_>, caller: &Caller<'_>) -> Value {
         let mut tickets = self.tickets.lock().expect("no holder of the tickets panics");
         tickets.issued += 1;
         let serial = tickets.issued;
         let path = format!("{}/{}/{serial}", self.vcenter, caller.token);
-        let ticket = self.world.read(|world| world.ids().token("clone-ticket", &path));
+        let ticket = world.ids().token("clone-ticket", &path);
         let ticket = format!("cst-VCT-{ticket}--tp-{serial}");
         tickets.open.insert(ticket.clone(), caller.token.to_owned());
         Value::text(ticket)
@@ -51,6 +61,7 @@ impl Vim {
     /// A session of the ticket's user. A ticket works once, while its session lives.
     pub(super) fn clone_session(
         &self,
+        world: &mut Locked<'_>,
         caller: &Caller<'_>,
         arguments: &Node,
     ) -> Result<Answer, Failure> {
@@ -62,37 +73,36 @@ impl Vim {
             .open
             .remove(ticket)
             .ok_or(VcFault::InvalidLogin)?;
-        let user = self
-            .read(|_, vc| vc.logins.session(Family::Soap, &owner)?.user.clone())
-            .ok_or(VcFault::InvalidLogin)?;
-        self.request(VcRequest::CloneSession { token: caller.token.to_owned(), user })?;
-        Ok(Answer { result: self.current_session(caller), logged_in: true })
+        let owner = self.vc(world).logins.session(Family::Soap, &owner);
+        let user = owner.and_then(|session| session.user.clone()).ok_or(VcFault::InvalidLogin)?;
+        self.request(world, VcRequest::CloneSession { token: caller.token.to_owned(), user })?;
+        Ok(Answer { result: self.current_session(world, caller), logged_in: true })
     }
 
-    pub(super) fn session_is_active(&self, arguments: &Node) -> Result<Answer, Failure> {
+    pub(super) fn session_is_active(
+        &self,
+        world: &Locked<'_>,
+        arguments: &Node,
+    ) -> Result<Answer, Failure> {
         let key = arguments.required("sessionID")?;
         arguments.required("userName")?;
-        let active = self.read(|_, vc| {
-            vc.logins
-                .sessions
-                .values()
-                .any(|it| it.family == Family::Soap && it.key == key && it.user.is_some())
-        });
+        let mut sessions = self.vc(world).logins.sessions.values();
+        let active =
+            sessions.any(|it| it.family == Family::Soap && it.key == key && it.user.is_some());
         Ok(Some(Value::from(active)).into())
     }
 
     pub(super) fn terminate(
         &self,
+        world: &mut Locked<'_>,
         caller: &Caller<'_>,
         arguments: &Node,
     ) -> Result<Answer, Failure> {
         for id in arguments.all("sessionId") {
-            let token = self.read(|_, vc| {
-                let mut sessions = vc.logins.sessions.iter();
-                sessions
-                    .find(|(_, it)| it.family == Family::Soap && it.key == id.text)
-                    .map(|(token, _)| token.clone())
-            });
+            let mut sessions = self.vc(world).logins.sessions.iter();
+            let token = sessions
+                .find(|(_, it)| it.family == Family::Soap && it.key == id.text)
+                .map(|(token, _)| token.clone());
             match token {
                 None => {
                     return Err(VimFault::new("NotFound", "The session was not found.").into());
@@ -100,16 +110,15 @@ impl Vim {
                 Some(token) if token == caller.token => {
                     return Err(VimFault::invalid_argument("sessionId").into());
                 }
-                Some(token) => self.end(&token, EndReason::Terminated)?,
+                Some(token) => self.end(world, &token, EndReason::Terminated)?,
             }
         }
         Ok(Answer::default())
     }
 
-    fn current_session(&self, caller: &Caller<'_>) -> Option<Value> {
-        self.with_reader(caller, |reader| {
-            let (_, session) = reader.session?;
-            properties::user_session(reader, session).map(Value::from)
-        })
+    fn current_session(&self, world: &Locked<'_>, caller: &Caller<'_>) -> Option<Value> {
+        let reader = self.reader(world, caller);
+        let (_, session) = reader.session?;
+        properties::user_session(&reader, session).map(Value::from)
     }
 }

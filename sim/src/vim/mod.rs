@@ -27,6 +27,6 @@ pub(crate) use detail::{count_objects, detail};
 pub(crate) use fault::VimFault;
 pub(crate) use node::Node;
 pub(crate) use operation::Operation;
-pub(crate) use operations::{Caller, Failure, Vim};
+pub(crate) use operations::{Answer, Caller, Failure, Step, Vim};
 pub(crate) use types::{FAULTS, fault_class};
 pub(crate) use value::{Field, Object, Reference, Value};

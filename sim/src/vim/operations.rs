@@ -15,8 +15,10 @@ use super::node::Node;
 use super::operation::Operation as Op;
 use super::sessions::Owned;
 use super::value::Value;
+use super::waiting::{Wait, Waiting};
 use crate::WorldHandle;
 use crate::faults::Effects;
+use crate::handle::Locked;
 use crate::signal::Signal;
 
 /// The SOAP side of one vCenter, without the SOAP.
@@ -44,6 +46,14 @@ pub(crate) struct Answer {
     pub(crate) result: Option<Value>,
     /// Whether the cookie should be sent again.
     pub(crate) logged_in: bool,
+}
+
+/// How far an operation got.
+pub(crate) enum Step {
+    /// To its answer.
+    Done(Answer),
+    /// It blocks.
+    Waits(Wait),
 }
 
 /// Why an operation has no answer.
@@ -87,22 +97,31 @@ impl Vim {
         }
     }
 
-    /// Carries out an operation.
-    pub(crate) async fn call(
+    /// Carries out an operation; one that blocks is begun.
+    pub(crate) fn call(
         &self,
+        world: &mut Locked<'_>,
         caller: &Caller<'_>,
         operation: &str,
         this: (&str, &str),
         arguments: &Node,
         effects: &Effects,
-    ) -> Result<Answer, Failure> {
-        self.prune();
-        self.authorize(caller, operation, this, arguments)?;
+    ) -> Result<Step, Failure> {
+        self.prune(world);
+        self.authorize(world, caller, operation, this, arguments)?;
         match Op::parse(operation) {
             Some(Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates) => {
-                Ok(self.wait(caller, operation, this.1, arguments, effects).await?.into())
+                let begun =
+                    self.begin_wait(world, caller, operation, this.1, arguments, effects)?;
+                Ok(match begun {
+                    Waiting::Over(reply) => Step::Done(reply.into()),
+                    Waiting::Goes(wait) => Step::Waits(wait),
+                })
             }
-            Some(operation) => self.answer(caller, operation, this, arguments, effects),
+            Some(operation) => {
+                let answer = self.answer(world, caller, operation, this, arguments, effects);
+                answer.map(Step::Done)
+            }
             None => {
                 tracing::debug!(operation, "operation is not supported");
                 Err(VimFault::not_supported(this.0, operation).into())
@@ -112,6 +131,7 @@ impl Vim {
 
     fn answer(
         &self,
+        world: &mut Locked<'_>,
         caller: &Caller<'_>,
         operation: Op,
         this: (&str, &str),
@@ -121,31 +141,39 @@ impl Vim {
         let name = operation.name();
         match operation {
             Op::RetrieveServiceContent => {
-                Ok(self.read(|_, vc| Some(content::service_content(vc).into())).into())
+                Ok(Some(content::service_content(self.vc(world)).into()).into())
             }
             Op::CurrentTime => {
-                let now = self.world.now().timestamp(self.world.clock().epoch());
+                let now = world.now().timestamp(world.epoch());
                 Ok(Some(Value::from(now)).into())
             }
-            Op::Login => self.login(caller, arguments),
-            Op::Logout => self.logout(caller),
-            Op::AcquireCloneTicket => Ok(Some(self.clone_ticket(caller)).into()),
-            Op::CloneSession => self.clone_session(caller, arguments),
-            Op::SessionIsActive => self.session_is_active(arguments),
-            Op::TerminateSession => self.terminate(caller, arguments),
-            Op::Fetch => self.fetch(caller, this, arguments, effects),
-            Op::RetrievePropertiesEx => Ok(self.retrieve(caller, arguments, effects, true)?.into()),
-            Op::RetrieveProperties => Ok(self.retrieve(caller, arguments, effects, false)?.into()),
-            Op::ContinueRetrieve => Ok(self.continue_retrieve(caller, arguments, effects)?.into()),
+            Op::Login => self.login(world, caller, arguments),
+            Op::Logout => self.logout(world, caller),
+            Op::AcquireCloneTicket => Ok(Some(self.clone_ticket(world, caller)).into()),
+            Op::CloneSession => self.clone_session(world, caller, arguments),
+            Op::SessionIsActive => self.session_is_active(world, arguments),
+            Op::TerminateSession => self.terminate(world, caller, arguments),
+            Op::Fetch => self.fetch(world, caller, this, arguments, effects),
+            Op::RetrievePropertiesEx => {
+                Ok(self.retrieve(world, caller, arguments, effects, true)?.into())
+            }
+            Op::RetrieveProperties => {
+                Ok(self.retrieve(world, caller, arguments, effects, false)?.into())
+            }
+            Op::ContinueRetrieve => {
+                Ok(self.continue_retrieve(world, caller, arguments, effects)?.into())
+            }
             Op::CancelRetrieve => {
-                self.cancel_retrieve(caller, arguments)?;
+                self.cancel_retrieve(world, caller, arguments)?;
                 Ok(Answer::default())
             }
             Op::CreateCollector
             | Op::DestroyCollector
             | Op::CreateFilter
             | Op::DestroyFilter
-            | Op::CancelWait => Ok(self.collectors(caller, operation, this.1, arguments)?.into()),
+            | Op::CancelWait => {
+                Ok(self.collectors(world, caller, operation, this.1, arguments)?.into())
+            }
             // They block, and so they are answered above.
             Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates => {
                 Err(VimFault::not_supported(this.0, name).into())
@@ -155,7 +183,7 @@ impl Vim {
             | Op::ModifyListView
             | Op::ResetListView
             | Op::DestroyView => {
-                Ok(self.view_operation(caller, operation, this.1, arguments)?.into())
+                Ok(self.view_operation(world, caller, operation, this.1, arguments)?.into())
             }
             Op::FindByUuid
             | Op::FindAllByUuid
@@ -164,7 +192,7 @@ impl Vim {
             | Op::FindByIp
             | Op::FindAllByIp
             | Op::FindByInventoryPath
-            | Op::FindChild => self.search(caller, operation, arguments, effects),
+            | Op::FindChild => self.search(world, caller, operation, arguments, effects),
             Op::PowerOn
             | Op::PowerOff
             | Op::Suspend
@@ -174,9 +202,9 @@ impl Vim {
             | Op::Relocate
             | Op::Rename
             | Op::Destroy
-            | Op::SearchDatastore => self.start_task(caller, operation, this, arguments),
+            | Op::SearchDatastore => self.start_task(world, caller, operation, this, arguments),
             Op::ShutdownGuest | Op::RebootGuest | Op::StandbyGuest => {
-                self.ask_guest(operation, this)
+                self.ask_guest(world, operation, this)
             }
         }
     }

@@ -10,11 +10,13 @@ use super::select::{self, FilterSpec, Obj, with_list};
 use super::sessions::{Owned, Pages, wanted_by_all};
 use super::value::{Object, Value, any};
 use crate::faults::Effects;
+use crate::handle::Locked;
 
 impl Vim {
     /// `paged`: `RetrievePropertiesEx`; otherwise `RetrieveProperties`, a plain list.
     pub(super) fn retrieve(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         arguments: &Node,
         effects: &Effects,
@@ -36,7 +38,7 @@ impl Vim {
                 .filter(|max| *max > 0)
                 .ok_or_else(|| VimFault::invalid_argument("maxObjects"))?,
         };
-        self.with_owned(caller, |owned, reader| {
+        self.with_owned(world, caller, |owned, reader| {
             let mut objects: VecDeque<Obj> = VecDeque::new();
             let mut seen = std::collections::BTreeSet::new();
             for spec in &specs {
@@ -54,12 +56,13 @@ impl Vim {
 
     pub(super) fn continue_retrieve(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         arguments: &Node,
         effects: &Effects,
     ) -> Result<Option<Value>, VimFault> {
         let token = arguments.required("token")?;
-        self.with_owned(caller, |owned, reader| {
+        self.with_owned(world, caller, |owned, reader| {
             let pages =
                 owned.pages.remove(token).ok_or_else(|| VimFault::invalid_argument("token"))?;
             Ok(page(owned, reader, effects, pages, true))
@@ -68,11 +71,12 @@ impl Vim {
 
     pub(super) fn cancel_retrieve(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         arguments: &Node,
     ) -> Result<(), VimFault> {
         let token = arguments.required("token")?;
-        self.with_owned(caller, |owned, _| {
+        self.with_owned(world, caller, |owned, _| {
             owned.pages.remove(token).map(|_| ()).ok_or_else(|| VimFault::invalid_argument("token"))
         })
     }
@@ -80,6 +84,7 @@ impl Vim {
     /// One property of one object, as pyVmomi asks for every attribute.
     pub(super) fn fetch(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         (claimed, id): (&str, &str),
         arguments: &Node,
@@ -87,7 +92,7 @@ impl Vim {
     ) -> Result<Answer, Failure> {
         let path = arguments.required("prop")?;
         let obj = Obj::of(id);
-        let value = self.with_owned(caller, |owned, reader| {
+        let value = self.with_owned(world, caller, |owned, reader| {
             let subject = select::subject(reader, &owned.views, &obj)
                 .ok_or_else(|| VimFault::not_found(claimed, id))?;
             if !properties::is_valid(subject.kind(), path) {

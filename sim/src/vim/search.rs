@@ -16,6 +16,7 @@ use super::properties::Reader;
 use super::select::is_hidden;
 use super::value::Value;
 use crate::faults::Effects;
+use crate::handle::Locked;
 
 /// One search: who looks, and how far.
 struct Search<'a> {
@@ -27,14 +28,14 @@ struct Search<'a> {
 impl Vim {
     pub(super) fn search(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         operation: Op,
         arguments: &Node,
         effects: &Effects,
     ) -> Result<Answer, Failure> {
-        self.with_reader(caller, |reader| {
-            Ok(Search { reader: *reader, effects, arguments }.answer(operation)?.into())
-        })
+        let reader = self.reader(world, caller);
+        Ok(Search { reader, effects, arguments }.answer(operation)?.into())
     }
 }
 

@@ -12,10 +12,12 @@ use super::operation::Operation as Op;
 use super::operations::{Answer, Caller, Failure, Vim};
 use super::types;
 use super::value::{Reference, Value};
+use crate::handle::Locked;
 
 impl Vim {
     pub(super) fn start_task(
         &self,
+        world: &mut Locked<'_>,
         caller: &Caller<'_>,
         operation: Op,
         (claimed, id): (&str, &str),
@@ -34,10 +36,11 @@ impl Vim {
         if !types::is_a(actual, target(operation)) {
             return Err(VimFault::not_supported(actual, operation.name()).into());
         }
-        let user = self
-            .read(|_, vc| vc.logins.session(Family::Soap, caller.token)?.user.clone())
+        let session = self.vc(world).logins.session(Family::Soap, caller.token);
+        let user = session
+            .and_then(|session| session.user.clone())
             .ok_or_else(VimFault::not_authenticated)?;
-        match self.request(VcRequest::StartTask { user, entity, work })? {
+        match self.request(world, VcRequest::StartTask { user, entity, work })? {
             Outcome::Reference(task) => Ok(Some(Value::from(Reference::from(task))).into()),
             _ => Ok(Answer::default()),
         }
@@ -46,6 +49,7 @@ impl Vim {
     /// `ShutdownGuest`, `RebootGuest` and `StandbyGuest`: answered at once, done later.
     pub(super) fn ask_guest(
         &self,
+        world: &mut Locked<'_>,
         operation: Op,
         (claimed, id): (&str, &str),
     ) -> Result<Answer, Failure> {
@@ -60,7 +64,7 @@ impl Vim {
             let actual = machine.kind.type_name();
             return Err(VimFault::not_supported(actual, operation.name()).into());
         }
-        self.request(VcRequest::Guest { machine, request })?;
+        self.request(world, VcRequest::Guest { machine, request })?;
         Ok(Answer::default())
     }
 }

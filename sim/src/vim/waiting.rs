@@ -15,19 +15,42 @@ use super::types;
 use super::value::{Reference, Value};
 use super::views::View;
 use crate::faults::Effects;
+use crate::handle::Locked;
+use crate::signal::Changes;
 
 /// How long a wait lasts at most when the client does not say.
 const POLICY_LIMIT: Duration = Duration::from_secs(30 * 60);
 
+/// A blocking wait that goes on.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    collector: String,
+    /// Which wait of the collector it is: a later one ends it.
+    number: u64,
+    max_updates: Option<usize>,
+    until: Instant,
+    /// Of the world, and of the session's own objects.
+    changes: (Changes, Changes),
+}
+
+/// How a wait begins.
+pub(super) enum Waiting {
+    /// With its reply.
+    Over(Option<Value>),
+    /// With nothing to reply yet.
+    Goes(Wait),
+}
+
 impl Vim {
     pub(super) fn collectors(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         operation: Op,
         this: &str,
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
-        let answer = self.with_owned(caller, |owned, reader| match operation {
+        let answer = self.with_owned(world, caller, |owned, reader| match operation {
             Op::CreateCollector => {
                 owned.collector(this)?;
                 Ok(Some(owned.add_collector().into()))
@@ -68,12 +91,13 @@ impl Vim {
 
     pub(super) fn view_operation(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         operation: Op,
         this: &str,
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
-        let answer = self.with_owned(caller, |owned, reader| {
+        let answer = self.with_owned(world, caller, |owned, reader| {
             // Objects of a list that exist; the others are answered as unresolved.
             let resolve = |name: &'static str| {
                 let mut known = Vec::new();
@@ -142,23 +166,20 @@ impl Vim {
         Ok(answer)
     }
 
-    /// Waits until something differs from what the client knows.
-    ///
-    /// Cancel safe: a client that goes away has acknowledged nothing, so nothing is lost.
-    pub(super) async fn wait(
+    /// Begins a wait until something differs from what the client knows; has the reply at once where it does already.
+    pub(super) fn begin_wait(
         &self,
+        world: &Locked<'_>,
         caller: &Caller<'_>,
         operation: &str,
         this: &str,
         arguments: &Node,
         effects: &Effects,
-    ) -> Result<Option<Value>, VimFault> {
+    ) -> Result<Waiting, VimFault> {
         let options = arguments.child("options").filter(|_| operation == "WaitForUpdatesEx");
         let (limit, max_updates) = limits(operation, options)?;
         let version = arguments.text_of("version").unwrap_or_default();
-        let mut world = self.world.changes();
-        let mut own = self.own_changes.changes();
-        let wait = self.with_owned(caller, |owned, _| {
+        let number = self.with_owned(world, caller, |owned, _| {
             let collector = owned.collector(this)?;
             if effects.version_reset {
                 collector.reset();
@@ -170,33 +191,70 @@ impl Vim {
         })?;
         // Older waits on this collector end now.
         self.own_changes.send();
-        let until = Instant::now() + limit;
+        // Nothing changes between this and the first look: the world is locked.
+        let changes = (self.world.changes(), self.own_changes.changes());
+        let wait = Wait {
+            collector: this.to_owned(),
+            number,
+            max_updates,
+            until: Instant::now() + limit,
+            changes,
+        };
+        match self.look(world, caller, &wait, effects)? {
+            Some(reply) => Ok(Waiting::Over(reply)),
+            None => Ok(Waiting::Goes(wait)),
+        }
+    }
+
+    /// Goes on with a wait until there is a reply.
+    ///
+    /// Cancel safe: a client that goes away has acknowledged nothing, so nothing is lost.
+    pub(crate) async fn wait(
+        &self,
+        caller: &Caller<'_>,
+        mut wait: Wait,
+        effects: &Effects,
+    ) -> Result<Option<Value>, VimFault> {
         loop {
-            world.mark_unchanged();
-            own.mark_unchanged();
-            if self.read(|_, vc| vc.logins.session(Family::Soap, caller.token).is_none()) {
-                return Err(VimFault::request_canceled());
-            }
-            let reply = self.with_owned(caller, |owned, reader| {
-                let Owned { views, collectors, .. } = owned;
-                let collector = collectors
-                    .get_mut(this)
-                    .ok_or_else(|| VimFault::not_found("PropertyCollector", this))?;
-                if collector.wait != wait || collector.canceled >= wait {
-                    return Err(VimFault::request_canceled());
-                }
-                collector.reply(reader, views, effects, max_updates)
-            })?;
-            if reply.is_some() || Instant::now() >= until {
-                return Ok(reply.map(Value::from));
-            }
+            let (world, own) = &mut wait.changes;
             tokio::select! {
                 biased;
                 () = world.changed() => {}
                 () = own.changed() => {}
-                () = tokio::time::sleep_until(until) => {}
+                () = tokio::time::sleep_until(wait.until) => {}
+            }
+            world.mark_unchanged();
+            own.mark_unchanged();
+            if let Some(reply) = self.look(&self.world.lock(), caller, &wait, effects)? {
+                return Ok(reply);
             }
         }
+    }
+
+    /// The reply to a wait, if it is over: an empty one when its time has run out.
+    fn look(
+        &self,
+        world: &Locked<'_>,
+        caller: &Caller<'_>,
+        wait: &Wait,
+        effects: &Effects,
+    ) -> Result<Option<Option<Value>>, VimFault> {
+        if self.vc(world).logins.session(Family::Soap, caller.token).is_none() {
+            return Err(VimFault::request_canceled());
+        }
+        let reply = self.with_owned(world, caller, |owned, reader| {
+            let Owned { views, collectors, .. } = owned;
+            let id = wait.collector.as_str();
+            let collector = collectors
+                .get_mut(id)
+                .ok_or_else(|| VimFault::not_found("PropertyCollector", id))?;
+            if collector.wait != wait.number || collector.canceled >= wait.number {
+                return Err(VimFault::request_canceled());
+            }
+            collector.reply(reader, views, effects, wait.max_updates)
+        })?;
+        let is_over = reply.is_some() || Instant::now() >= wait.until;
+        Ok(is_over.then(|| reply.map(Value::from)))
     }
 }
 

@@ -8,6 +8,7 @@ mod fixtures;
 mod hostile;
 mod isolation;
 mod listening;
+mod locks;
 mod malformed;
 mod selection;
 mod snapshots;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::completion::{Completion, Step};
 use crate::reactions::{Held, Kubelet, Reaction};
 use crate::supervisor::{Operator, Supervisor};
-use crate::vcenter::{MoRef, VCenter, VcEvent, VcFault};
+use crate::vcenter::{LoginEvent, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};
 
 /// A Kubernetes API server of the world.
@@ -117,6 +117,19 @@ pub enum Fault {
     /// A command about a Supervisor makes no sense.
     #[error("{0}")]
     Supervisor(String),
+}
+
+impl Event {
+    /// Whether others may wait for it. Nobody waits for the beginning or the end of a session's call.
+    pub fn concerns_others(&self) -> bool {
+        !matches!(
+            self,
+            Self::VCenter {
+                event: VcEvent::Login(LoginEvent::CallBegan { .. } | LoginEvent::CallEnded { .. }),
+                ..
+            }
+        )
+    }
 }
 
 /// What a command answered.

@@ -125,6 +125,17 @@ impl State {
         scheduled.into_iter().chain(expiring).min()
     }
 
+    /// When to look whether something happens by itself, for callers that no event tells that a call has ended.
+    ///
+    /// Equals [`next_timer`](Self::next_timer), but where calls are being served it is no later than their sessions'
+    /// idle time from now, and no sooner than a second: a session whose call ends meanwhile expires after that.
+    pub fn next_look(&self) -> Option<Time> {
+        let serving = self.vcenters.values().filter(|vc| vc.logins.is_serving());
+        let idle = serving
+            .map(|vc| self.latest + vc.logins.rules.idle_timeout.max(Duration::from_secs(1)));
+        self.next_timer().into_iter().chain(idle).min()
+    }
+
     /// Carries out what happened.
     pub(crate) fn fold(&mut self, event: &Event) {
         match event {

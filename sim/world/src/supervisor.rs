@@ -25,8 +25,9 @@ use crate::{Ids, Time, vmoperator};
 /// The CustomResourceDefinitions that a Supervisor begins with, as a JSON list; `schemas/supervisor.py` makes it.
 pub const DEFINITIONS: &str = include_str!("../schemas/supervisor.json");
 
-static PARSED: LazyLock<Vec<Value>> =
-    LazyLock::new(|| serde_json::from_str(DEFINITIONS).unwrap_or_default());
+static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    serde_json::from_str(DEFINITIONS).expect("schemas/supervisor.json is readable")
+});
 
 /// What the Supervisor knows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

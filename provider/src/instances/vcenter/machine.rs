@@ -76,6 +76,8 @@ impl Machine {
     ) -> Self {
         let mut machine = before.cloned().unwrap_or_default();
         machine.present = true;
+        // A property that an earlier read could not have, and that is unset, stands in neither list now.
+        machine.unread.clear();
         machine.apply(changes, missing);
         for path in PATHS {
             if !machine.unread.contains(path) && !changes.iter().any(|c| c.name == *path) {
@@ -241,6 +243,14 @@ mod tests {
         // A value that comes is known again, one by one.
         other.apply(&[named], &[]);
         assert_eq!(other.unread_of(ADDRESS_PATHS), Some("guest.ipAddress"));
+        // A complete read leaves nothing unread, of unset properties neither.
+        let complete = Machine::entering(
+            &[change("runtime.powerState", "<val>poweredOn</val>")],
+            &[],
+            Some(&other),
+        );
+        assert!(complete.unread.is_empty(), "{:?}", complete.unread);
+        assert_eq!(complete.guest.host_name, None);
         // A login that may not see guestinfo sees a machine without it.
         let refused =
             missing("config.extraConfig[\"guestinfo.metadata\"]", FaultKind::NoPermission);

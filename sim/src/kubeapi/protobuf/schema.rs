@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 /// Everything that is known.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
-    let raw: Raw = serde_json::from_str(include_str!("schema.json")).unwrap_or_default();
+    let raw: Raw =
+        serde_json::from_str(include_str!("schema.json")).expect("schema.json is readable");
     Schema::new(raw)
 });
 

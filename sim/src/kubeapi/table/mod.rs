@@ -26,8 +26,9 @@ use super::query::Query;
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Columns by resource; `*` has those of kinds without any.
-static COLUMNS: LazyLock<BTreeMap<String, Value>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("columns.json")).unwrap_or_default());
+static COLUMNS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("columns.json")).expect("columns.json is readable")
+});
 
 /// What a row says of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -110,6 +110,11 @@ impl Store {
             };
         }
         decision = self.follow_up(now, decision)?;
+        // What comes with the program is small, and a rehearsal does not reach etcd.
+        if !self.is_founding && !dry_run {
+            let kept = decision.events.iter().filter(|event| event.op != Op::Deleted);
+            kept.map(|event| &event.object).try_for_each(|object| super::size::check(object))?;
+        }
         if dry_run {
             self.hide_revision(&mut decision);
             decision.events.clear();

@@ -7,12 +7,19 @@ use serde_json::Value;
 
 use super::{GroupResource, Op, Selection, Status, Store, meta};
 
+/// Bytes of changes that are kept of a resource, as JSON; in memory an object takes a few times that.
+///
+/// Enough for the last two changes of each of ten thousand nodes.
+const MAX_SIZE: usize = 64 << 20;
+
 /// The last changes of one resource, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     entries: VecDeque<Entry>,
     /// The revision of the last change that was forgotten.
     floor: u64,
+    /// Bytes of all entries, as JSON.
+    size: usize,
 }
 
 /// One change.
@@ -26,22 +33,38 @@ pub(super) struct Entry {
     pub(super) previous: Option<Arc<Value>>,
 }
 
+impl Entry {
+    fn size(&self) -> usize {
+        super::size::size(&self.object)
+    }
+}
+
 impl Log {
     pub(super) fn push(&mut self, entry: Entry) {
+        self.size += entry.size();
         self.entries.push_back(entry);
+        // A change that is larger than all that may be kept is told nevertheless.
+        while self.size > MAX_SIZE && self.entries.len() > 1 {
+            self.forget();
+        }
     }
 
     pub(super) fn keep(&mut self, n_entries: usize) {
         while self.entries.len() > n_entries {
-            if let Some(oldest) = self.entries.pop_front() {
-                self.floor = oldest.revision;
-            }
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        if let Some(oldest) = self.entries.pop_front() {
+            self.size -= oldest.size();
+            self.floor = oldest.revision;
         }
     }
 
     /// A log that knows nothing of what happened up to `revision`.
     pub(super) fn after(revision: u64) -> Self {
-        Self { entries: VecDeque::new(), floor: revision }
+        Self { entries: VecDeque::new(), floor: revision, size: 0 }
     }
 
     /// The revision of the oldest state that can still be told.

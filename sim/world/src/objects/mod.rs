@@ -24,6 +24,7 @@ mod resource;
 mod resources;
 mod schema;
 mod selector;
+mod size;
 mod snapshot;
 mod status;
 mod store;

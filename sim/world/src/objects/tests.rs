@@ -3,6 +3,7 @@
 mod definitions;
 mod histories;
 mod semantics;
+mod sizes;
 mod strategic;
 mod typed;
 mod validation;

@@ -269,6 +269,11 @@ impl Logins {
             .min()
     }
 
+    /// Whether a call is being served.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.sessions.values().any(|session| session.in_flight > 0)
+    }
+
     /// Sessions that have been idle for too long.
     pub(crate) fn expired(&self, now: Time) -> Vec<LoginEvent> {
         self.sessions

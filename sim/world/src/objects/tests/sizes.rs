@@ -1,0 +1,65 @@
+//! Memory of the store is bounded by bytes. The refusals are those of a real server (1.36.3).
+
+use serde_json::{Map, json};
+
+use super::{create_node, nodes, store};
+use crate::objects::{Command, Key, PatchKind, Selection};
+
+fn images(bytes: usize) -> Command {
+    let patch = json!({"status": {"images": [{"names": ["x".repeat(bytes)], "sizeBytes": 1}]}});
+    Command::patch(Key::node("n1"), PatchKind::Merge, patch).on_status()
+}
+
+#[test]
+fn an_object_that_etcd_does_not_take_is_refused_and_changes_nothing() {
+    let mut store = store();
+    store.done(create_node("n1"));
+    store.done(images(1_571_000));
+    let before = store.clone();
+    for (bytes, want) in [
+        (1_573_000, "etcdserver: request is too large"),
+        (2_090_000, "etcdserver: request is too large"),
+        (
+            2_100_000,
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than",
+        ),
+    ] {
+        let refused = store.run(images(bytes)).expect_err("it is too large");
+        assert_eq!((refused.code, refused.reason.as_ref()), (500, ""), "{bytes}");
+        assert!(refused.message.starts_with(want), "{bytes}: {}", refused.message);
+    }
+    assert_eq!(store, before);
+}
+
+#[test]
+fn labels_grow_a_node_up_to_the_limit_and_not_beyond() {
+    let mut store = store();
+    store.done(create_node("n1"));
+    let more = |n: usize| {
+        let name = |label: usize| format!("{}/{n}-{label}", "a".repeat(200));
+        let labels: Map<_, _> =
+            (0..200).map(|label| (name(label), "b".repeat(60).into())).collect();
+        let patch = json!({"metadata": {"labels": labels}});
+        Command::patch(Key::node("n1"), PatchKind::Merge, patch)
+    };
+    let refused = (0..100).find_map(|n| store.run(more(n)).err().map(|status| (n, status)));
+    let (n, status) = refused.expect("labels are bounded by the size of the object");
+    assert_eq!(status.message, "etcdserver: request is too large");
+    // Each label stands in the list of managed fields too.
+    assert!((10..30).contains(&n), "{n} times 200 labels");
+}
+
+#[test]
+fn changes_are_kept_up_to_a_sum_of_bytes() {
+    let mut store = store();
+    store.done(create_node("n1"));
+    let first = store.revision();
+    for n in 0..100 {
+        store.done(images(1_500_000 + n));
+    }
+    let since = |revision| store.watch_since(&nodes(), &Selection::default(), revision);
+    assert_eq!(since(first).expect_err("it is forgotten").code, 410);
+    // 64 MiB, of which each takes about 1.5 MB.
+    let known = (first..store.revision()).filter(|revision| since(*revision).is_ok()).count();
+    assert_eq!(known, 44);
+}
