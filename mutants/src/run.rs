@@ -382,7 +382,7 @@ pub(crate) async fn by_hand(
             let bench = bench.clone();
             running.spawn(async move {
                 let CaughtBy { mode, way, id } = CaughtBy::read(&by)?;
-                let (ids, limit) = ([id.to_owned()], Duration::from_secs(300));
+                let (ids, limit) = ([id.to_owned()], Duration::from_secs(900));
                 let end = bench.judge(&Asked { number, mode, way, ids: &ids, limit }).await?;
                 anyhow::Ok((name, by, end))
             });

@@ -14,7 +14,7 @@ use crate::control::Control;
 use crate::faults::{Faults, Rule, RuleError};
 use crate::kubeapi::{Access, Backed, Backing, ClusterHandle, Identity, KubeApi, Tokens};
 use crate::ledger::{Keep, Ledger};
-use crate::path::{CallPath, Front};
+use crate::path::{CallPath, Front, Inbox};
 use crate::server::Server;
 use crate::supervisor::{self, Profile, SUPERVISOR, Supervisor};
 use crate::{Clock, WorldHandle};
@@ -117,10 +117,12 @@ impl Builder {
         tokens.issue(&admin_token, Identity::admin(), None);
         let ledger = Ledger::new(keep);
         let faults = Faults::new(seed);
+        let inbox = Inbox::default();
         let path = |front: Front| CallPath {
             world: world.clone(),
             ledger: ledger.clone(),
             faults: faults.clone(),
+            inbox: inbox.clone(),
             front: Arc::new(front),
         };
         let vcenters = names

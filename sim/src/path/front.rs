@@ -1,14 +1,13 @@
 //! What listens: a vCenter with its two front ends, or a cluster.
 
-use std::pin::pin;
-
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::StatusCode;
-use http_body_util::BodyExt as _;
+use http::request::Parts;
 
 use sim_world::vcenter::Service;
 use sim_world::{ControlPlane, World};
 
+use super::inbox::{Inbox, Limit, Unread};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::{ClusterAnswer, Effects};
 use crate::kubeapi::{self, KubeApi};
@@ -19,14 +18,8 @@ use crate::{Reply, WorldHandle};
 /// The largest body that a vCenter reads: a ListView of 100,000 machines fits twice.
 const MAX_BODY: usize = 32 << 20;
 
-/// Why there is no body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    /// It is more than anybody means.
-    TooLarge,
-    /// It breaks off, or breaks the rules of HTTP.
-    Broken(String),
-}
+/// The largest body that a vCenter reads of a client that is not logged in.
+const MAX_ANONYMOUS: usize = 1 << 20;
 
 /// One server.
 #[derive(Debug)]
@@ -73,53 +66,48 @@ impl Front {
         }
     }
 
-    /// Reads a request's body.
+    /// Reads the body of a request whose head is `parts`.
     ///
     /// The cluster reads no more than it takes to see that it is too much: who is refused for another
     /// reason, or asks for what needs no body, is answered all the same.
-    pub(super) async fn read<B>(&self, body: B) -> Result<Bytes, Unread>
+    pub(super) async fn read<B>(
+        &self,
+        inbox: &Inbox,
+        world: &WorldHandle,
+        parts: &Parts,
+        body: B,
+    ) -> Result<Bytes, Unread>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let limit = match self {
-            Self::VCenter { .. } => MAX_BODY,
-            Self::Cluster(_) => kubeapi::MAX_BODY_BYTES,
+        let (open, known, cuts) = match self {
+            Self::VCenter { .. } => (MAX_ANONYMOUS, MAX_BODY, false),
+            Self::Cluster(_) => (kubeapi::MAX_BODY_BYTES, kubeapi::MAX_BODY_BYTES, true),
         };
-        let mut body = pin!(body);
-        let mut all = BytesMut::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Unread::Broken(innermost(error.into().as_ref())))?;
-            let Ok(data) = frame.into_data() else { continue };
-            // A body of one piece is not copied.
-            if all.is_empty() && body.is_end_stream() && data.len() <= limit {
-                return Ok(data);
+        let is_known = || match self {
+            Self::VCenter { soap, vapi, .. } => {
+                let world = world.lock();
+                soap.is_logged_in(&world, &parts.headers)
+                    || vapi.is_logged_in(&world, &parts.headers)
             }
-            all.extend_from_slice(&data);
-            if all.len() > limit {
-                break;
-            }
-        }
-        match self {
-            Self::VCenter { .. } if all.len() > limit => Err(Unread::TooLarge),
-            _ => Ok(all.freeze()),
-        }
+            Self::Cluster(_) => false,
+        };
+        inbox.read(body, Limit { open, known, is_known, cuts }).await
     }
 
     /// The answer to a body that cannot be had, in the words of the front end.
     pub(super) fn unread(&self, unread: &Unread) -> Reply {
-        let plain = |status, text: String| Reply::new(status, "text/plain", text);
-        match (self, unread) {
-            (Self::Cluster(_), Unread::Broken(why)) => KubeApi::unreadable(why),
-            (_, Unread::Broken(why)) => {
-                let text = format!("the body cannot be read: {why}\n");
-                plain(StatusCode::BAD_REQUEST, text).with_fault("BadRequest")
-            }
-            (_, Unread::TooLarge) => {
-                let text = format!("the body is larger than {MAX_BODY} bytes\n");
-                plain(StatusCode::PAYLOAD_TOO_LARGE, text).with_fault("RequestEntityTooLarge")
-            }
-        }
+        let (status, fault) = match unread {
+            Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Unread::TooSlow => (StatusCode::REQUEST_TIMEOUT, "RequestTimeout"),
+            Unread::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
+            Unread::Broken(why) => match self {
+                Self::Cluster(_) => return KubeApi::unreadable(why),
+                Self::VCenter { .. } => (StatusCode::BAD_REQUEST, "BadRequest"),
+            },
+        };
+        Reply::new(status, "text/plain", format!("{}\n", unread.why())).with_fault(fault)
     }
 
     /// Reads a request before the world is locked; says what it is where that does not take the world.
@@ -233,15 +221,6 @@ impl Front {
             _ => SoapFace::status(status, message),
         }
     }
-}
-
-/// What went wrong at the bottom of it.
-fn innermost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
-    let mut error: &dyn std::error::Error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 fn unknown(server: &str, incoming: &Incoming) -> Call {

@@ -5,8 +5,10 @@
 
 mod body;
 mod front;
+mod inbox;
 
 pub(crate) use front::Front;
+pub(crate) use inbox::Inbox;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,8 @@ use crate::faults::{Ending, Faults, Verdict};
 use crate::ledger::{Ended, Ledger};
 use crate::{Body, Reply, WorldHandle};
 use body::Watched;
-use front::{Parsed, Unread};
+use front::Parsed;
+use inbox::Unread;
 
 /// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +54,7 @@ pub(crate) struct CallPath {
     pub(crate) world: WorldHandle,
     pub(crate) ledger: Ledger,
     pub(crate) faults: Faults,
+    pub(crate) inbox: Inbox,
     pub(crate) front: Arc<Front>,
 }
 
@@ -68,7 +72,8 @@ impl CallPath {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let body = match self.front.read(body).await {
+        let read = self.front.read(&self.inbox, &self.world, &parts, body);
+        let body = match read.await {
             Ok(body) => body,
             Err(unread) => return self.unread(parts, peer, &unread),
         };

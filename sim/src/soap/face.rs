@@ -42,6 +42,15 @@ impl SoapFace {
         Self { world, vcenter: vcenter.to_owned(), vim, secure }
     }
 
+    /// Whether a request with these headers comes from a session that is logged in.
+    pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
+        let session = |token: String| {
+            let session = world.vcenter(&self.vcenter)?.logins.session(Family::Soap, &token)?;
+            session.user.clone()
+        };
+        cookie(headers).and_then(session).is_some()
+    }
+
     /// Reads a request, without the world.
     pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let headers = &incoming.parts.headers;

@@ -50,6 +50,14 @@ impl VapiFace {
         Self { world, vcenter: vcenter.to_owned(), secure }
     }
 
+    /// Whether a request with these headers comes from a session.
+    pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
+        let is_session = |token: String| {
+            world.vcenter(&self.vcenter).is_some_and(|vc| vc.logins.sessions.contains_key(&token))
+        };
+        session_id(headers).is_some_and(is_session)
+    }
+
     /// Reads a request, without the world.
     pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let parts = &incoming.parts;

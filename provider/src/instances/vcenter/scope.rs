@@ -23,8 +23,11 @@ use crate::{
     model::MachineId,
 };
 
-/// A name that stands for nothing is looked for again after this long: somebody may be creating the datacenter.
-const PROBLEM_RETRY: Duration = Duration::from_secs(60);
+/// A name that stands for nothing is looked for again after this long, and each time after twice as long: an answer may have
+/// been empty by mistake, or somebody may be creating the datacenter.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+/// The longest time between two such looks.
+const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Objects per call.
 const CHUNK: usize = 1000;
 
@@ -33,6 +36,8 @@ const CHUNK: usize = 1000;
 pub(super) struct Known {
     listed: Listed,
     read_at: Instant,
+    /// For how long the next answers come from this one.
+    lasts: Duration,
 }
 
 /// Leaves out what is elsewhere. The default one leaves out nothing.
@@ -78,11 +83,7 @@ fn known(shared: &Shared, index: VcenterIndex) -> Option<Listed> {
         return Some(Listed { is_everything: true, ..Listed::default() });
     }
     let known = shared.lock().vcenters[index].scope.clone()?;
-    let lasts = match &known.listed.problem {
-        Some(_) => PROBLEM_RETRY,
-        None => shared.tuning.zone_ttl,
-    };
-    (known.read_at.elapsed() < lasts).then_some(known.listed)
+    (known.read_at.elapsed() < known.lasts).then_some(known.listed)
 }
 
 /// Whether folders and datacenters should come along with the next read.
@@ -100,9 +101,18 @@ pub(super) fn containers(shared: &Shared, index: VcenterIndex) -> Option<Vec<MoR
 pub(super) fn learn(shared: &Shared, index: VcenterIndex, tree: &Tree) -> Listed {
     let wanted = &shared.policy.datacenters[index];
     let listed = wanted.among(tree);
-    let known = Known { listed: listed.clone(), read_at: Instant::now() };
-    let before = shared.lock().vcenters[index].scope.replace(known).map(|known| known.listed);
-    if before.as_ref() != Some(&listed) {
+    let before = {
+        let scope = &mut shared.lock().vcenters[index].scope;
+        let lasts = match (&listed.problem, &*scope) {
+            (None, _) => shared.tuning.zone_ttl,
+            (Some(_), Some(known)) if known.listed.problem.is_some() => {
+                LAST_RETRY.min(2 * known.lasts)
+            }
+            (Some(_), _) => FIRST_RETRY,
+        };
+        scope.replace(Known { listed: listed.clone(), read_at: Instant::now(), lasts })
+    };
+    if before.is_none_or(|known| known.listed != listed) {
         if let Some(problem) = &listed.problem {
             tracing::error!(problem = %problem, "datacenters of the configuration not found");
         }

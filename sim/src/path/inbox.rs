@@ -1,0 +1,204 @@
+//! Bodies of requests while they arrive: how large one may be, how long it may take, and what all of them hold together.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+
+/// How long a body may take to arrive. A kube-apiserver gives a whole request as much.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Bytes of unfinished bodies that all clients together may have sent.
+const TOTAL: usize = 256 << 20;
+
+/// Why there is no body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is larger than this many bytes.
+    TooLarge(usize),
+    /// It took longer than [`DEADLINE`].
+    TooSlow,
+    /// Unfinished bodies hold [`TOTAL`] bytes already.
+    Crowded,
+    /// It breaks off, or breaks the rules of HTTP.
+    Broken(String),
+}
+
+impl Unread {
+    /// What the client is told.
+    pub(super) fn why(&self) -> String {
+        match self {
+            Self::TooLarge(limit) => format!("the body is larger than {limit} bytes"),
+            Self::TooSlow => format!("the body did not arrive within {} s", DEADLINE.as_secs()),
+            Self::Crowded => format!("unfinished requests hold {} MiB already", TOTAL >> 20),
+            Self::Broken(why) => format!("the body cannot be read: {why}"),
+        }
+    }
+}
+
+/// How much of a body is read.
+pub(super) struct Limit<F> {
+    /// Bytes that anybody may send.
+    pub(super) open: usize,
+    /// Bytes that a client may send for whom `is_known` holds; it is asked once, when the body is larger than `open`.
+    pub(super) known: usize,
+    pub(super) is_known: F,
+    /// Whether a larger body is cut behind its first byte too many, for a handler that answers in its own words.
+    pub(super) cuts: bool,
+}
+
+/// The bytes of unfinished bodies. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inbox {
+    held: Arc<AtomicUsize>,
+}
+
+/// What one unfinished body holds.
+struct Share<'a> {
+    held: &'a AtomicUsize,
+    bytes: usize,
+}
+
+impl Share<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), Unread> {
+        self.bytes += bytes;
+        let before = self.held.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > TOTAL { Err(Unread::Crowded) } else { Ok(()) }
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Inbox {
+    /// Reads a body.
+    ///
+    /// Cancel safe: what was read of it is dropped.
+    pub(super) async fn read<B>(
+        &self,
+        body: B,
+        limit: Limit<impl FnOnce() -> bool>,
+    ) -> Result<Bytes, Unread>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let read = tokio::time::timeout(DEADLINE, self.read_whole(body, limit));
+        read.await.unwrap_or(Err(Unread::TooSlow))
+    }
+
+    async fn read_whole<B>(
+        &self,
+        body: B,
+        limit: Limit<impl FnOnce() -> bool>,
+    ) -> Result<Bytes, Unread>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Limit { open, known, is_known, cuts } = limit;
+        let (mut most, mut is_known) = (open, Some(is_known));
+        let mut body = pin!(body);
+        let mut all = BytesMut::new();
+        let mut share = Share { held: &self.held, bytes: 0 };
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Unread::Broken(innermost(error.into().as_ref())))?;
+            let Ok(data) = frame.into_data() else { continue };
+            // A body of one piece is not copied.
+            if all.is_empty() && body.is_end_stream() && data.len() <= most {
+                return Ok(data);
+            }
+            share.grow(data.len())?;
+            all.extend_from_slice(&data);
+            if all.len() > most && is_known.take().is_some_and(|is_known| is_known()) {
+                most = most.max(known);
+            }
+            if all.len() > most {
+                return if cuts { Ok(all.freeze()) } else { Err(Unread::TooLarge(most)) };
+            }
+        }
+        Ok(all.freeze())
+    }
+}
+
+/// What went wrong at the bottom of it.
+fn innermost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    let mut error: &dyn std::error::Error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{FutureExt as _, StreamExt as _, stream};
+    use http_body::Frame;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    type Piece = Result<Frame<Bytes>, Infallible>;
+
+    fn pieces(n: usize, bytes: usize) -> impl futures::Stream<Item = Piece> + Send {
+        stream::iter((0..n).map(move |_| Ok(Frame::data(Bytes::from(vec![b'x'; bytes])))))
+    }
+
+    fn limit(open: usize, known: usize, is_known: bool) -> Limit<impl FnOnce() -> bool> {
+        Limit { open, known, is_known: move || is_known, cuts: false }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_not_logged_in_sends_less() {
+        let inbox = Inbox::default();
+        let read = |n, is_known| {
+            let body = StreamBody::new(pieces(n, 10));
+            inbox.read(body, limit(25, 45, is_known)).map(|read| read.map(|body| body.len()))
+        };
+        assert_eq!(read(2, false).await, Ok(20));
+        assert_eq!(read(3, false).await, Err(Unread::TooLarge(25)));
+        assert_eq!(read(4, true).await, Ok(40));
+        assert_eq!(read(5, true).await, Err(Unread::TooLarge(45)));
+        let cut = Limit { cuts: true, ..limit(25, 25, false) };
+        assert_eq!(
+            inbox.read(StreamBody::new(pieces(9, 10)), cut).await.map(|it| it.len()),
+            Ok(30)
+        );
+        assert_eq!(inbox.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_is_given_up_and_what_it_held_is_free() {
+        let inbox = Inbox::default();
+        let body = StreamBody::new(pieces(3, 1000).chain(stream::pending()));
+        let mut read = pin!(inbox.read(body, limit(1 << 20, 1 << 20, false)));
+        assert_eq!((&mut read).now_or_never(), None);
+        assert_eq!(inbox.held.load(Ordering::Relaxed), 3000);
+        assert_eq!(read.await, Err(Unread::TooSlow));
+        assert_eq!(inbox.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_bodies_hold_no_more_than_the_total() {
+        let inbox = Inbox::default();
+        let endless = || StreamBody::new(pieces(16, 1 << 20).chain(stream::pending()));
+        let most = || limit(32 << 20, 32 << 20, false);
+        let mut reads: Vec<_> = (0..16).map(|_| inbox.read(endless(), most()).boxed()).collect();
+        for read in &mut reads {
+            assert_eq!(read.now_or_never(), None);
+        }
+        assert_eq!(inbox.held.load(Ordering::Relaxed), TOTAL);
+        assert_eq!(inbox.read(endless(), most()).await, Err(Unread::Crowded));
+        reads.pop();
+        let small = StreamBody::new(pieces(2, 10));
+        assert_eq!(inbox.read(small, most()).await.map(|body| body.len()), Ok(20));
+    }
+}
