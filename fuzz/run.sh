@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds a fuzz target with coverage instrumentation and runs it. Needs Rust and a C++ compiler, no nightly.
 #
-#   fuzz/run.sh TARGET [SECONDS]     patch, selectors, protobuf, json; a minute if left out
+#   fuzz/run.sh TARGET [SECONDS]     patch, selectors, protobuf, json, soap, vapi, world, rules, config; a minute if left out
 #
-# What it learns stays in fuzz/corpus/TARGET, beside the seeds that fuzz/seeds.py makes from what the repository has;
+# What it learns stays in fuzz/corpus/TARGET, beside the seeds that fuzz/seeds.py makes from what the repository has. Inputs in
+# fuzz/inputs/TARGET are committed: they are seeds too, and `cargo test` plays them. Put what a fuzzer found there;
 # an input that breaks a promise is written to fuzz/artifacts/TARGET.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -13,6 +14,6 @@ coverage+=" -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-cove
 host=$(rustc -vV | sed -n 's/^host: //p')
 python3 seeds.py
 RUSTFLAGS="$coverage --cfg fuzzing -Ccodegen-units=1" ${CARGO:-cargo} build --release --target "$host" --bin "$target"
-mkdir -p "corpus/$target" "artifacts/$target"
+mkdir -p "corpus/$target" "artifacts/$target" "inputs/$target"
 "${CARGO_TARGET_DIR:-target}/$host/release/$target" -max_total_time="$seconds" -artifact_prefix="artifacts/$target/" -dict="dictionary" \
-  -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 "corpus/$target"
+  -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 "corpus/$target" "inputs/$target"

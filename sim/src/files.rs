@@ -29,6 +29,31 @@ pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
+/// Opens a file that this process alone writes, emptied, readable by its owner only.
+///
+/// # Errors
+/// [`io::ErrorKind::ResourceBusy`] while another process has it; it is left as it is then.
+pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => {
+            return Err(io::Error::from(io::ErrorKind::ResourceBusy));
+        }
+        // A device or a pipe cannot be locked everywhere, and need not be.
+        Err(fs::TryLockError::Error(_)) if !file.metadata()?.is_file() => return Ok(file),
+        Err(fs::TryLockError::Error(error)) => return Err(error),
+    }
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
 /// Makes a directory that its owner only can enter. It may exist already.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();

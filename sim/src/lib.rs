@@ -45,7 +45,7 @@ pub mod document;
 mod driver;
 pub mod faults;
 mod files;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod handle;
 mod kubeapi;

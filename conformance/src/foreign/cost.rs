@@ -96,18 +96,24 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
     let text = std::fs::read_to_string(path).map_err(|error| {
         usage(format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl"))
     })?;
-    let mut records = Vec::new();
+    let mut records: Vec<Record> = Vec::new();
+    // Where the case begins. A sim writes a call when it has ended; what counts is when it came in.
+    let mut of_case = 0;
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match Record::from_line(line) {
             Ok(record) => records.push(record),
             // The head of a case in what `conformance run --out` leaves.
-            Err(_) if line.starts_with("{\"check\":") => {}
+            Err(_) if line.starts_with("{\"check\":") => {
+                records[of_case..].sort_by_key(|record| record.seq);
+                of_case = records.len();
+            }
             Err(error) => {
                 let remedy = "a ledger has one record per line, as `sim ledger` prints them";
                 return Err(usage(format!("--ledger {name}: line {}: {error}; {remedy}", n + 1)));
             }
         }
     }
+    records[of_case..].sort_by_key(|record| record.seq);
     prepare(arguments.out.as_ref())?;
     let bill = Bill::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {

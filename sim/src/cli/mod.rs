@@ -18,6 +18,9 @@ mod state;
 mod terminal;
 mod world_file;
 
+#[cfg(any(fuzzing, test))]
+pub(crate) use world_file::read as world;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 

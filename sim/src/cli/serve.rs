@@ -1,8 +1,7 @@
 //! `sim serve`: a world, its listeners, and what tells the user where they are.
 
-use std::fs;
-use std::io::Write as _;
 use std::path::Path;
+use std::{fs, io};
 
 use jiff::Timestamp;
 use sim_world::{Command, Named, Nodes, Topology};
@@ -100,10 +99,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     }
     // Said now goes before what was kept.
     listen.admin_token = admin_token.clone().or(listen.admin_token);
-    let spill = ledger
-        .as_deref()
-        .map(|path| files::private(path).map_err(|error| CliError::file("--ledger", path, &error)))
-        .transpose()?;
+    let spill = ledger.as_deref().map(ledger_file).transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -111,10 +107,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let sim = builder.start();
-        if let (Some(spill), Some(path)) = (&spill, ledger) {
-            let again = spill.try_clone();
-            let again = again.map_err(|error| CliError::file("--ledger", path, &error))?;
-            sim.ledger().spill_to(std::io::BufWriter::new(again));
+        if let (Some(spill), Some(path)) = (spill, ledger) {
+            let begun = sim.ledger().spill_to(spill);
+            begun.map_err(|error| CliError::file("--ledger", path, &error))?;
         }
         if *heartbeats == Switch::Off {
             let off = Command::SetHeartbeats { every: None };
@@ -142,10 +137,12 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         let plan =
             Plan { listen, kubelets, state: state.as_ref(), origin, env: env.as_deref(), mounts };
         let served = serve(&sim, plan, &mut signals).await;
-        if let (Ok(()), Some(state)) = (&served, &state) {
-            state.keep_world(&sim)?;
-        }
-        let ledger_kept = sim.ledger().clone();
+        // Where the world cannot be kept, the ledger is written all the same.
+        let kept = match (&served, &state) {
+            (Ok(()), Some(state)) => state.keep_world(&sim),
+            _ => Ok(()),
+        };
+        let kept_ledger = sim.ledger().clone();
         tokio::select! {
             // A second signal goes before a clean end.
             biased;
@@ -154,14 +151,23 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
             }
             () = sim.shutdown() => {}
         }
-        if let (Some(mut spill), Some(path)) = (spill, ledger) {
-            let rest = ledger_kept.to_jsonl();
-            ledger_kept
-                .end_spill()
-                .and_then(|()| spill.write_all(rest.as_bytes()))
-                .map_err(|error| CliError::file("--ledger", path, &error))?;
+        if let Some(path) = ledger {
+            let written = tokio::task::spawn_blocking(move || kept_ledger.end_spill());
+            let written = written.await.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            written.map_err(|error| CliError::file("--ledger", path, &error))?;
         }
-        served
+        served.and(kept)
+    })
+}
+
+/// The file of `--ledger`, which no other sim writes.
+fn ledger_file(path: &Path) -> Result<fs::File, CliError> {
+    files::exclusive(path).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => CliError::input(
+            format!("--ledger {}: another sim writes it", path.display()),
+            "stop that one, or choose another file",
+        ),
+        _ => CliError::file("--ledger", path, &error),
     })
 }
 
@@ -302,16 +308,30 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         files::replace(path, variables.as_bytes())
             .map_err(|error| CliError::file("--env", path, &error))?;
     }
-    match state {
-        None => signals.next().await,
+    let kept = match state {
+        None => {
+            signals.next().await;
+            Ok(())
+        }
         Some(state) => {
             state.keep_until(signals.next(), sim, &endpoints, changes).await;
             // Certificates may have been swapped since.
-            state.keep(&endpoints)?;
+            state.keep(&endpoints)
         }
+    };
+    if let Some(path) = env {
+        take_away(path, &variables);
     }
     drop(scratch);
-    Ok(())
+    kept
+}
+
+/// Removes the file of `--env`, so that nobody connects to what is not there; one that was written since is somebody else's.
+fn take_away(path: &Path, variables: &str) {
+    let is_ours = fs::read(path).is_ok_and(|text| text == variables.as_bytes());
+    if is_ours && let Err(error) = fs::remove_file(path) {
+        Terminal.warn(&format!("--env {}: it cannot be removed: {error}", path.display()));
+    }
 }
 
 /// A container whose file system is read-only still serves; what would be in the files is on the admin port.
@@ -347,7 +367,7 @@ fn forget(path: &Path) -> Result<(), CliError> {
     }
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(CliError::file("--env", path, &error)),
     }
 }

@@ -23,6 +23,9 @@ const KEPT_EVERY: Duration = Duration::from_secs(2);
 /// A large world takes long to write; it is written less often then, for 5 % of the time at most.
 const PAUSE_PER_WRITE: u32 = 20;
 
+/// The format of `sim.json`.
+const VERSION: u32 = 1;
+
 /// The directory. While this lives, no other sim uses it.
 #[derive(Debug)]
 pub(super) struct StateDirectory {
@@ -90,6 +93,15 @@ impl StateDirectory {
 
     /// Takes certificates, ports and token of the last run.
     pub(super) fn recall(&self, options: &mut ListenOptions) -> Result<(), CliError> {
+        let Some(kept) = self.read::<serde_json::Value>("sim.json")? else { return Ok(()) };
+        let version = &kept["version"];
+        if version != VERSION {
+            let path = self.path.join("sim.json");
+            return Err(CliError::input(
+                format!("--state {}: version: {version}: this sim reads {VERSION}", path.display()),
+                "use the sim that wrote it, or remove the file to get new certificates and ports",
+            ));
+        }
         let Some(kept) = self.read::<Kept>("sim.json")? else { return Ok(()) };
         let Kept { version: _, authority, certificates, ports, admin_token } = kept;
         let unusable = |error: crate::tls::TlsError| {
@@ -139,7 +151,7 @@ impl StateDirectory {
             .as_ref()
             .map(|it| Pair { certificate: it.pem().to_owned(), key: it.key_pem() });
         let kept = Kept {
-            version: 1,
+            version: VERSION,
             authority,
             certificates,
             ports: endpoints.ports(),

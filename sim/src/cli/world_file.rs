@@ -33,7 +33,7 @@ struct Metadata {
 }
 
 /// A topology, and a seed if the file has one.
-pub(super) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
+pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
     let document = document::yaml(text)?;
     let remedy = || format!("begin with `apiVersion: {API_VERSION}` and `kind: World`");
     match &document {

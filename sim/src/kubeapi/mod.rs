@@ -15,7 +15,7 @@ pub(crate) mod duplicates;
 mod encodings;
 mod failure;
 mod faulty;
-#[cfg(fuzzing)]
+#[cfg(any(fuzzing, test))]
 pub(crate) mod fuzzing;
 mod health;
 mod impersonation;

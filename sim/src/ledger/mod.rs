@@ -9,6 +9,7 @@
 mod answer;
 mod query;
 mod record;
+mod spill;
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -24,6 +25,7 @@ use sim_world::Time;
 use crate::Call;
 use crate::faults::Evaluation;
 use crate::signal::{Changes, Signal};
+use spill::Spill;
 
 /// How many records are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub enum Keep {
     /// All of them.
     #[default]
     All,
-    /// The last so many; older ones are in the spill file, if there is one.
+    /// The last so many; older ones are in the file of [`Ledger::spill_to`], if there is one.
     Last(usize),
 }
 
@@ -48,7 +50,7 @@ struct Inner {
     first: u64,
     records: VecDeque<Record>,
     phase: Option<Arc<str>>,
-    spill: Option<Box<dyn Write + Send>>,
+    spill: Option<Spill>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -71,14 +73,29 @@ impl Ledger {
         Self { inner: Arc::new(Mutex::new(inner)), changed: Signal::default() }
     }
 
-    /// Writes records that leave memory to `sink`, as JSON lines.
-    pub fn spill_to(&self, sink: impl Write + Send + 'static) {
-        self.lock().spill = Some(Box::new(sink));
+    /// Writes every record to `sink` from now on, as JSON lines, each when its call has ended and within a second.
+    ///
+    /// # Errors
+    /// When there is no thread to write it.
+    pub fn spill_to(&self, sink: impl Write + Send + 'static) -> std::io::Result<()> {
+        let spill = Spill::new(sink)?;
+        self.lock().spill = Some(spill);
+        Ok(())
     }
 
-    /// Makes sure that what has been spilled is written, and spills no more.
+    /// Writes the records of calls that have not ended, waits until everything is written, and writes no more.
+    ///
+    /// # Errors
+    /// The first write that failed, or how many records are missing.
     pub fn end_spill(&self) -> std::io::Result<()> {
-        self.lock().spill.take().map_or(Ok(()), |mut sink| sink.flush())
+        let spill = {
+            let mut inner = self.lock();
+            let Some(mut spill) = inner.spill.take() else { return Ok(()) };
+            let open = inner.records.iter().filter(|record| !record.is_over());
+            open.for_each(|record| spill.line(record.to_line()));
+            spill
+        };
+        spill.end()
     }
 
     /// Names what is going on from now on; records carry it.
@@ -168,8 +185,12 @@ impl Ledger {
         let Some(at) = seq.checked_sub(inner.first).and_then(|at| usize::try_from(at).ok()) else {
             return;
         };
-        if let Some(record) = inner.records.get_mut(at) {
+        let Inner { records, spill, .. } = &mut *inner;
+        if let Some(record) = records.get_mut(at) {
             record.ended = Some(ended);
+            if let Some(spill) = spill {
+                spill.line(record.to_line());
+            }
         }
         drop(inner);
         self.changed.send();
@@ -179,16 +200,19 @@ impl Ledger {
         let mut inner = self.lock();
         let seq = inner.first + inner.records.len() as u64;
         let phase = inner.phase.clone();
-        inner.records.push_back(make(seq, phase));
-        if let Keep::Last(kept) = inner.keep {
-            while inner.records.len() > kept {
-                let Some(record) = inner.records.pop_front() else { break };
-                inner.first += 1;
-                if let Some(sink) = &mut inner.spill
-                    && let Err(error) = writeln!(sink, "{}", record.to_line())
-                {
-                    tracing::warn!(%error, "the ledger cannot be spilled; records are dropped");
-                    inner.spill = None;
+        let record = make(seq, phase);
+        let Inner { keep, first, records, spill, .. } = &mut *inner;
+        if let Some(spill) = spill.as_mut().filter(|_| record.is_over()) {
+            spill.line(record.to_line());
+        }
+        records.push_back(record);
+        if let Keep::Last(kept) = keep {
+            while records.len() > *kept {
+                let Some(record) = records.pop_front() else { break };
+                *first += 1;
+                // Nobody will know any more how it ended.
+                if let Some(spill) = spill.as_mut().filter(|_| !record.is_over()) {
+                    spill.line(record.to_line());
                 }
             }
         }
@@ -213,6 +237,64 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("nobody panics").write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_record_is_written_once_when_it_has_ended() {
+        let ledger = Ledger::new(Keep::Last(2));
+        let sink = Sink::default();
+        ledger.note(Time::ZERO, Kind::Note, "before");
+        ledger.spill_to(sink.clone()).expect("a thread");
+        let call = |name: &str| {
+            let note = Record::note(0, Time::ZERO, Kind::Call, name.into(), None);
+            ledger.push(|seq, _| Record { seq, ..note })
+        };
+        let (slow, quick) = (call("slow"), call("quick"));
+        ledger.close(quick, Ended::default());
+        ledger.note(Time::ZERO, Kind::Note, "noted");
+        // The slow one has left memory by now, and how it ends is not known any more.
+        ledger.close(slow, Ended::default());
+        call("open");
+        ledger.end_spill().expect("it is written");
+        let text = String::from_utf8(sink.0.lock().expect("nobody panics").clone()).expect("text");
+        let seen: Vec<_> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Record>(line).expect("a record"))
+            .map(|record| (record.op, record.ended.is_some()))
+            .collect();
+        let want = [("quick", true), ("noted", false), ("slow", false), ("open", false)];
+        assert_eq!(seen, want.map(|(op, ended)| (op.to_owned(), ended)));
+    }
+
+    #[test]
+    fn a_sink_that_fails_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let ledger = Ledger::new(Keep::All);
+        ledger.spill_to(Full).expect("a thread");
+        ledger.note(Time::ZERO, Kind::Note, "lost");
+        let error = ledger.end_spill().expect_err("the disk is full");
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_a_record_is_woken_by_it() {

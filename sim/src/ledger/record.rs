@@ -133,6 +133,11 @@ impl Record {
         }
     }
 
+    /// Whether nothing of it is to come: a call has ended, everything else is over at once.
+    pub(super) fn is_over(&self) -> bool {
+        self.kind != Kind::Call || self.ended.is_some()
+    }
+
     pub(super) fn note(seq: u64, t: Time, kind: Kind, op: String, phase: Option<Arc<str>>) -> Self {
         Self {
             seq,

@@ -552,6 +552,78 @@ fn no_secret_is_logged() {
     }
 }
 
+#[test]
+fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ledger = directory.path().join("ledger.jsonl");
+    let ledger_text = ledger.display().to_string();
+    let arguments = ["--vms", "2", "--ledger", &ledger_text];
+    let mut first = Serving::start(directory.path(), &arguments);
+    assert!(first.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
+    let kept = || std::fs::read_to_string(&ledger).expect("a ledger");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !kept().contains("node-0001") {
+        assert!(std::time::Instant::now() < deadline, "it is not written while the sim serves");
+        std::thread::yield_now();
+    }
+    let second = sim(&["serve", "--ledger", &ledger_text]).args(PICKED).output().expect("it runs");
+    let told = said(&second);
+    assert!(told.starts_with("exit code 2") && told.contains("another sim writes it"), "{told}");
+    first.child.kill().expect("it runs");
+    first.child.wait().expect("it ends");
+    assert!(kept().contains("node-0001"), "{}", kept());
+    // The next sim begins a ledger of its own.
+    let (code, _) = Serving::start(directory.path(), &arguments).stop();
+    assert_eq!((code, kept().contains("node-0001")), (Some(0), false));
+}
+
+#[test]
+fn the_env_file_goes_with_the_sim() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let env = directory.path().join("env");
+    let sim = Serving::start(directory.path(), &["--vms", "1"]);
+    assert!(env.exists());
+    assert_eq!(sim.stop().0, Some(0));
+    assert!(!env.exists());
+    // One that was written since is somebody else's.
+    let sim = Serving::start(directory.path(), &["--vms", "1"]);
+    std::fs::write(&env, "export OTHER=1\n").expect("a file");
+    assert_eq!(sim.stop().0, Some(0));
+    assert!(env.exists());
+}
+
+#[test]
+fn a_state_of_another_format_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("state");
+    std::fs::create_dir(&state).expect("a directory");
+    let kept = "{\"version\":2,\"shards\":[]}";
+    std::fs::write(state.join("sim.json"), kept).expect("a file");
+    let told = said(&run(&["serve", "--state", &state.display().to_string()]));
+    assert!(told.starts_with("exit code 2"), "{told}");
+    assert!(told.contains("sim.json: version: 2: this sim reads 1"), "{told}");
+    assert_eq!(std::fs::read_to_string(state.join("sim.json")).expect("a file"), kept);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_ledger_is_whole_where_the_state_cannot_be_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (ledger, state) = (directory.path().join("ledger.jsonl"), directory.path().join("state"));
+    let (ledger_text, state_text) = (ledger.display().to_string(), state.display().to_string());
+    let sim = Serving::start(
+        directory.path(),
+        &["--vms", "2", "--ledger", &ledger_text, "--state", &state_text],
+    );
+    assert!(sim.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
+    std::fs::remove_dir_all(&state).expect("it is there");
+    let (code, told) = sim.stop();
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("--state"), "{told}");
+    let kept = std::fs::read_to_string(&ledger).expect("a ledger");
+    assert!(kept.contains("node-0001"), "{kept}");
+}
+
 /// A request from outside, with nothing of ours in between.
 fn post(address: &str, body: &str) -> String {
     let head = format!(

@@ -1,0 +1,5 @@
+//! Fault rules as people write them.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|body: &[u8]| sim::fuzzing::rules(body));

@@ -1,0 +1,5 @@
+//! Envelopes to a vCenter.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|body: &[u8]| sim::fuzzing::envelope(body));

@@ -1,0 +1,90 @@
+//! Writes the ledger to a file as it grows, on a thread of its own: no call waits for a disk.
+//!
+//! A line is written when its call has ended, so lines are in the order of the ends; `seq` gives the order in which the calls
+//! came in. The thread hands over what it has every half second: a process that is killed loses no more than that.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a line waits at most until it is handed to the system.
+const FLUSHED_EVERY: Duration = Duration::from_millis(500);
+
+/// Bytes that may wait for a slow disk; further lines are dropped.
+const MAX_WAITING: usize = 64 << 20;
+
+/// A file that the ledger is written to.
+pub(super) struct Spill {
+    lines: mpsc::Sender<String>,
+    waiting: Arc<AtomicUsize>,
+    writer: JoinHandle<io::Result<()>>,
+    n_dropped: u64,
+}
+
+impl Spill {
+    /// Starts the thread.
+    pub(super) fn new(sink: impl Write + Send + 'static) -> io::Result<Self> {
+        let (lines, received) = mpsc::channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::clone(&waiting);
+        let writer = std::thread::Builder::new()
+            .name("ledger".to_owned())
+            .spawn(move || write(&received, &taken, BufWriter::new(sink)))?;
+        Ok(Self { lines, waiting, writer, n_dropped: 0 })
+    }
+
+    /// Writes a line, soon.
+    pub(super) fn line(&mut self, line: String) {
+        let bytes = line.len() + 1;
+        let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        if waiting > MAX_WAITING || self.lines.send(line).is_err() {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.n_dropped += 1;
+            if self.n_dropped == 1 {
+                tracing::warn!(
+                    "the ledger's file cannot be written as fast as it grows, or not at all; records are dropped"
+                );
+            }
+        }
+    }
+
+    /// Waits until every line is written.
+    ///
+    /// # Errors
+    /// The first write that failed; also when lines were dropped.
+    pub(super) fn end(self) -> io::Result<()> {
+        let Self { lines, waiting: _, writer, n_dropped } = self;
+        drop(lines);
+        writer.join().map_err(|_| io::Error::other("the thread that writes it panicked"))??;
+        match n_dropped {
+            0 => Ok(()),
+            n => Err(io::Error::other(format!("{n} records are missing: the disk was too slow"))),
+        }
+    }
+}
+
+fn write(
+    received: &Receiver<String>,
+    waiting: &AtomicUsize,
+    mut sink: BufWriter<impl Write>,
+) -> io::Result<()> {
+    let mut flushed = Instant::now();
+    loop {
+        let line = match received.recv_timeout(FLUSHED_EVERY) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return sink.flush(),
+        };
+        if let Some(line) = &line {
+            waiting.fetch_sub(line.len() + 1, Ordering::Relaxed);
+            writeln!(sink, "{line}")?;
+        }
+        if line.is_none() || flushed.elapsed() >= FLUSHED_EVERY {
+            sink.flush()?;
+            flushed = Instant::now();
+        }
+    }
+}
