@@ -53,6 +53,9 @@ enum Command {
         /// The seed of the samples
         #[arg(long, default_value_t = 0)]
         seed: u64,
+        /// Only this mode; both if left out
+        #[arg(long)]
+        mode: Option<Mode>,
         /// The file
         #[arg(long, default_value = "docs/kill-matrix.md")]
         write: PathBuf,
@@ -134,8 +137,10 @@ async fn carry_out(command: Command) -> anyhow::Result<ExitCode> {
             writeln!(out, "{} missed", missed.len())?;
             return Ok(ExitCode::from(u8::from(!missed.is_empty())));
         }
-        Command::Report { seed, write } => {
-            let text = report::text(&tree, seed)?;
+        Command::Report { seed, mode, write } => {
+            let both = [Mode::Vcenter, Mode::Supervisor];
+            let modes = mode.map_or(both.to_vec(), |mode| vec![mode]);
+            let text = report::text(&tree, seed, modes.iter().map(|mode| mode.as_str()))?;
             let path = tree.root().join(write);
             std::fs::write(&path, text).with_context(|| path.display().to_string())?;
         }

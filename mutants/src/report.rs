@@ -60,11 +60,15 @@ impl Survivors {
 }
 
 /// The text of it, from the results of the samples of this seed.
-pub(crate) fn text(tree: &Tree, seed: u64) -> anyhow::Result<String> {
+pub(crate) fn text(
+    tree: &Tree,
+    seed: u64,
+    modes: impl Iterator<Item = &'static str>,
+) -> anyhow::Result<String> {
     let survivors = Survivors::read(tree)?;
     let mut out = String::from(HEAD);
     let mut bodies = String::new();
-    for mode in ["vcenter", "supervisor"] {
+    for mode in modes {
         let results = run::results(tree, mode, seed)?;
         ensure!(
             !results.is_empty(),

@@ -180,7 +180,11 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
             let said = if is_ours { said.trim_end_matches([',', ' ']) } else { message };
             (said.to_owned(), format!("write {}", plain(expected)))
         }
-        None => (message.to_owned(), String::new()),
+        // What our own types say ends with a remedy.
+        None => match message.split_once("; ") {
+            Some((problem, remedy)) => (problem.to_owned(), remedy.to_owned()),
+            None => (message.to_owned(), String::new()),
+        },
     };
     Wrong { key: path.to_owned(), value, problem, remedy }
 }

@@ -25,7 +25,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ];
     if backend.is_vcenter() {
         checks.extend([
-            Check::new("NODE-ADDR-005", [internal_interfaces()]),
+            Check::new("NODE-ADDR-005", [internal_interfaces(), unusable_first()]),
             Check::new("NODE-ADDR-007", [network_name()]),
             Check::new("NODE-ADDR-008", [two_families(false), two_families(true), both_change()]),
             Check::new("NODE-ADDR-010", configured()),
@@ -220,6 +220,29 @@ fn changed_by_reboot() -> Case {
         })
     })
     .named("reboot")
+}
+
+/// At first each guest reports one address only, which nobody can reach it at; a minute later it has a good one.
+fn unusable_first() -> Case {
+    const UNUSABLE: [&str; 4] = ["127.0.0.1", "0.0.0.0", "169.254.7.7", "224.0.0.251"];
+    let mut scenario = world(4, s(60) + T_INIT + s(400));
+    for (n, unusable) in (1..).zip(UNUSABLE) {
+        let good = format!("10.6.0.{n}");
+        scenario = scenario
+            .at(s(0), set_address(n, &[unusable]))
+            .at(s(60), set_address(n, &[unusable, &good]));
+    }
+    Case::new(scenario, move |run| {
+        for (name, unusable) in names(4).iter().zip(UNUSABLE) {
+            for (at, node) in run.versions(name) {
+                if node.is_some_and(|node| node.ips().any(|ip| ip == unusable)) {
+                    return Verdict::fail(format!("node {name} shows {unusable} at {at}").at(at));
+                }
+            }
+        }
+        run.initializes(&names(4), s(60), T_INIT)
+    })
+    .named("nothing but such an address at first")
 }
 
 fn internal_interfaces() -> Case {

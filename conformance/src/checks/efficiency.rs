@@ -105,7 +105,17 @@ fn no_writes() -> Case {
             .filter(|call| !call.op.contains("leases"))
             .map(ToString::to_string)
             .collect();
+        let refused: Vec<String> = run
+            .calls_in("steady")
+            .filter(|call| call.is_cluster_call() && !call.succeeded())
+            .map(ToString::to_string)
+            .collect();
         Verdict::of(writes.is_empty(), || format!("{} writes: {}", writes.len(), writes.join("; ")))
+            .and(|| {
+                Verdict::of(refused.is_empty(), || {
+                    format!("{} refused calls: {}", refused.len(), refused.join("; "))
+                })
+            })
     })
 }
 

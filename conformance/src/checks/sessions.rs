@@ -30,7 +30,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("SESS-004", [logout(s(1)), logout(s(30)), logout(s(200))]),
         Check::new("SESS-005", [hundred_expiries()]),
         Check::new("SESS-006", [full_table()]),
-        Check::new("SESS-007", [wrong_password()]),
+        Check::new("SESS-007", [wrong_password(), rejected_once()]),
         Check::new("SESS-008", [rotation(true), rotation(false), rotated_late()]),
     ]
 }
@@ -268,6 +268,15 @@ fn wrong_password() -> Case {
         })
     };
     Case::new(scenario, judge).canary_within(Canary::Gone(5), repaired, LOCKED)
+}
+
+/// The identity service refuses a good password once: no reason to leave new nodes alone for minutes.
+fn rejected_once() -> Case {
+    let refused = Action::SoapFault { class: "InvalidLogin".to_owned(), message: None };
+    let rule = Rule::new("refused", [refused]).on(Face::Soap).op(["Login"]).first(1);
+    let scenario = world(3, T_INIT + s(120)).fault(rule);
+    Case::new(scenario, |run| run.initializes(&names(3), s(0), T_INIT + s(60)))
+        .named("a good password is refused once")
 }
 
 /// The longest pause after a credential was refused.

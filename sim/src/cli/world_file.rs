@@ -41,7 +41,7 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
         Value::Null => return Err(Wrong::document("the file is empty", remedy())),
         other => return Err(Wrong::at("", other, "keys and values are expected", remedy())),
     }
-    let file: File = document::typed(document)?;
+    let file: File = document::typed(document).map_err(|wrong| wrong.or_remedy(&remedy()))?;
     let File { api_version, kind, _metadata, mut spec } = file;
     for (key, value, want) in [("apiVersion", &api_version, API_VERSION), ("kind", &kind, "World")]
     {
@@ -58,8 +58,8 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
             Some(read.ok_or_else(wrong)?)
         }
     };
-    let topology: Topology =
-        document::typed(Value::Object(spec)).map_err(|wrong| wrong.below("spec"))?;
+    let topology: Topology = document::typed(Value::Object(spec))
+        .map_err(|wrong| wrong.or_remedy("write a value that fits the key").below("spec"))?;
     for (key, value) in [("spec.vcenters", topology.vcenters), ("spec.hosts", topology.hosts)] {
         if value == 0 {
             return Err(Wrong::at(key, &value.into(), "there is at least one", "write 1 or more"));

@@ -19,6 +19,7 @@ use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::heads::{HeadDeadline, Heads};
 use crate::Identity;
 use crate::server::http;
 use crate::tls::{self, Alpn};
@@ -45,6 +46,7 @@ pub(super) struct Connection {
     ends: Ends,
     reset: Arc<AtomicBool>,
     identity: Arc<OnceLock<Identity>>,
+    heads: Heads,
 }
 
 impl Connection {
@@ -55,8 +57,10 @@ impl Connection {
         patience: Duration,
     ) -> Self {
         let reset = Arc::new(AtomicBool::new(false));
-        let socket = Socket { stream, reset: Arc::clone(&reset), patience, stalled: None };
-        Self { socket, tls, ends, reset, identity: Arc::default() }
+        let heads = Heads::default();
+        let socket =
+            Socket { stream, reset: Arc::clone(&reset), patience, stalled: None, head: None };
+        Self { socket, tls, ends, reset, identity: Arc::default(), heads }
     }
 
     /// Where it will stand whom the client's certificate names.
@@ -83,8 +87,12 @@ impl Connection {
             + Send
             + 'static,
     {
-        let Self { socket, tls, ends, reset, identity } = self;
+        let Self { mut socket, tls, ends, reset, identity, heads } = self;
+        let service = Noted { service, heads: heads.clone() };
+        // HTTP/2 has frames of its own between requests.
+        let head = (alpn == Alpn::Http1).then(|| HeadDeadline::new(heads, socket.patience));
         let Some(acceptor) = tls else {
+            socket.head = head;
             return exchange(socket, service, alpn, ends, &reset).await;
         };
         let shaken = tokio::select! {
@@ -98,7 +106,9 @@ impl Connection {
             shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)) => shaken,
         };
         match shaken {
-            Ok(Ok(stream)) => {
+            Ok(Ok(mut stream)) => {
+                // What came in before was the handshake.
+                stream.get_mut().0.head = head;
                 let (_, session) = stream.get_ref();
                 let shown = session.peer_certificates().and_then(<[_]>::first);
                 if let Some(named) = shown.and_then(|shown| tls::identity(shown)) {
@@ -110,6 +120,31 @@ impl Connection {
             Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
             Err(_) => tracing::debug!("a handshake took too long"),
         }
+    }
+}
+
+/// A service that tells when the head of a request was read and when it is answered.
+struct Noted<S> {
+    service: S,
+    heads: Heads,
+}
+
+impl<S> hyper::service::Service<http::Request<Incoming>> for Noted<S>
+where
+    S: hyper::service::Service<http::Request<Incoming>, Future: Send + 'static>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        let open = self.heads.read();
+        let served = self.service.call(request);
+        Box::pin(async move {
+            let answer = served.await;
+            drop(open);
+            answer
+        })
     }
 }
 
@@ -169,6 +204,8 @@ struct Socket {
     patience: Duration,
     /// When that is over, while it stays unread.
     stalled: Option<Pin<Box<Sleep>>>,
+    /// When the head of a request that has begun must be there; over HTTP/1 only.
+    head: Option<HeadDeadline>,
 }
 
 impl Socket {
@@ -208,7 +245,16 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let Some(head) = &mut self.head else { return read };
+        if buf.filled().len() > before {
+            head.bytes();
+        } else if read.is_pending() && head.is_over(cx) {
+            let error = "the head of a request is not there in time";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
+        }
+        read
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Door;
 use crate::tls::{Authority, Leaf};
 
-/// Nobody who is alive reads nothing for so long; what waits for a reader is held meanwhile.
+/// Nobody who is alive reads nothing for so long, or takes as long to send the head of a request; what waits is held meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether the faces speak TLS.

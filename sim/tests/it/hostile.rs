@@ -14,6 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use sim::ledger::Record;
 use sim::world::objects::GroupResource;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use cluster::{Cluster, DEADLINE, Neighbour, replaced};
 use requests::{AUTH, MAPS, get, requests};
@@ -114,6 +115,27 @@ async fn five_thousand_watches_are_told_of_every_change() {
         }));
         let told = tokio::time::timeout(DEADLINE, told).await.expect("everybody is told");
         assert_eq!(told.iter().filter(|told| **told).count(), 5_000, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
+    let cluster = Cluster::patient(Duration::from_millis(300)).await;
+    let connect = || async { TcpStream::connect(cluster.vcenter).await.expect("it listens") };
+    let versions = b"GET /sdk/vimServiceVersions.xml HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut buffer = vec![0; 4096];
+    let mut idle = connect().await;
+    idle.write_all(versions).await.expect("it is open");
+    assert!(idle.read(&mut buffer).await.is_ok_and(|n| n > 0));
+    let silent = connect().await;
+    let mut slow = connect().await;
+    slow.write_all(&versions[..20]).await.expect("it is open");
+    let ended = tokio::time::timeout(DEADLINE, slow.read(&mut buffer)).await.expect("it ends");
+    assert!(ended.is_err() || ended.is_ok_and(|n| n == 0), "there is nothing to answer");
+    for mut kept in [idle, silent] {
+        kept.write_all(versions).await.expect("it is open");
+        let n = kept.read(&mut buffer).await.expect("it is answered");
+        assert!(buffer[..n].starts_with(b"HTTP/1.1 200"));
     }
 }
 

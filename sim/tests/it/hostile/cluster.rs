@@ -23,6 +23,8 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 pub(super) struct Cluster {
     pub(super) sim: Sim,
     address: SocketAddr,
+    /// Where the vCenter listens.
+    pub(super) vcenter: SocketAddr,
     pub(super) token: String,
 }
 
@@ -37,7 +39,8 @@ impl Cluster {
         let options = ListenOptions { transport, patience, ..ListenOptions::default() };
         let endpoints = sim.listen(options).await.expect("free ports");
         let token = sim.admin_token().to_owned();
-        Self { sim, address: endpoints.cluster.address, token }
+        let vcenter = endpoints.vcenters["vc0"].address;
+        Self { sim, address: endpoints.cluster.address, vcenter, token }
     }
 
     pub(super) async fn connect(&self) -> TcpStream {
