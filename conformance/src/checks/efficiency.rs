@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sim::faults::{Action, Rule};
+use sim::ledger::Record;
 use sim::world::Command;
 use sim::{Class, Face};
 
@@ -21,7 +22,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-001", [10, 100, 1000].map(|n| slope(backend, n))),
         Check::new("EFF-002", [intercept(backend)]),
         Check::new("EFF-003", [10, 100].map(|n| bytes(backend, n))),
-        Check::new("EFF-004", [no_writes()]),
+        Check::new("EFF-004", [no_writes(), no_refusals()]),
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
         Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
@@ -105,18 +106,34 @@ fn no_writes() -> Case {
             .filter(|call| !call.op.contains("leases"))
             .map(ToString::to_string)
             .collect();
-        let refused: Vec<String> = run
-            .calls_in("steady")
-            .filter(|call| call.is_cluster_call() && !call.succeeded())
+        Verdict::of(writes.is_empty(), || format!("{} writes: {}", writes.len(), writes.join("; ")))
+    })
+}
+
+/// Two replicas in a steady world: neither asks the cluster for what it refuses, such as the update of a lease of yesterday.
+fn no_refusals() -> Case {
+    let end = SETTLED + T_STATUS;
+    let scenario = world(3, end + s(1))
+        .with(|it| it.replicas = 2)
+        .at(SETTLED, Act::Phase("steady".into()))
+        .at(end, Act::Phase("after".into()));
+    Case::new(scenario, |run| {
+        let status = |call: &Record| call.ended.as_ref().and_then(|ended| ended.status);
+        let of_cluster = || run.calls_in("steady").filter(|call| call.is_cluster_call());
+        let refused: Vec<String> = of_cluster()
+            .filter(|call| status(call).is_some_and(|status| status >= 400))
             .map(ToString::to_string)
             .collect();
-        Verdict::of(writes.is_empty(), || format!("{} writes: {}", writes.len(), writes.join("; ")))
+        let renewals = of_cluster().filter(|call| call.op.contains("leases")).count();
+        run.initializes(&names(3), s(0), SETTLED)
+            .and(|| Verdict::of(renewals > 0, || "no lease was looked at".to_owned()))
             .and(|| {
                 Verdict::of(refused.is_empty(), || {
-                    format!("{} refused calls: {}", refused.len(), refused.join("; "))
+                    format!("{} refused calls, the first: {}", refused.len(), refused[0])
                 })
             })
     })
+    .named("two replicas")
 }
 
 fn polling(backend: Backend) -> Vec<Case> {
