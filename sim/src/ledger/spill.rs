@@ -1,17 +1,17 @@
 //! Writes the ledger to a file as it grows, on a thread of its own: no call waits for a disk.
 //!
 //! A line is written when its call has ended, so lines are in the order of the ends; `seq` gives the order in which the calls
-//! came in. The thread hands over what it has every half second: a process that is killed loses no more than that.
+//! came in. The thread hands over to the system what has come together whenever it has nothing else to do: a process that is
+//! killed loses no more than that.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-/// How long a line waits at most until it is handed to the system.
-const FLUSHED_EVERY: Duration = Duration::from_millis(500);
+/// Lines after which they are handed to the system, however many wait.
+const MAX_BATCH: usize = 1000;
 
 /// Bytes that may wait for a slow disk; further lines are dropped.
 const MAX_WAITING: usize = 64 << 20;
@@ -71,20 +71,13 @@ fn write(
     waiting: &AtomicUsize,
     mut sink: BufWriter<impl Write>,
 ) -> io::Result<()> {
-    let mut flushed = Instant::now();
-    loop {
-        let line = match received.recv_timeout(FLUSHED_EVERY) {
-            Ok(line) => Some(line),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return sink.flush(),
-        };
-        if let Some(line) = &line {
+    while let Ok(first) = received.recv() {
+        let more = received.try_iter().take(MAX_BATCH - 1);
+        for line in std::iter::once(first).chain(more) {
             waiting.fetch_sub(line.len() + 1, Ordering::Relaxed);
             writeln!(sink, "{line}")?;
         }
-        if line.is_none() || flushed.elapsed() >= FLUSHED_EVERY {
-            sink.flush()?;
-            flushed = Instant::now();
-        }
+        sink.flush()?;
     }
+    Ok(())
 }

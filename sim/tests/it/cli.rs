@@ -561,11 +561,14 @@ fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
     let mut first = Serving::start(directory.path(), &arguments);
     assert!(first.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
     let kept = || std::fs::read_to_string(&ledger).expect("a ledger");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while !kept().contains("node-0001") {
-        assert!(std::time::Instant::now() < deadline, "it is not written while the sim serves");
-        std::thread::yield_now();
-    }
+    // Soon, while the sim serves: ten seconds are a hundred times as much.
+    let until = format!("until grep -q node-0001 '{ledger_text}'; do sleep 0.05; done");
+    let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
+    assert!(
+        found.expect("sh runs").success(),
+        "it is not written while the sim serves: {}",
+        kept()
+    );
     let second = sim(&["serve", "--ledger", &ledger_text]).args(PICKED).output().expect("it runs");
     let told = said(&second);
     assert!(told.starts_with("exit code 2") && told.contains("another sim writes it"), "{told}");
