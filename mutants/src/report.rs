@@ -16,7 +16,7 @@ const SURVIVORS: &str = "mutants/survivors.yaml";
 /// What somebody found out about mutants that nothing catches.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Survivors {
+pub(crate) struct Survivors {
     /// No run of any kind can tell them from the program as it is: the reason.
     #[serde(default)]
     equivalent: BTreeMap<String, String>,
@@ -44,7 +44,7 @@ enum Kind<'a> {
 }
 
 impl Survivors {
-    fn read(tree: &Tree) -> anyhow::Result<Self> {
+    pub(crate) fn read(tree: &Tree) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(tree.root().join(SURVIVORS)).context(SURVIVORS)?;
         serde_saphyr::from_str(&text).context(SURVIVORS)
     }
@@ -97,6 +97,14 @@ catalogue does not catch.
 
 fn is_caught(result: &Result) -> bool {
     !matches!(result.end, End::Survived | End::Test(_))
+}
+
+/// How many of these the catalogue should catch: a run reaches them, and nothing says that no check can see them.
+pub(crate) fn counted(survivors: &Survivors, results: &[Result]) -> usize {
+    let counts = |it: &&Result| {
+        it.reached && (is_caught(it) || matches!(survivors.kind(&it.name), Kind::Unknown))
+    };
+    results.iter().filter(counts).count()
 }
 
 fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, results: &[Result]) {
