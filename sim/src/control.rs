@@ -6,7 +6,7 @@ use sim_world::vcenter::{Password, VcFault};
 use sim_world::{Applied, Command, Fault};
 
 use crate::WorldHandle;
-use crate::faults::{Faults, Rule, RuleError};
+use crate::faults::{Action, Faults, Rule, RuleError};
 use crate::ledger::{Kind, Ledger};
 
 /// World, ledger and rules of one sim. Clones are the same sim.
@@ -35,7 +35,11 @@ impl Control {
     /// Adds a rule.
     pub(crate) fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         let text = format!("rule {} added", rule.id);
+        let looks_back = rule.actions.iter().any(|it| matches!(it, Action::ReadStale(_)));
         self.faults.add(self.world.now(), rule)?;
+        if looks_back {
+            self.world.remember();
+        }
         self.ledger.note(self.world.now(), Kind::Fault, text);
         Ok(())
     }

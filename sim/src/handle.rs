@@ -10,6 +10,9 @@ use sim_world::{Applied, Command, Event, Fault, Time, World};
 use crate::Clock;
 use crate::signal::{Changes, Signal};
 
+/// How many events are kept for reads of the past.
+const EVENTS: usize = 10_000;
+
 /// A world that faces, tests and the admin port share.
 ///
 /// Every access is one short critical section; nothing is held across an await.
@@ -80,6 +83,16 @@ impl WorldHandle {
     /// Lets everything happen that is due now.
     pub(crate) fn advance(&self) {
         self.lock().advance();
+    }
+
+    /// Keeps what happens from now on, within bounds, for reads of the past.
+    pub(crate) fn remember(&self) {
+        self.lock().world.remember(EVENTS);
+    }
+
+    /// A world of its own, of no signal to anybody, with the inventory and tags of `vcenter` before its last `n` changes.
+    pub(crate) fn before(&self, world: &World, vcenter: &str, n: usize) -> Self {
+        Self::new(world.before(vcenter, n), self.clock())
     }
 
     /// Looks at the world.

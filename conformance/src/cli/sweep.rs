@@ -22,7 +22,7 @@ use crate::{lives, report};
 /// What `conformance sweep` is asked for.
 #[derive(Parser)]
 pub(super) struct Arguments {
-    /// Only this sweep: faults or crashes.
+    /// Only this sweep: faults, crashes or stale.
     #[arg(long, value_parser = kind)]
     kind: Vec<Kind>,
     /// Only this life; `--list-lives` prints them.
@@ -56,7 +56,7 @@ pub(super) struct Arguments {
 
 fn kind(text: &str) -> Result<Kind, String> {
     let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == text);
-    found.ok_or_else(|| "expected faults or crashes".to_owned())
+    found.ok_or_else(|| "expected faults, crashes or stale".to_owned())
 }
 
 /// What all sweeps together came to.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use sim::Face;
 use sim::faults::{Between, Rule};
+use sim::ledger::Record;
 
 use super::{Failure, RULE, Trial};
 use crate::checks::fault_kinds;
@@ -11,24 +12,34 @@ use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::Scenario;
 
-/// Every failure of a call in a phase, in a fixed order.
-pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
+/// A call that can fail: in which phase, of which front end, which operation, on which kind of object.
+pub(super) type Point = (String, Face, String, Option<String>);
+
+/// Every call of the provider in a phase, each operation and kind of object once, in a fixed order.
+pub(super) fn points(
+    life: &Life,
+    healthy: &Run,
+    wanted: impl Fn(&Record) -> bool,
+) -> BTreeSet<Point> {
     let phases = life.phases();
-    let points: BTreeSet<(String, Face, String, Option<String>)> = healthy
+    healthy
         .calls()
-        .filter(|call| call.client.client.starts_with("provider"))
+        .filter(|call| call.client.client.starts_with("provider") && wanted(call))
         .filter_map(|call| {
             let phase = call.phase.as_deref()?;
             let phase = phases.iter().find(|it| it.name == phase)?;
             // A call of the past phase that is still under way carries its name; the rule would never match it.
             let is_within = (phase.begin..phase.end).contains(&call.t.since_start());
-            is_within
-                .then(|| (phase.name.clone(), call.face, call.op.clone(), call.target.kind.clone()))
+            let point = (phase.name.clone(), call.face?, call.op.clone(), call.target.kind.clone());
+            is_within.then_some(point)
         })
-        .filter_map(|(phase, face, operation, kind)| Some((phase, face?, operation, kind)))
-        .collect();
+        .collect()
+}
+
+/// Every failure of a call in a phase, in a fixed order.
+pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
     let mut failures = Vec::new();
-    for (phase, face, operation, kind) in points {
+    for (phase, face, operation, kind) in points(life, healthy, |_| true) {
         for way in fault_kinds(face) {
             for applied in [false, true] {
                 if applied && !way.loses_answer {
@@ -50,12 +61,17 @@ pub(super) fn faulted(life: &Life, trial: &Trial) -> Scenario {
     };
     let way = fault_kinds(*face).into_iter().find(|it| it.name == *fault);
     let actions = way.map(|way| way.actions).unwrap_or_default();
-    let mut rule = Rule::new(RULE, actions).on(*face).op([operation.as_str()]);
+    let mut rule = within(life, trial, Rule::new(RULE, actions).on(*face).op([operation.as_str()]));
     // Calls of earlier phases match too; the first within the window fires.
     rule.when.max = Some(1);
     rule.matcher.resource.kind.clone_from(kind);
-    let phase = life.phases().into_iter().find(|phase| phase.name == trial.phase);
-    rule.when.between = phase.map(|phase| Between(phase.begin, phase.end));
     let rule = if *applied { rule.applied() } else { rule };
     life.scenario.clone().fault(rule)
+}
+
+/// The rule, in the phase of this trial only.
+pub(super) fn within(life: &Life, trial: &Trial, mut rule: Rule) -> Rule {
+    let phase = life.phases().into_iter().find(|phase| phase.name == trial.phase);
+    rule.when.between = phase.map(|phase| Between(phase.begin, phase.end));
+    rule
 }

@@ -3,11 +3,12 @@
 //! SQLite's "fail the n-th malloc", applied to an API. The healthy run of each [life](crate::lives) names its calls. The first
 //! sweep ([`Kind::Faults`]) lets each fail in every way that its front end knows, with and without the operation carried out,
 //! once per operation, kind of object and phase. The second ([`Kind::Crashes`]) kills the provider before and after each of its
-//! writes. Every run is judged by all safety and liveness invariants. No randomness: the same build has the same trials.
+//! writes. The third ([`Kind::Stale`]) answers reads with the previous version of the world. Every run is judged by all safety and liveness invariants. No randomness: the same build has the same trials.
 
 mod crashes;
 mod faults;
 mod journal;
+mod stale;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,17 +32,20 @@ pub enum Kind {
     Faults,
     /// The provider is killed before or after one write.
     Crashes,
+    /// Reads are answered with the previous version of the world.
+    Stale,
 }
 
 impl Kind {
     /// Every kind, in the order in which they are run.
-    pub const ALL: [Self; 2] = [Self::Faults, Self::Crashes];
+    pub const ALL: [Self; 3] = [Self::Faults, Self::Crashes, Self::Stale];
 
     /// As the command line writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Faults => "faults",
             Self::Crashes => "crashes",
+            Self::Stale => "stale",
         }
     }
 }
@@ -88,6 +92,17 @@ pub enum Failure {
         /// Whether it is carried out.
         applied: bool,
     },
+    /// Reads of one operation show the previous version of the world.
+    Stale {
+        /// Front end.
+        face: Face,
+        /// Operation.
+        operation: String,
+        /// Kind of object, if the call is about one.
+        kind: Option<String>,
+        /// Only the first in the phase, or each.
+        first: bool,
+    },
 }
 
 impl fmt::Display for Trial {
@@ -100,6 +115,11 @@ impl fmt::Display for Trial {
                 let applied = if *applied { ", applied" } else { "" };
                 let face = face.as_str();
                 write!(f, "{mode}/{life}/{phase}: {face} {operation} of {kind}: {fault}{applied}")
+            }
+            Failure::Stale { face, operation, kind, first } => {
+                let kind = kind.as_deref().unwrap_or("-");
+                let reads = if *first { "the first is stale" } else { "each is stale" };
+                write!(f, "{mode}/{life}/{phase}: {} {operation} of {kind}: {reads}", face.as_str())
             }
             Failure::Crash { replica, operation, object, at, applied } => {
                 let object = object.as_deref().unwrap_or("-");
@@ -163,6 +183,7 @@ pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<T
         let failures = match kind {
             Kind::Faults => faults::failures(life, &healthy),
             Kind::Crashes => crashes::failures(life, &healthy),
+            Kind::Stale => stale::failures(life, &healthy),
         };
         let (mode, life) = (stage.mode, life.name);
         let trial = move |(phase, failure)| Trial { mode, life, phase, failure };
@@ -184,6 +205,7 @@ impl Trial {
         match &self.failure {
             Failure::Call { .. } => faults::faulted(&life, self),
             Failure::Crash { .. } => crashes::crashed(&life, self),
+            Failure::Stale { .. } => stale::outdated(&life, self),
         }
     }
 

@@ -40,6 +40,13 @@ fn no_crash_around_a_write_of_a_sample_breaks_an_invariant() {
 }
 
 #[test]
+fn no_stale_read_of_a_sample_breaks_an_invariant() {
+    for mode in [Mode::VCenter(Auto), Mode::VCenter(Poll), Mode::Supervisor(Poll)] {
+        sweep_a_sample(mode, Kind::Stale, 100, 20);
+    }
+}
+
+#[test]
 fn no_single_fault_of_a_sample_in_other_instance_modes_breaks_an_invariant() {
     for mode in
         [Mode::VCenter(Poll), Mode::VCenter(V1), Mode::Supervisor(Poll), Mode::Supervisor(V1)]

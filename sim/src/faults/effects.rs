@@ -21,6 +21,8 @@ pub struct Effects {
     pub partial: Option<usize>,
     /// Reads of any state get that before so many changes.
     pub stale: Option<usize>,
+    /// Every read gets the state before so many changes.
+    pub read_stale: Option<usize>,
     /// Lists cannot be gone on with.
     pub continue_expired: bool,
     /// The conversion webhook does not answer.

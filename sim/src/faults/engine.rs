@@ -303,6 +303,7 @@ fn bend(action: &Action, effects: &mut Effects) {
         Action::WatchLasts(lasts) => effects.watch.lasts = Some(*lasts),
         Action::ListPartial(n) => effects.partial = Some(*n),
         Action::ListStale(n) => effects.stale = Some(*n),
+        Action::ReadStale(n) => effects.read_stale = Some(*n),
         Action::ListContinueExpired => effects.continue_expired = true,
         Action::ConversionDown => effects.conversion_down = true,
         Action::Compact(keep) => effects.compact = Some(*keep),

@@ -237,17 +237,20 @@ impl KubeApi {
     }
 }
 
-/// The state that a reader gets who is content with any, if a rule says that it is an old one.
+/// The old state that a reader gets, if a rule says so: one who is content with any state, or every one.
 pub(super) fn stale(
     store: &Store,
     def: &ResourceDef,
     request: &Request,
     effects: &Effects,
 ) -> Option<Paging> {
-    let n_changes = effects.stale?;
     let query = &request.query;
-    let is_any = query.get("resourceVersion") == "0" && query.get("continue").is_empty();
-    is_any.then(|| Paging {
+    let version = query.get("resourceVersion");
+    let n_changes = match effects.read_stale {
+        Some(n_changes) if version.is_empty() || version == "0" => n_changes,
+        _ => effects.stale.filter(|_| version == "0")?,
+    };
+    query.get("continue").is_empty().then(|| Paging {
         resource_version: store.revision_before(&def.id, n_changes).to_string(),
         version_match: "Exact".into(),
         ..Paging::default()

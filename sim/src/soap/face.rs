@@ -174,7 +174,13 @@ impl SoapFace {
         let caller = vim::Caller { token: &token, user_agent };
         let this = (request.this.0.as_str(), request.this.1.as_str());
         let (operation, arguments) = (&request.operation, &request.arguments);
-        let step = self.vim.call(&mut world, &caller, operation, this, arguments, effects);
+        let past = effects.read_stale.filter(|_| shows_inventory(operation));
+        let step = match past.map(|n| self.world.before(&world, &self.vcenter, n)) {
+            Some(past) => {
+                self.vim.call(&mut past.lock(), &caller, operation, this, arguments, effects)
+            }
+            None => self.vim.call(&mut world, &caller, operation, this, arguments, effects),
+        };
         if !matches!(step, Ok(Step::Waits(_))) {
             let ended = VcRequest::CallEnded { token: token.clone() };
             let _ = world.request(&self.vcenter, ended);
@@ -277,6 +283,13 @@ impl Drop for Served<'_> {
         let ended = VcRequest::CallEnded { token: self.token.to_owned() };
         let _ = self.world.request(self.vcenter, ended);
     }
+}
+
+/// Whether it only shows what the inventory has.
+fn shows_inventory(operation: &str) -> bool {
+    operation.starts_with("Find")
+        || ["Fetch", "RetrieveProperties", "RetrievePropertiesEx", "ContinueRetrievePropertiesEx"]
+            .contains(&operation)
 }
 
 fn class_of(operation: &str) -> Class {

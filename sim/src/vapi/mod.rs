@@ -155,8 +155,11 @@ impl VapiFace {
                 .map_err(Error::from),
             _ if parsed.not_json && !parsed.body.is_empty() => Err(Error::unsupported_media_type()),
             _ => {
+                let is_read = route.operation.class() == Class::Read;
+                let past = effects.read_stale.filter(|_| is_read);
+                let past = past.map(|n| self.world.before(&self.world.lock(), &self.vcenter, n));
                 let tagging = tagging::Tagging {
-                    world: &self.world,
+                    world: past.as_ref().unwrap_or(&self.world),
                     vcenter: &self.vcenter,
                     dialect: parsed.dialect,
                     user: &user,

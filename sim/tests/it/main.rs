@@ -12,6 +12,7 @@ mod locks;
 mod malformed;
 mod selection;
 mod snapshots;
+mod stale;
 mod supervisor;
 mod testing;
 mod transports;

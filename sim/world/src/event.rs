@@ -132,6 +132,19 @@ impl Event {
     }
 }
 
+impl Event {
+    /// Whether it changed the objects or the tags of this vCenter.
+    pub(crate) fn changes_inventory_of(&self, name: &str) -> bool {
+        match self {
+            Self::VCenter { vcenter, event } => {
+                vcenter == name && matches!(event, VcEvent::Object { .. } | VcEvent::Tag(_))
+            }
+            Self::VCenterAdded { vcenter, .. } => vcenter == name,
+            _ => false,
+        }
+    }
+}
+
 /// What a command answered.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

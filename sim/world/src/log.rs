@@ -88,4 +88,26 @@ impl Log {
         state.latest = until;
         Some(state)
     }
+
+    /// The state before the last `n` moments at which an event happened that `counts`; the base if there were fewer.
+    ///
+    /// `None` when nothing is kept.
+    pub(crate) fn before(&self, n: usize, counts: impl Fn(&Event) -> bool) -> Option<State> {
+        let mut state = self.base.as_deref()?.clone();
+        let mut moments: Vec<Time> =
+            self.entries.iter().filter(|(_, event)| counts(event)).map(|(at, _)| *at).collect();
+        moments.dedup();
+        let bound = match n {
+            0 => None,
+            n => Some(moments.len().checked_sub(n).map_or(Time::ZERO, |first| moments[first])),
+        };
+        for (at, event) in &self.entries {
+            if bound.is_some_and(|bound| *at >= bound) {
+                break;
+            }
+            state.fold(event);
+            state.latest = *at;
+        }
+        Some(state)
+    }
 }

@@ -58,6 +58,31 @@ impl World {
         Self { state, log: Log::new(Retain::Nothing) }
     }
 
+    /// Keeps at least so many events from now on, so that [`before`](Self::before) has something to go by.
+    ///
+    /// A log that is kept already keeps what it has.
+    pub fn remember(&mut self, events: usize) {
+        if self.log.base().is_none() {
+            self.retain(Retain::Last(events));
+        }
+    }
+
+    /// This world with the inventory and the tags that a vCenter had before its last `n` changes.
+    ///
+    /// Changes at the same moment count as one. Logins, sessions and everything else are as they are now. With fewer
+    /// changes in the log, the oldest state that it knows; with no log, the present one.
+    #[must_use]
+    pub fn before(&self, vcenter: &str, n: usize) -> Self {
+        let mut state = self.state.clone();
+        let past = self.log.before(n, |event| event.changes_inventory_of(vcenter));
+        let past = past.and_then(|mut past| past.vcenters.remove(vcenter));
+        if let (Some(past), Some(present)) = (past, state.vcenters.get_mut(vcenter)) {
+            present.inventory = past.inventory;
+            present.tags = past.tags;
+        }
+        Self::restore(state)
+    }
+
     /// When steps end, before anything has happened.
     pub fn set_timing(&mut self, timing: Timing) {
         self.state.timing = timing;

@@ -87,6 +87,16 @@ pub enum Action {
     /// changes of the resource.
     #[serde(rename = "list.stale")]
     ListStale(usize),
+    /// Reads show the state before the last so many changes, as through a cache that lags.
+    ///
+    /// Of a vCenter: inventory and tags, in `Find…`, `Retrieve…`, `Fetch` and reads of tags. Changes at the same moment
+    /// count as one, and nothing before the moment at which the rule was added is known. Waits for updates, sessions
+    /// and tasks are as ever: the property collector tells changes in order, and late ones are `delay`.
+    ///
+    /// Of a Kubernetes API: gets and lists, of the changes of the resource. Unlike with `list.stale` reads that must
+    /// be consistent too: no API server does that, a cache between client and server may.
+    #[serde(rename = "read.stale")]
+    ReadStale(usize),
     /// The token of a list that goes on is too old: 410.
     #[serde(rename = "list.continueExpired")]
     ListContinueExpired,
@@ -152,6 +162,7 @@ impl Action {
             | Self::Hide(_)
             | Self::MissingSet(_)
             | Self::VersionReset
+            | Self::ReadStale(_)
             | Self::Compact(_) => return None,
         })
     }

@@ -40,6 +40,11 @@ impl Rule {
                         "rule `{id}`: status code {code} is no failure; write 400 or more"
                     ));
                 }
+                Action::ReadStale(0) => {
+                    return Err(format!(
+                        "rule `{id}`: read.stale is 0, which is the present; count from 1"
+                    ));
+                }
                 Action::SoapFault { class, .. } if crate::vim::fault_class(class).is_none() => {
                     return Err(format!(
                         "rule `{id}`: soapFault type `{class}` is not known; try SystemError"

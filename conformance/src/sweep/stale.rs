@@ -1,0 +1,47 @@
+//! The sweep of stale reads: reads are answered with the previous version of the world, one or each of a phase.
+//!
+//! A vCenter shows its inventory and tags as they were before their last change, an API server the objects of a resource. Long
+//! polls and watches tell changes in order and are left alone: late ones are a delay, which the sweep of single faults has.
+
+use sim::Class;
+use sim::faults::{Action, Rule};
+use sim::ledger::Record;
+
+use super::faults::{points, within};
+use super::{Failure, RULE, Trial};
+use crate::lab::Run;
+use crate::lives::Life;
+use crate::scenario::Scenario;
+
+/// Operations of class read that show nothing of the inventory: they cannot be stale.
+const TIMELESS: [&str; 4] =
+    ["RetrieveServiceContent", "CurrentTime", "SessionIsActive", "CancelWaitForUpdates"];
+
+/// Every kind of read of a phase, once and for all of it, in a fixed order.
+pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
+    let mut failures = Vec::new();
+    for (phase, face, operation, kind) in points(life, healthy, can_be_stale) {
+        for first in [true, false] {
+            let (operation, kind) = (operation.clone(), kind.clone());
+            failures.push((phase.clone(), Failure::Stale { face, operation, kind, first }));
+        }
+    }
+    failures
+}
+
+fn can_be_stale(call: &Record) -> bool {
+    let is_session = call.target.kind.as_deref() == Some("SessionManager");
+    call.class == Some(Class::Read) && !is_session && !TIMELESS.contains(&call.op.as_str())
+}
+
+/// The life in which these reads are stale.
+pub(super) fn outdated(life: &Life, trial: &Trial) -> Scenario {
+    let Failure::Stale { face, operation, kind, first } = &trial.failure else {
+        return life.scenario.clone();
+    };
+    let rule = Rule::new(RULE, [Action::ReadStale(1)]).on(*face).op([operation.as_str()]);
+    let mut rule = within(life, trial, rule);
+    rule.when.max = first.then_some(1);
+    rule.matcher.resource.kind.clone_from(kind);
+    life.scenario.clone().fault(rule)
+}

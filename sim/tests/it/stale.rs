@@ -1,0 +1,32 @@
+//! Reads that show the state before the last change.
+
+use sim::faults::{Action, Rule};
+use sim::world::{Command, Named};
+
+use crate::client::{SEARCH, lab};
+
+const PATH: &str = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
+
+#[tokio::test(start_paused = true)]
+async fn a_stale_read_shows_a_machine_until_the_next_change_and_hides_a_new_name() {
+    let (sim, mut client) = lab(3).await;
+    let machine = client.machine("node-0001").await;
+    sim.fault(Rule::new("lag", [Action::ReadStale(1)]).op(["FindByInventoryPath"])).unwrap();
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    sim.apply(Command::DeleteMachine(Named::from("node-0001"))).unwrap();
+    let found = client.call("FindByInventoryPath", SEARCH, PATH).await.reference().1;
+    assert_eq!(found, machine, "the machine is destroyed; the last change is not seen");
+    tokio::time::advance(std::time::Duration::from_secs(1)).await;
+    sim.apply(Command::DeleteMachine(Named::from("node-0002"))).unwrap();
+    let found = client.call("FindByInventoryPath", SEARCH, PATH).await.returned();
+    assert!(found.is_none(), "now the change before the last is seen");
+    sim.heal();
+    let path = PATH.replace("0001", "0002");
+    assert!(client.call("FindByInventoryPath", SEARCH, &path).await.returned().is_none());
+}
+
+#[test]
+fn a_stale_read_of_the_present_is_refused() {
+    let refused = Rule::new("lag", [Action::ReadStale(0)]).check().unwrap_err();
+    assert_eq!(refused, "rule `lag`: read.stale is 0, which is the present; count from 1");
+}
