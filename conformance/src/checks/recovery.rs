@@ -79,7 +79,22 @@ fn every_fault(backend: Backend) -> Vec<Case> {
             cases.push(Case::new(scenario, right).named(label));
         }
     }
+    cases.push(still_shown(backend));
     cases
+}
+
+/// A machine is deleted, and the first read by name afterwards is answered from a cache that still has it.
+fn still_shown(backend: Backend) -> Case {
+    let ops: &[&str] = match backend {
+        Backend::VCenter => &["Retrieve*"],
+        Backend::Supervisor => &["get virtualmachines"],
+    };
+    let late = Rule::new("late", [Action::ReadStale(1)]).on(backend.face()).op(ops.iter().copied());
+    let scenario = world(4, s(600))
+        .at(SETTLED, Command::DeleteMachine(machine(2)))
+        .at(SETTLED, late.first(1))
+        .at(s(300), Act::Heal);
+    Case::new(scenario, right).named("a deleted machine is still shown by one read")
 }
 
 fn joining(scenario: Scenario) -> Scenario {

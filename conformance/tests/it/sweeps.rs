@@ -41,7 +41,7 @@ fn no_crash_around_a_write_of_a_sample_breaks_an_invariant() {
 
 #[test]
 fn no_stale_read_of_a_sample_breaks_an_invariant() {
-    for mode in [Mode::VCenter(Auto), Mode::VCenter(Poll), Mode::Supervisor(Poll)] {
+    for mode in [Mode::VCenter(Auto), Mode::VCenter(Poll), Mode::Supervisor(Auto)] {
         sweep_a_sample(mode, Kind::Stale, 100, 20);
     }
 }

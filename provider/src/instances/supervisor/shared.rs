@@ -228,7 +228,10 @@ impl Shared {
                 self.change(|state, _| state.view.inject(&Arc::new(object), began_at));
                 Read::Seen
             }
-            Ok(None) => Read::NotFound,
+            Ok(None) => {
+                self.lock().view.not_found(machine, began_at);
+                Read::NotFound
+            }
             Err(err) => {
                 tracing::info!(machine, error = %Chain(&err), "machine not read");
                 Read::Failed(unavailable(&err))

@@ -3,6 +3,7 @@
 //! | view | machine in it | machine not in it |
 //! | --- | --- | --- |
 //! | current | answered | a proof (existence), one read by name (metadata) |
+//! | current, but shown by a read that contradicts a list | one read by name a minute, then answered | |
 //! | not current | one read by name, then answered | the same, then a proof |
 //! | poll | a list, when the last one is too old for the question | as if current, after it |
 //!
@@ -173,7 +174,12 @@ impl Asked<'_> {
     fn not_current<T>(&self, purpose: Purpose, entry: Option<&Entry>) -> Option<Answer<T>> {
         let Self { freshness, now, .. } = *self;
         if freshness.is_current(purpose, now) {
-            return None;
+            let doubted = entry.filter(|entry| entry.must_be_read(now))?;
+            return match self.recent_read() {
+                None => Some(Answer::NeedsGet(doubted.machine.name.clone())),
+                Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
+                Some(Read::Seen | Read::NotFound) => None,
+            };
         }
         let is_young = |at: Instant| now.saturating_duration_since(at) <= WINDOW;
         if entry.is_some_and(|entry| is_young(entry.seen_at)) {

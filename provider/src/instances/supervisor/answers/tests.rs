@@ -278,3 +278,22 @@ async fn a_read_makes_an_entry_young_again() {
     assert_eq!(stage.exists(&n), Answer::Found(()));
     assert_eq!(shutdown(stage.asked(&n)), Answer::Found(false));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_in_doubt_is_read_once_a_minute() {
+    let mut stage = Stage::new(Mode::Watch);
+    let shown = Arc::new(MachineObject { resource_version: "0".to_owned(), ..machine("d", "DD") });
+    stage.view.inject(&shown, stage.start);
+    let d = node("d", Some("vsphere://dd"));
+    assert_eq!(stage.exists(&d), Answer::Found(()), "just read");
+    let stage = stage.later(61);
+    assert_eq!(stage.exists(&d), Answer::NeedsGet("d".to_owned()));
+    assert_eq!(stage.exists(&node("n", Some("vsphere://aa"))), Answer::Found(()), "in the list");
+    let stage = stage.read(Read::Failed(unavailable()));
+    assert_eq!(stage.exists(&d), Answer::Unknown(unavailable()));
+    let stage = stage.read(Read::Seen);
+    assert_eq!(stage.exists(&d), Answer::Found(()));
+    let mut stage = stage.read(Read::NotFound);
+    stage.view.not_found("d", stage.now);
+    assert_eq!(stage.exists(&d), Answer::NeedsProof);
+}

@@ -26,6 +26,16 @@ pub(super) struct Entry {
     pub machine: Arc<MachineObject>,
     /// The request or event that showed it this way.
     pub seen_at: Instant,
+    /// Only a read by name shows it, at a version that the view had already taken in without it. Either the list or
+    /// the watch left it out, or the read was answered from an old cache: another read will tell.
+    pub in_doubt: bool,
+}
+
+impl Entry {
+    /// Whether it must be read again before it is believed.
+    pub(super) fn must_be_read(&self, now: Instant) -> bool {
+        self.in_doubt && now.saturating_duration_since(self.seen_at) > EVIDENCE_AGE
+    }
 }
 
 /// What nodes may have to be told of.
@@ -128,17 +138,34 @@ impl View {
     /// Takes over what a read or a list begun at that time shows, if that is news.
     pub(super) fn inject(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
         let mut changes = Changes::default();
-        let is_news = if self.machines.contains_key(&machine.name) {
+        let known = self.machines.get(&machine.name);
+        let is_news = if known.is_some() {
             is_number(&machine.resource_version)
         } else {
             // One that the watch told to be deleted meanwhile must not come back.
             let changed_at = self.changed_at(&machine.name, machine.uuid_key().as_deref());
             changed_at.is_none_or(|changed_at| changed_at < begun_at)
         };
-        if is_news {
-            self.put(machine, begun_at, &mut changes);
+        if !is_news {
+            return changes;
+        }
+        let in_doubt = match known {
+            Some(entry) => entry.in_doubt,
+            None => is_before(&machine.resource_version, &self.version),
+        };
+        self.put(machine, begun_at, &mut changes);
+        if let Some(entry) = self.machines.get_mut(&machine.name) {
+            entry.in_doubt = in_doubt;
         }
         changes
+    }
+
+    /// Takes out a machine in doubt that a read begun at that time did not find.
+    pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
+        let known = self.machines.get(name);
+        if known.is_some_and(|entry| entry.in_doubt && entry.seen_at <= begun_at) {
+            self.take_out(name, begun_at);
+        }
     }
 
     /// Takes out a machine that the watch tells is deleted, unless another of that name has taken its place.
@@ -161,7 +188,7 @@ impl View {
         let Some(known) = self.machines.get_mut(&machine.name) else {
             changes.note(machine);
             self.index(machine, now);
-            let entry = Entry { machine: Arc::clone(machine), seen_at: now };
+            let entry = Entry { machine: Arc::clone(machine), seen_at: now, in_doubt: false };
             self.machines.insert(machine.name.clone(), entry);
             return;
         };
@@ -169,6 +196,7 @@ impl View {
             return;
         }
         known.seen_at = known.seen_at.max(now);
+        known.in_doubt = false;
         if known.machine == *machine {
             return;
         }

@@ -187,3 +187,30 @@ async fn it_is_remembered_when_a_machine_came_or_went() {
     view.replace(&self::listing("6", &[]), Instant::now()).unwrap();
     assert!(view.touched.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_contradicts_the_view_is_repeated_and_then_believed() {
+    let start = Instant::now();
+    let mut view = view("9", &["a/u@2"]);
+    view.remove(&machine("a/u@10"), start);
+    let doubted = |view: &View, at| view.by_name("a").unwrap().must_be_read(at);
+    let later = |n| start + EVIDENCE_AGE * n + Duration::from_secs(1);
+    view.inject(&Arc::new(machine("a/u@2")), later(1));
+    assert!(!doubted(&view, later(2) - Duration::from_secs(1)), "just read");
+    assert!(doubted(&view, later(3)), "the view had it and lost it");
+    view.inject(&Arc::new(machine("a/u@2")), later(3));
+    assert!(!doubted(&view, later(3)), "shown again");
+    assert!(doubted(&view, later(5)), "and still by reads alone");
+    view.not_found("a", later(2));
+    assert_eq!(view.len(), 1, "asked for before it was shown");
+    view.not_found("a", later(5));
+    assert_eq!((view.len(), view.changed_at("a", Some("u"))), (0, Some(later(5))));
+
+    view.inject(&Arc::new(machine("b/v@2")), start);
+    view.apply(machine("b/v@11"), start);
+    assert!(!view.by_name("b").unwrap().in_doubt, "the watch shows it too");
+    view.inject(&Arc::new(machine("c/w@12")), start);
+    assert!(!view.by_name("c").unwrap().in_doubt, "it may have come after the list");
+    view.not_found("c", later(9));
+    assert_eq!(listed(&view), ["b/v@11", "c/w@12"], "nobody doubts it");
+}
