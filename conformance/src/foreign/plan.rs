@@ -100,6 +100,7 @@ fn something_fails(scenario: &Scenario) -> bool {
             Command::StopVCenter { .. }
                 | Command::ExpireSessions { .. }
                 | Command::EndWatches { .. }
+                | Command::RestoreCluster
                 | Command::SetLoginRules { .. }
                 | Command::RotatePassword { .. }
                 | Command::RevokePrivilege(_)

@@ -79,7 +79,7 @@ fn registered_again() -> Life {
     Life::new("registered-again", about, calm(scenario, s(300)))
 }
 
-/// A controller of others taints a node between the provider's look at it and its write, at the join and at a shutdown.
+/// A controller of others taints and labels a node between the provider's look at it and its write, at the join and at a shutdown.
 fn foreign_writers(backend: Backend) -> Life {
     let slow = |id: &str, ops: &'static [&'static str]| {
         Rule::new(id, [Action::Delay(s(2))]).on(Face::Cluster).op(ops.iter().copied()).first(1)
@@ -90,6 +90,11 @@ fn foreign_writers(backend: Backend) -> Life {
         let key = Key::node(format!("node-{n:04}"));
         Command::Cluster(objects::Command::patch(key, PatchKind::Json, patch))
     };
+    let label = |n: u32, label: &str| {
+        let patch = serde_json::json!({"metadata": {"labels": {label: "theirs"}}});
+        let key = Key::node(format!("node-{n:04}"));
+        Command::Cluster(objects::Command::patch(key, PatchKind::Merge, patch))
+    };
     let off = if backend.is_vcenter() { s(150) } else { s(155) };
     let mut at_shutdown = slow("slow shutdown taint", &["patch nodes"]);
     at_shutdown.when.between = Some(Between(off, off + s(100)));
@@ -98,7 +103,10 @@ fn foreign_writers(backend: Backend) -> Life {
         .fault(slow("slow first write", &["patch nodes/status"]));
     // The first write is on its way for two seconds; within them each node is tainted once.
     for n in 1..=3 {
-        scenario = scenario.at(s(1), taint(n, "example.com/at-join"));
+        scenario = scenario
+            .at(s(1), taint(n, "example.com/at-join"))
+            .at(s(1), label(n, "example.com/at-join"))
+            .at(s(30), label(n, "example.com/while-watched"));
     }
     scenario = scenario
         .at(s(90), phase("shutdown"))

@@ -11,7 +11,13 @@ use crate::backend::Backend;
 use crate::scenario::{Act, Initializer, Scenario};
 
 pub(super) fn lives(backend: Backend) -> Vec<Life> {
-    let mut lives = vec![rolling_update(), two_replicas(), stopped_leader(), stepped_clocks()];
+    let mut lives = vec![
+        rolling_update(),
+        two_replicas(),
+        stopped_leader(),
+        stepped_clocks(),
+        restored_cluster(),
+    ];
     if backend.is_vcenter() {
         for (name, by) in [
             ("vcenter-removed", None),
@@ -110,6 +116,35 @@ fn rolling_update() -> Life {
     let about =
         "the provider is updated replica by replica while a machine moves and another is deleted";
     Life::new("rolling-update", about, calm(scenario, s(300)))
+}
+
+/// The workload cluster is restored from a backup that knows nothing of what happened since: a Node that joined, an address
+/// that changed, a taint.
+fn restored_cluster() -> Life {
+    let machine = |name: &str| Named::from(name);
+    let late = Command::CreateMachine {
+        vcenter: None,
+        spec: MachineSpec { name: Some("late".to_owned()), ..MachineSpec::default() },
+        cluster: None,
+        power_on: true,
+        kubelet: true,
+    };
+    let scenario = Scenario::new("", Topology::zones(3).machines(4), s(0))
+        .at(s(0), phase("join"))
+        .at(s(60), Command::BackUpCluster)
+        .at(s(61), late)
+        .at(s(62), set_address(machine("node-0001"), 1))
+        .at(s(63), Command::PowerOff(machine("node-0002")))
+        .at(s(65), Command::DeleteMachine(machine("node-0003")))
+        .at(s(220), phase("restored"))
+        .at(s(222), Command::RestoreCluster)
+        // A kubelet registers its Node once in its life.
+        .at(s(240), Command::StopKubelet(machine("late")))
+        .at(s(245), Command::StartKubelet(machine("late")))
+        .at(s(330), phase("change"))
+        .at(s(335), set_address(machine("node-0004"), 4));
+    let about = "the workload cluster is restored from a backup taken before a node joined, an address changed and a machine was deleted";
+    Life::new("restored-cluster", about, calm(scenario, s(420)))
 }
 
 /// The leader dies while nodes join, and its successor later.

@@ -256,8 +256,10 @@ impl Watch {
         let now = Instant::now();
         if self.bookmarks && now >= self.next_bookmark {
             self.schedule_bookmark(now);
-            // It would say that what is late has been told.
-            if self.late.is_empty() {
+            // It would say that what is late has been told. A watch from a version that the store has not reached, as after
+            // a restore, gets none: the real server's watch cache drops bookmarks up to the version asked for.
+            let is_ahead = self.cluster.read(|store| store.revision()) < self.cursor;
+            if self.late.is_empty() && !is_ahead {
                 self.bookmark(None);
             }
         }

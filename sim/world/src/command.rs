@@ -279,6 +279,15 @@ pub enum Command {
         plane: ControlPlane,
     },
 
+    /// Keeps the objects of the workload cluster as they are now, for `cluster.restore`. A later backup replaces it.
+    #[serde(rename = "cluster.backUp")]
+    BackUpCluster,
+    /// Restores the workload cluster from its backup, as `etcdctl snapshot restore` does: objects and resource versions are
+    /// those of the backup, every watch ends, and no watch can go on from an older version. A watch from a version that the
+    /// store has not reached again stays silent until then. Refused without a backup.
+    #[serde(rename = "cluster.restore")]
+    RestoreCluster,
+
     /// A kubelet starts on a machine at once: its Node registers or becomes Ready.
     #[serde(rename = "node.start")]
     StartKubelet(Named),

@@ -43,6 +43,10 @@ pub enum Event {
         /// Whose.
         plane: ControlPlane,
     },
+    /// The workload cluster was backed up.
+    ClusterBackedUp,
+    /// The workload cluster was restored from its backup.
+    ClusterRestored,
     /// VM Operator is another one from now on.
     OperatorSet(Operator),
     /// A quota was set, or lifted if it has no limits.

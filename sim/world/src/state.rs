@@ -22,6 +22,9 @@ pub struct State {
     pub vcenters: BTreeMap<String, VCenter>,
     /// Objects of the workload cluster.
     pub cluster: objects::Store,
+    /// The last backup of the workload cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster_backup: Option<Box<objects::Store>>,
     /// What the Supervisor knows; it serves nothing in a world that has none.
     pub supervisor: Supervisor,
     /// Kubelets by node name.
@@ -56,6 +59,7 @@ impl State {
             ids,
             vcenters: BTreeMap::new(),
             cluster: objects::Store::founded(ids, epoch),
+            cluster_backup: None,
             supervisor: Supervisor::none(ids),
             kubelets: BTreeMap::new(),
             kubelets_on: BTreeMap::new(),
@@ -146,6 +150,12 @@ impl State {
             Event::SupervisorFounded(supervisor) => self.supervisor = (**supervisor).clone(),
             Event::ClusterCompacted { plane, keep } => self.objects_mut(*plane).compact(*keep),
             Event::WatchesEnded { plane } => self.objects_mut(*plane).end_watches(),
+            Event::ClusterBackedUp => self.cluster_backup = Some(Box::new(self.cluster.clone())),
+            Event::ClusterRestored => {
+                if let Some(backup) = &self.cluster_backup {
+                    self.cluster = self.cluster.replaced_by(backup);
+                }
+            }
             Event::VCenterAdded { vcenter, with } => {
                 self.vcenters.insert(vcenter.clone(), (**with).clone());
             }

@@ -44,6 +44,8 @@ fn of_command(command: &Command) -> Option<String> {
         Command::EndWatches { plane: ControlPlane::Workload } => {
             Some("cluster.endWatches".to_owned())
         }
+        Command::BackUpCluster => Some("cluster.backUp".to_owned()),
+        Command::RestoreCluster => Some("cluster.restore".to_owned()),
         Command::Cluster(command) if Resource::of(&command.key.resource).is_none() => {
             Some(format!("{} are not mirrored", command.key.resource))
         }

@@ -6,7 +6,7 @@ mod tests;
 use std::time::Duration;
 
 use super::Act;
-use crate::event::{ControlPlane, Event};
+use crate::event::{ControlPlane, Event, Fault};
 use crate::kubelet::{
     self, BEATS_PER_STATUS, GRACE_PERIOD, collect_lease, mark_silent, settle_taints,
 };
@@ -97,6 +97,24 @@ impl Act<'_> {
         let run = kubelet.run;
         self.emit(Event::KubeletSet { node: node.clone(), kubelet: Some(kubelet) });
         self.at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
+    }
+
+    /// Restores the workload cluster from its backup. Nodes whose kubelets have stopped meanwhile are Ready again until the
+    /// control plane misses them.
+    pub(super) fn restore_cluster(&mut self) -> Result<(), Fault> {
+        if self.state.cluster_backup.is_none() {
+            let why = "the workload cluster has no backup; take one with cluster.backUp";
+            return Err(Fault::Cluster(objects::Status::bad_request(why)));
+        }
+        self.emit(Event::ClusterRestored);
+        let stopped = self.state.kubelets.iter().filter(|(_, kubelet)| !kubelet.running);
+        let silent: Vec<Reaction> = stopped
+            .map(|(node, kubelet)| Reaction::NodeSilent { node: node.clone(), run: kubelet.run })
+            .collect();
+        for reaction in silent {
+            self.at(self.now + GRACE_PERIOD, reaction);
+        }
+        Ok(())
     }
 
     /// A kubelet follows its machine to a new reference.

@@ -126,6 +126,8 @@ impl<'a> Act<'a> {
                 self.emit(Event::ClusterCompacted { plane, keep });
             }
             Command::EndWatches { plane } => self.emit(Event::WatchesEnded { plane }),
+            Command::BackUpCluster => self.emit(Event::ClusterBackedUp),
+            Command::RestoreCluster => self.restore_cluster()?,
             Command::Tell { step, machine } => self.tell(step, machine.as_deref()),
         }
         Ok(Outcome::Done)

@@ -194,6 +194,26 @@ impl Store {
         self.watches_ended += 1;
     }
 
+    /// The store after a restore from `backup`, an earlier state of it. Every watch ends, the logs begin at the backup, and
+    /// objects that are made anew under the names of lost ones get other UIDs.
+    pub(crate) fn replaced_by(&self, backup: &Self) -> Self {
+        let mut restored = backup.clone();
+        restored.watches_ended = self.watches_ended + 1;
+        restored.logs.values_mut().for_each(|log| *log = Log::after(backup.revision));
+        restored.graves = self.graves.clone();
+        for (resource, objects) in &self.objects {
+            let is_lost = |path: &&String| !backup.holds(resource, path);
+            for path in objects.keys().filter(is_lost) {
+                restored.graves.dig(&Key::at(resource.clone(), path));
+            }
+        }
+        restored
+    }
+
+    fn holds(&self, resource: &GroupResource, path: &str) -> bool {
+        self.objects.get(resource).is_some_and(|objects| objects.contains_key(path))
+    }
+
     /// How often every watch was ended: one that began under another count is over.
     pub fn watches_ended(&self) -> u64 {
         self.watches_ended

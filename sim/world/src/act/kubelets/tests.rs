@@ -105,3 +105,39 @@ fn a_deleted_node_stays_deleted_until_its_kubelet_starts_again() {
     apply(&mut world, 3600, Command::StartKubelet(NODE.into()));
     assert_eq!(ready(&world).0, "True");
 }
+
+#[test]
+fn a_restore_brings_lost_objects_back_at_their_old_versions() {
+    let mut world = lab();
+    let refused = world.apply(at(1), Command::RestoreCluster).unwrap_err();
+    assert!(refused.to_string().contains("cluster.backUp"), "{refused}");
+    apply(&mut world, 2, Command::BackUpCluster);
+    let before = world.cluster.clone();
+    let uid = node(&world)["metadata"]["uid"].clone();
+    apply(&mut world, 3, Command::DeleteMachine(NODE.into()));
+    apply(&mut world, 4, Command::Cluster(Write::delete(Key::node(NODE))));
+    assert!(world.cluster.get(&Key::node(NODE)).is_none());
+
+    apply(&mut world, 5, Command::RestoreCluster);
+    assert_eq!(world.cluster.revision(), before.revision());
+    assert_eq!(node(&world)["metadata"]["uid"], uid);
+    assert_eq!(world.cluster.watches_ended(), before.watches_ended() + 1);
+    assert_eq!(ready(&world), ("True", "KubeletReady"), "as the backup has it");
+    world.advance(at(5) + GRACE_PERIOD);
+    assert_eq!(ready(&world).0, "Unknown", "no kubelet reports for it");
+}
+
+#[test]
+fn a_node_lost_by_a_restore_registers_anew_with_another_uid() {
+    let mut world = lab();
+    apply(&mut world, 1, Command::Cluster(Write::delete(Key::node(NODE))));
+    apply(&mut world, 2, Command::BackUpCluster);
+    apply(&mut world, 3, Command::StopKubelet(NODE.into()));
+    apply(&mut world, 4, Command::StartKubelet(NODE.into()));
+    let uid = node(&world)["metadata"]["uid"].clone();
+    apply(&mut world, 5, Command::RestoreCluster);
+    assert!(world.cluster.get(&Key::node(NODE)).is_none(), "the backup does not know it");
+    apply(&mut world, 6, Command::StopKubelet(NODE.into()));
+    apply(&mut world, 7, Command::StartKubelet(NODE.into()));
+    assert_ne!(node(&world)["metadata"]["uid"], uid);
+}
