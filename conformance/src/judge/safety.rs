@@ -102,6 +102,8 @@ impl Judge {
                 }
             }
             Event::KubeletSet { node, .. } => self.note_addresses(after, node),
+            // Nodes are as the backup has them: one may wait for its initialization again.
+            Event::ClusterRestored => self.opened.clear(),
             Event::Cluster(event) if event.key.resource == GroupResource::core("nodes") => {
                 let name = &event.key.name;
                 let old = before.cluster.get(&event.key).map(|node| facts(node));
