@@ -1,17 +1,21 @@
-//! Asks again for properties that could not be read when a machine was delivered.
+//! Reads machines that the view does not deliver whole.
 //!
-//! A server in trouble names them in `missingSet`, and nothing obliges it to tell when they have become readable. So
-//! all machines that lack something are read together after a while, less and less often, until they are whole.
+//! A server in trouble names unreadable properties in `missingSet`, and nothing obliges it to tell when they have become
+//! readable. And a machine that leaves the view and comes back between two deliveries need not be delivered at all: for the
+//! collector nothing has changed. So all machines that lack something are read together after a while, less and less
+//! often, until they are whole.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use provider_vcenter::{Backoff, Chain, FilterSpec, Jitter, MoRef, PropertyChange};
 use tokio::time::Instant;
 
-use super::{Shared, machine::Machine, state::VcenterIndex};
+use super::{Shared, machine::Machine, state::VcenterIndex, view::left};
 
 /// Objects per call.
 const CHUNK: usize = 1000;
+/// The view delivers a machine that joined it within moments. After this time the machine is read without the view.
+const DELIVERY: Duration = Duration::from_secs(10);
 
 /// When to ask again, for one vCenter.
 pub(super) struct Reread<'a> {
@@ -20,6 +24,15 @@ pub(super) struct Reread<'a> {
     paths: &'a [&'static str],
     backoff: Backoff,
     at: Option<Instant>,
+    is_whole: bool,
+}
+
+/// Machines of the view that are to be read.
+struct Lacking {
+    /// Some of their properties could not be read.
+    torn: Vec<MoRef>,
+    /// Members of the view that were never delivered.
+    undelivered: Vec<MoRef>,
 }
 
 impl<'a> Reread<'a> {
@@ -27,16 +40,20 @@ impl<'a> Reread<'a> {
         let name = shared.vcenters[index].client.name();
         let jitter = Jitter::new(shared.tuning.seed, &format!("{name}/reread"));
         let backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60), jitter);
-        Self { shared, index, paths, backoff, at: None }
+        Self { shared, index, paths, backoff, at: None, is_whole: false }
     }
 
-    /// Sets the time of the next read, or none when every machine is whole.
-    pub(super) fn plan(&mut self) {
-        if self.torn().is_empty() {
+    /// Sets the time of the next read, or none when every machine is whole. `is_whole`: the view has delivered all of its
+    /// machines once.
+    pub(super) fn plan(&mut self, is_whole: bool) {
+        self.is_whole = is_whole;
+        let Lacking { torn, undelivered } = self.lacking();
+        if torn.is_empty() && undelivered.is_empty() {
             self.backoff.reset();
             self.at = None;
         } else if self.at.is_none() {
-            self.at = Some(Instant::now() + self.backoff.fail());
+            let patience = if torn.is_empty() { DELIVERY } else { Duration::ZERO };
+            self.at = Some(Instant::now() + self.backoff.fail().max(patience));
         }
     }
 
@@ -54,35 +71,49 @@ impl<'a> Reread<'a> {
     pub(super) async fn run(&mut self) {
         self.at = None;
         let client = &self.shared.vcenters[self.index].client;
-        let machines = self.torn();
-        tracing::info!(n_machines = machines.len(), "asking again for what could not be read");
+        let Lacking { torn, undelivered } = self.lacking();
+        let machines = [torn.as_slice(), &undelivered].concat();
+        tracing::info!(
+            n_machines = machines.len(),
+            "reading machines that the view did not deliver whole"
+        );
         for chunk in machines.chunks(CHUNK) {
             let spec = FilterSpec::of_objects("VirtualMachine", self.paths, chunk.to_vec());
             let objects = match client.retrieve(&spec.tolerating_missing()).await {
                 Ok(objects) => objects,
                 Err(err) => {
-                    tracing::warn!(error = %Chain(&err), "properties not read again");
+                    tracing::warn!(error = %Chain(&err), "machines not read");
                     return;
                 }
             };
+            let shown: BTreeSet<MoRef> = objects.iter().map(|it| it.object.clone()).collect();
             self.shared.with(|state, effects| {
                 for object in objects {
                     let changes = PropertyChange::from_values(object.properties);
                     // A machine that has left meanwhile stays away.
                     let change = |before: Option<&Machine>| {
-                        let before = before.filter(|machine| machine.present)?;
-                        Some(Machine::entering(&changes, &object.missing, Some(before)))
+                        let has_left = before.is_some_and(|machine| !machine.present);
+                        (!has_left).then(|| Machine::entering(&changes, &object.missing, before))
                     };
                     state.machine_changed(self.index, &object.object, change, effects);
                 }
             });
+            for machine in undelivered.iter().filter(|it| chunk.contains(it) && !shown.contains(it))
+            {
+                left(self.shared, self.index, machine);
+            }
         }
     }
 
-    fn torn(&self) -> Vec<MoRef> {
+    fn lacking(&self) -> Lacking {
         let state = self.shared.lock();
-        let machines = &state.vcenters[self.index].machines;
+        let vcenter = &state.vcenters[self.index];
         let is_torn = |machine: &Machine| machine.present && !machine.unread.is_empty();
-        machines.iter().filter(|(_, m)| is_torn(m)).map(|(id, _)| id.clone()).collect()
+        let torn = vcenter.machines.iter().filter(|(_, m)| is_torn(m)).map(|(id, _)| id.clone());
+        let is_undelivered = |machine: &&MoRef| {
+            vcenter.desired.contains_key(*machine) && !vcenter.machines.contains_key(*machine)
+        };
+        let undelivered = vcenter.in_view.iter().filter(|_| self.is_whole).filter(is_undelivered);
+        Lacking { torn: torn.collect(), undelivered: undelivered.cloned().collect() }
     }
 }

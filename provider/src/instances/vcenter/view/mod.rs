@@ -117,7 +117,7 @@ async fn watch(
     let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
-        reread.plan();
+        reread.plan(course.is_whole());
         // The first delivery is there at once or not at all; nothing may block before the picture is whole, nor
         // before it is known whether the view outlived a failure.
         let wait = if course.may_block() { client.poll() } else { Duration::ZERO };
@@ -226,6 +226,7 @@ async fn wait_and_change(
                     Err(err) => Happened::ChangeFailed(Loss::of(err)),
                 };
                 let next = course.next(happened, pauses);
+                reread.plan(course.is_whole());
                 let Err(err) = result else { continue };
                 tracing::warn!(error = %Chain(&err), next = ?next, "members of the view not changed");
                 if next == Next::Rebuild {
@@ -234,7 +235,7 @@ async fn wait_and_change(
             }
             () = reread.due() => {
                 reread.run().await;
-                reread.plan();
+                reread.plan(course.is_whole());
             }
         }
     }
