@@ -105,6 +105,7 @@ fn something_fails(scenario: &Scenario) -> bool {
                 | Command::RotatePassword { .. }
                 | Command::RevokePrivilege(_)
                 | Command::SetInstanceUuid { .. }
+                | Command::UpgradeVCenter { .. }
                 | Command::DisconnectHost(_)
                 | Command::FailHost(_)
                 | Command::Inaccessible(_)

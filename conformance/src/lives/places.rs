@@ -31,6 +31,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
         ] {
             lives.push(vcenter_replaced(name, by));
         }
+        lives.push(vcenter_upgraded());
     }
     lives
 }
@@ -97,6 +98,51 @@ fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
     let about =
         "after a restart another vCenter answers under the same name and shows other machines";
     Life::new(name, about, scenario)
+}
+
+/// One of two vCenters is down for an upgrade, again and again, while machines of both come, move and go.
+fn vcenter_upgraded() -> Life {
+    let vcenter = Some("vc0".to_owned());
+    let machine = |name: &str| Named::from(name);
+    let late = |vcenter: &str, name: &str| Command::CreateMachine {
+        vcenter: Some(vcenter.to_owned()),
+        spec: MachineSpec { name: Some(name.to_owned()), ..MachineSpec::default() },
+        cluster: None,
+        power_on: true,
+        kubelet: true,
+    };
+    let mut scenario =
+        Scenario::new("", Topology::zones(3).machines(6).vcenters(2), s(0)).at(s(0), phase("join"));
+    for (n, version, build) in [(0, "8.0.3", "24853646"), (1, "9.0.0", "24755230")] {
+        let begin = s(60 + n * 180);
+        let name = if n == 0 { "first upgrade" } else { "second upgrade" };
+        let last = u8::try_from(n).unwrap_or_default() * 10 + 1;
+        let (node, gone) = (format!("node-000{}", n + 1), format!("node-000{}", n + 3));
+        let other = format!("node-1-000{}", n + 1);
+        scenario = scenario
+            .at(begin, phase(name))
+            .at(begin, Command::StopVCenter { vcenter: vcenter.clone() })
+            .at(begin + s(5), late("vc1", &format!("late-1-{n}")))
+            .at(begin + s(10), set_address(machine(&node), last))
+            .at(begin + s(10), set_address(machine(&other), 100 + last))
+            .at(begin + s(12), Command::StopKubelet(machine("node-0006")))
+            .at(
+                begin + s(20),
+                Command::UpgradeVCenter {
+                    vcenter: vcenter.clone(),
+                    version: version.to_owned(),
+                    build: build.to_owned(),
+                },
+            )
+            .at(begin + s(21), Command::SwapCertificate { vcenter: vcenter.clone() })
+            .at(begin + s(80), Command::StartVCenter { vcenter: vcenter.clone() })
+            // The machine is deleted, and another made, while the vCenter is starting.
+            .at(begin + s(81), Command::DeleteMachine(machine(&gone)))
+            .at(begin + s(82), late("vc0", &format!("late-{n}")))
+            .at(begin + s(120), Command::StartKubelet(machine("node-0006")));
+    }
+    let about = "one of two vCenters is down for an upgrade, twice, while machines of both come, move and go";
+    Life::new("vcenter-upgraded", about, calm(scenario, s(420)))
 }
 
 /// One replica after the other is stopped and started again, as in a rolling update, while nodes join and machines move.

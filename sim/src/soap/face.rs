@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sim_world::vcenter::{Family, MoRef, Service};
 use sim_world::{Outcome, VcRequest, World};
 
-use super::{MalformedEnvelope, Request, fault, read, response};
+use super::{MalformedEnvelope, Request, fault, read, response, versions};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote, Target};
 use crate::faults::Effects;
 use crate::handle::Locked;
@@ -95,12 +95,19 @@ impl SoapFace {
         }
     }
 
+    /// The versions of vim25 that this vCenter speaks.
+    fn versions(&self) -> Reply {
+        let world = self.world.lock();
+        let release = world.vcenter(&self.vcenter).map(|vc| vc.release.clone()).unwrap_or_default();
+        Reply::new(StatusCode::OK, XML, versions::document(&release))
+    }
+
     /// Answers a request.
     ///
     /// Cancel safe: a dropped call has been carried out as a whole or not at all.
     pub(crate) async fn handle(&self, parsed: Parsed, effects: &Effects) -> Reply {
         let Parsed { token, user_agent, .. } = &parsed;
-        let request = match readable(&parsed) {
+        let request = match readable(&parsed, || self.versions()) {
             Ok(request) => request,
             Err(reply) => return refused(&self.world.lock(), &self.vcenter).unwrap_or(*reply),
         };
@@ -246,12 +253,10 @@ fn start_object(arguments: &Node) -> Option<&String> {
 }
 
 /// The request that an envelope holds, or the answer to a request without one.
-fn readable(parsed: &Parsed) -> Result<&Request, Box<Reply>> {
+fn readable(parsed: &Parsed, versions: impl FnOnce() -> Reply) -> Result<&Request, Box<Reply>> {
     Err(Box::new(match (&parsed.method, &parsed.envelope) {
         (&Method::GET, _) => match parsed.path.trim_end_matches('/') {
-            "/sdk/vimServiceVersions.xml" => {
-                Reply::new(StatusCode::OK, XML, super::VERSIONS.to_owned())
-            }
+            "/sdk/vimServiceVersions.xml" => versions(),
             _ => plain(StatusCode::NOT_FOUND, "Not Found"),
         },
         (&Method::POST, _) if !parsed.xml => {

@@ -1,14 +1,8 @@
 //! `ServiceContent`: what a server is and which managers it has.
 
-use sim_world::vcenter::VCenter;
+use sim_world::vcenter::{Release, VCenter};
 
 use super::value::{Object, Reference};
-
-/// The product version that the sim shows.
-pub(crate) const VERSION: &str = "8.0.3";
-/// The API version that goes with it.
-pub(crate) const API_VERSION: &str = "8.0.3.0";
-const BUILD: &str = "24022515";
 
 /// Member, type and id of every manager, in schema order. Ids are those of production servers.
 pub(crate) const MANAGERS: &[(&str, &str, &str)] = &[
@@ -70,21 +64,24 @@ pub(crate) fn service_content(vc: &VCenter) -> Object {
 }
 
 fn about(vc: &VCenter) -> Object {
+    let Release { version, build } = &vc.release;
+    let mut parts = version.splitn(3, '.');
+    let licensed = [parts.next(), parts.next()].map(Option::unwrap_or_default).join(".");
     Object::new("AboutInfo")
         .with("name", "VMware vCenter Server")
-        .with("fullName", format!("VMware vCenter Server {VERSION} build-{BUILD}"))
+        .with("fullName", format!("VMware vCenter Server {version} build-{build}"))
         .with("vendor", "VMware, Inc.")
-        .with("version", VERSION)
-        .with("build", BUILD)
+        .with("version", version.as_str())
+        .with("build", build.as_str())
         .with("localeVersion", "INTL")
         .with("localeBuild", "000")
         .with("osType", "linux-x64")
         .with("productLineId", "vpx")
         .with("apiType", "VirtualCenter")
-        .with("apiVersion", API_VERSION)
+        .with("apiVersion", vc.release.api_version())
         .with("instanceUuid", vc.instance_uuid.to_string())
         .with("licenseProductName", "VMware VirtualCenter Server")
-        .with("licenseProductVersion", "8.0")
+        .with("licenseProductVersion", licensed)
 }
 
 /// The type of the manager with this id, if the server has one.

@@ -156,7 +156,8 @@ impl From<VcFault> for VimFault {
             | VcFault::TagNotFound(_)
             | VcFault::TagExists(_)
             | VcFault::TagNotAttachable(_)
-            | VcFault::Stopped => Self::new("SystemError", message.clone()).with("reason", message),
+            | VcFault::Stopped
+            | VcFault::Runs(_) => Self::new("SystemError", message.clone()).with("reason", message),
         }
     }
 }

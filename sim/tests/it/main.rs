@@ -10,6 +10,7 @@ mod isolation;
 mod listening;
 mod locks;
 mod malformed;
+mod release;
 mod selection;
 mod snapshots;
 mod stale;

@@ -245,6 +245,18 @@ pub enum Command {
         /// The UUID it shows.
         uuid: Uuid,
     },
+    /// A stopped vCenter gets another release. It keeps its instance UUID, its objects and its certificate. What clients
+    /// see of the release: `about`, and the versions in `vimServiceVersions.xml`.
+    #[serde(rename = "vcenter.upgrade")]
+    UpgradeVCenter {
+        /// Which vCenter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vcenter: Option<String>,
+        /// Three numbers, such as `9.0.0`.
+        version: String,
+        /// A number, such as `24755230`.
+        build: String,
+    },
     /// Attaches a tag of a category to an object, all by name; what is missing is created.
     #[serde(rename = "tag.attach")]
     AttachTag(TagName),

@@ -114,6 +114,9 @@ impl<'a> Act<'a> {
             Command::StopVCenter { vcenter } => self.stop_vcenter(vcenter)?,
             Command::StartVCenter { vcenter } => self.start_vcenter(vcenter)?,
             Command::SetInstanceUuid { vcenter, uuid } => self.set_instance_uuid(vcenter, uuid)?,
+            Command::UpgradeVCenter { vcenter, version, build } => {
+                self.upgrade_vcenter(vcenter, version, build)?;
+            }
             Command::AttachTag(name) => self.attach_by_name(&name)?,
             Command::DetachTag(name) => self.detach_by_name(&name)?,
             Command::SetHeartbeats { every } => self.set_heartbeats(every),

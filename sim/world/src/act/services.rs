@@ -1,11 +1,11 @@
-//! A vCenter stops, starts, gets another certificate or another identity.
+//! A vCenter stops, starts, gets another certificate, another release or another identity.
 
 use uuid::Uuid;
 
 use super::Act;
 use crate::completion::Step;
 use crate::reactions::Reaction;
-use crate::vcenter::{EndReason, Service, VcEvent, VcFault};
+use crate::vcenter::{EndReason, Release, Service, VcEvent, VcFault};
 
 impl Act<'_> {
     /// Sessions and everything they own are gone; connections are refused.
@@ -44,6 +44,22 @@ impl Act<'_> {
         Ok(())
     }
 
+    /// Another release, for a vCenter that is stopped.
+    pub(super) fn upgrade_vcenter(
+        &mut self,
+        vcenter: Option<String>,
+        version: String,
+        build: String,
+    ) -> Result<(), VcFault> {
+        let release = Release::new(version, build)?;
+        let vcenter = self.vcenter_name(vcenter)?;
+        if self.vcenter(&vcenter)?.service != Service::Stopped {
+            return Err(VcFault::Runs(vcenter));
+        }
+        self.emit_vc(&vcenter, VcEvent::Upgraded(release));
+        Ok(())
+    }
+
     pub(super) fn set_instance_uuid(
         &mut self,
         vcenter: Option<String>,
@@ -55,3 +71,6 @@ impl Act<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,4 +82,7 @@ pub enum VcFault {
     /// The vCenter is stopped.
     #[error("the vCenter is stopped")]
     Stopped,
+    /// Only a stopped vCenter can be upgraded.
+    #[error("the vCenter `{0}` runs; stop it first with vcenter.stop")]
+    Runs(String),
 }

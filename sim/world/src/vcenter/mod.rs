@@ -8,6 +8,7 @@ mod journal;
 mod logins;
 mod machine;
 mod refs;
+mod release;
 mod tags;
 mod tasks;
 
@@ -28,6 +29,7 @@ pub use machine::{
     Tools, swap_uuid,
 };
 pub use refs::{FolderKind, Kind, MoRef};
+pub use release::Release;
 pub use tags::{Cardinality, Category, Tag, TagEvent, Tags};
 pub use tasks::{MachineSpec, Progress, Task, Work};
 
@@ -74,6 +76,8 @@ pub enum VcEvent {
     Certificate(u32),
     /// The server is another instance now, as after a restore into a new appliance.
     InstanceUuid(Uuid),
+    /// The server runs another release.
+    Upgraded(Release),
 }
 
 /// One vCenter.
@@ -81,6 +85,9 @@ pub enum VcEvent {
 pub struct VCenter {
     /// `about.instanceUuid`.
     pub instance_uuid: Uuid,
+    /// Version and build.
+    #[serde(default)]
+    pub release: Release,
     /// The objects.
     pub inventory: Inventory,
     /// Accounts and sessions.
@@ -102,6 +109,7 @@ impl VCenter {
     pub fn new(instance_uuid: Uuid) -> Self {
         Self {
             instance_uuid,
+            release: Release::default(),
             inventory: Inventory::default(),
             logins: Logins::default(),
             tags: Tags::default(),
@@ -153,6 +161,7 @@ impl VCenter {
             VcEvent::Service(service) => self.service = *service,
             VcEvent::Certificate(number) => self.certificate = *number,
             VcEvent::InstanceUuid(uuid) => self.instance_uuid = *uuid,
+            VcEvent::Upgraded(release) => self.release = release.clone(),
         }
     }
 }

@@ -1,0 +1,47 @@
+//! The product release of a vCenter.
+
+use serde::{Deserialize, Serialize};
+
+use super::VcFault;
+
+/// Version and build of a vCenter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// `about.version`: three numbers, such as `8.0.3`.
+    pub version: String,
+    /// `about.build`: a number.
+    pub build: String,
+}
+
+impl Release {
+    /// A release, if both parts have the form that a vCenter shows.
+    ///
+    /// # Errors
+    ///
+    /// [`VcFault::InvalidArgument`] when `version` is not three numbers, or `build` is not a number.
+    pub fn new(version: String, build: String) -> Result<Self, VcFault> {
+        let is_number = |text: &str| {
+            !text.is_empty() && text.len() <= 9 && text.bytes().all(|it| it.is_ascii_digit())
+        };
+        if version.split('.').count() != 3 || !version.split('.').all(is_number) {
+            let why = format!("version: {version:?} is not three numbers such as 9.0.0");
+            return Err(VcFault::InvalidArgument(why));
+        }
+        if !is_number(&build) {
+            let why = format!("build: {build:?} is not a number such as 24755230");
+            return Err(VcFault::InvalidArgument(why));
+        }
+        Ok(Self { version, build })
+    }
+
+    /// `about.apiVersion`: the version of vim25 that goes with the release.
+    pub fn api_version(&self) -> String {
+        format!("{}.0", self.version)
+    }
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self { version: "8.0.3".to_owned(), build: "24022515".to_owned() }
+    }
+}
