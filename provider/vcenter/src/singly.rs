@@ -1,7 +1,7 @@
 //! Calls one at a time, as the reference provider makes them: a look at the session before each search, and searches of
 //! one datacenter.
 
-use crate::{CallError, FilterSpec, MoRef, Retry, Vcenter};
+use crate::{CallError, FilterSpec, MoRef, Retry, Vcenter, types::Page};
 
 impl Vcenter {
     /// Makes sure of a session: one that is there is asked about, and replaced when it has ended.
@@ -15,15 +15,21 @@ impl Vcenter {
         };
         let manager = session.content.session_manager.clone();
         let spec = FilterSpec::of_objects("SessionManager", &["currentSession"], vec![manager]);
-        let is_alive = match self.retrieve_first(&session, &spec).await {
-            Ok(page) => page.objects.iter().any(|it| it.properties.contains_key("currentSession")),
-            Err(err) if err.retry() == Retry::AfterLogin => false,
+        let has_session =
+            |page: Page| page.objects.iter().any(|it| it.properties.contains_key("currentSession"));
+        let (is_alive, is_answered) = match self.retrieve_first(&session, &spec).await {
+            Ok(page) => (has_session(page), true),
+            Err(err) if err.retry() == Retry::AfterLogin => (false, false),
             Err(err) => return Err(err),
         };
         if is_alive {
             return Ok(());
         }
         self.inner.soap.invalidate(session.epoch);
+        if is_answered {
+            // An answer that leaves the session out need not mean that it has ended.
+            self.logout_soap(&session).await;
+        }
         self.session().await.map(drop)
     }
 
