@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use provider::Options;
+use provider::{InstancesMode, Options};
 use tokio::time::sleep;
 
 use crate::{
@@ -109,4 +109,45 @@ async fn a_node_without_a_machine_is_no_busy_loop_while_the_vcenter_is_in_troubl
     sleep(330 * SECOND).await;
     assert!(is_initialized(&lab.cluster.node("node-001").unwrap()));
     lab.finish().await;
+}
+
+fn polling_as(mode: InstancesMode) -> Options {
+    let mut options = Options::default();
+    options.tuning.mode = mode;
+    options
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vcenter_without_machines_is_well_again_soon_after_its_trouble_ends() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll] {
+        let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+        let lab = start(&vcenter, &cluster, PLAIN, polling_as(mode));
+        vcenter.fault("FindAllByUuid", "SystemError", u32::MAX);
+        cluster.join("node-001", &swapped(1));
+        sleep(30 * SECOND).await;
+        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
+        cluster.delete("node-001");
+        vcenter.fault("FindAllByUuid", "SystemError", 0);
+        sleep(600 * SECOND).await;
+        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), true)], "{mode:?}");
+        lab.finish().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vcenter_without_machines_that_cannot_be_reached_stays_in_trouble() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll] {
+        let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+        let lab = start(&vcenter, &cluster, PLAIN, polling_as(mode));
+        vcenter.fault("Login", "SystemError", u32::MAX);
+        cluster.join("node-001", &swapped(1));
+        sleep(30 * SECOND).await;
+        cluster.delete("node-001");
+        sleep(600 * SECOND).await;
+        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), false)], "{mode:?}");
+        vcenter.fault("Login", "SystemError", 0);
+        sleep(600 * SECOND).await;
+        assert_eq!(lab.telemetry.vcenters(), [("vc".to_owned(), true)], "{mode:?}");
+        lab.finish().await;
+    }
 }

@@ -11,6 +11,7 @@
 mod answers;
 mod census;
 mod describe;
+mod idle;
 mod inventory;
 mod join;
 mod machine;

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     Shared,
+    idle::keep_alive,
     machine::{Machine, PATHS},
     state::{Link, ReadFailure, VcenterIndex, VcenterState},
     view::left,
@@ -217,7 +218,9 @@ async fn read(shared: &Shared, index: VcenterIndex, wanted: &[MoRef]) -> Result<
     let waiting = {
         let vcenter = &mut shared.lock().vcenters[index];
         vcenter.fresh = result.is_ok();
-        vcenter.troubled = result.is_err();
+        if !wanted.is_empty() {
+            vcenter.troubled = result.is_err();
+        }
         vcenter.read_failure = result.as_ref().err().map(|err| {
             let why = format!("machines not read: {}", Chain(err));
             ReadFailure { at, why, retry: err.retry() }
@@ -245,11 +248,7 @@ async fn read_each(
     at: Instant,
 ) -> Result<(), CallError> {
     if wanted.is_empty() {
-        // Without a machine to read, the session is kept alive all the same; one that has ended is made anew by whoever
-        // needs it.
-        if let Err(err) = shared.vcenters[index].client.keep_alive().await {
-            tracing::info!(error = %Chain(&err), "session not kept alive");
-        }
+        keep_alive(shared, index).await;
         return Ok(());
     }
     for chunk in wanted.chunks(CHUNK) {

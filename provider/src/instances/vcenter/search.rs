@@ -62,6 +62,9 @@ impl<'a> Hanging<'a> {
             }
             Err(err) => {
                 tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+                // Nodes that are gone count no more.
+                let nodes = &self.shared.lock().nodes;
+                self.failed.retain(|it| nodes.contains_key(it));
                 self.failed.insert(name.clone());
                 let outcome = Outcome::Failed(Chain(&err).to_string());
                 (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })

@@ -21,7 +21,7 @@ use self::{
     deliveries::{deliver, settle},
     members::{Built, abandon, adjust, build},
 };
-use super::{Shared, reread::Reread, state::VcenterIndex};
+use super::{Shared, idle::keep_alive, reread::Reread, state::VcenterIndex};
 use crate::mutant::mutant;
 
 /// While there is nothing to wait for, the session is kept alive this often. vCenter ends one after 30 idle minutes;
@@ -50,17 +50,17 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
             }
             Err(err) => err,
         };
-        {
-            let vcenter = &mut shared.lock().vcenters[index];
-            vcenter.fresh = false;
-            vcenter.troubled = true;
-        }
         let is_first = backoff.failures() == 0;
         let pause = backoff.fail();
         let is_logged_out = err.retry() == Retry::AfterLogin;
         // To learn that the session is gone is to be answered; the login that follows need not wait, unless it was no help.
         let is_answered = is_logged_out && !was_logged_out;
         was_logged_out = is_logged_out;
+        {
+            let vcenter = &mut shared.lock().vcenters[index];
+            vcenter.fresh = false;
+            vcenter.troubled |= !is_answered;
+        }
         let pause = match err.retry() {
             _ if is_answered => Duration::ZERO,
             // What was lost is on our side of the wire; the first attempt to build it again need not wait.
@@ -80,10 +80,7 @@ async fn idle(shared: &Shared, index: VcenterIndex) {
     if tokio::time::timeout(KEEP_ALIVE, backend.view.notified()).await.is_ok() {
         return;
     }
-    // A session that has ended is made anew by whoever needs one; until then nobody does.
-    if let Err(err) = backend.client.keep_alive().await {
-        tracing::info!(error = %Chain(&err), "session not kept alive");
-    }
+    keep_alive(shared, index).await;
 }
 
 fn is_session_bound_loss(err: &CallError) -> bool {
