@@ -1,5 +1,7 @@
 //! Reads the ledger.
 
+use std::convert::Infallible;
+
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
@@ -10,7 +12,7 @@ use serde_json::{Value, json};
 use super::AdminError;
 use crate::control::Control;
 use crate::faults::Ops;
-use crate::ledger::{Counts, Kind, Record};
+use crate::ledger::{Counts, Kind, Ledger, Record};
 
 /// What to read.
 #[derive(Debug, Default, Deserialize)]
@@ -45,19 +47,59 @@ pub(super) async fn read(
         let (what, remedy) = wrong.split_once("; ").unwrap_or((wrong.as_str(), "choose another"));
         return Err(AdminError::bad(format!("op: {what}")).remedy(remedy));
     }
-    let chosen = |record: &Record| match (&ops, record.class) {
+    let chosen = move |record: &Record| match (&ops, record.class) {
         (None, _) => true,
         (Some(ops), Some(class)) => record.kind == Kind::Call && ops.matches(&record.op, class),
         (Some(_), None) => false,
     };
-    let records = control.ledger.since(since).into_iter().filter(chosen);
+    let parts = Parts::new(control.ledger, since);
     Ok(match format {
         Format::Jsonl => {
-            let lines: String = records.map(|record| record.to_line() + "\n").collect();
-            ([(header::CONTENT_TYPE, "application/jsonl")], Body::from(lines)).into_response()
+            let lines = parts.map(move |part| {
+                let chosen = part.iter().filter(|record| chosen(record));
+                chosen.map(|record| record.to_line() + "\n").collect::<String>()
+            });
+            // An empty part says nothing, and an empty chunk would end the body.
+            let lines = lines.filter(|lines| !lines.is_empty()).map(Ok::<_, Infallible>);
+            let body = Body::from_stream(futures::stream::iter(lines));
+            ([(header::CONTENT_TYPE, "application/jsonl")], body).into_response()
         }
-        Format::Counts => axum::Json(counts(&records.collect())).into_response(),
+        Format::Counts => {
+            let mut sum = Counts::default();
+            for part in parts {
+                part.iter().filter(|record| chosen(record)).for_each(|record| sum.add(record));
+            }
+            axum::Json(counts(&sum)).into_response()
+        }
     })
+}
+
+/// Records that one read of the ledger copies. Calls wait while they are copied.
+const PART: usize = 256;
+
+/// The records that there were at the beginning, part by part: a long ledger is never in memory twice.
+struct Parts {
+    ledger: Ledger,
+    next: u64,
+    end: u64,
+}
+
+impl Parts {
+    fn new(ledger: Ledger, since: u64) -> Self {
+        let end = ledger.next_seq();
+        Self { ledger, next: since, end }
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Vec<Record>;
+
+    fn next(&mut self) -> Option<Vec<Record>> {
+        let mut part = self.ledger.part(self.next, PART);
+        part.retain(|record| record.seq < self.end);
+        self.next = part.last()?.seq + 1;
+        Some(part)
+    }
 }
 
 fn counts(counts: &Counts) -> Value {

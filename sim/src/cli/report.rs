@@ -120,6 +120,15 @@ pub(super) fn text(
         };
         let _ = writeln!(out, "state    {}  {world}", directory.display());
     }
+    let is_open = endpoints.vcenters.values().any(|it| !it.address.ip().is_loopback());
+    if is_open {
+        let seed = sim.world().read(|world| world.ids().seed());
+        let _ = writeln!(
+            out,
+            "warning  the vCenter listens beyond loopback, and its passwords are those of seed {seed}: whoever knows the \
+             seed knows them. Start with a --seed of your own."
+        );
+    }
     let _ = write!(out, "\n{variables}");
     if let Some(env) = env {
         let _ = write!(

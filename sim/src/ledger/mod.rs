@@ -110,9 +110,16 @@ impl Ledger {
 
     /// Records from sequence number `from` on, as far as they are in memory.
     pub fn since(&self, from: u64) -> Vec<Record> {
+        self.part(from, usize::MAX)
+    }
+
+    /// At most `n` records from sequence number `from` on, as far as they are in memory.
+    ///
+    /// The ledger is locked while they are copied: read it in small parts.
+    pub fn part(&self, from: u64, n: usize) -> Vec<Record> {
         let inner = self.lock();
         let skip = usize::try_from(from.saturating_sub(inner.first)).unwrap_or(usize::MAX);
-        inner.records.iter().skip(skip).cloned().collect()
+        inner.records.iter().skip(skip).take(n).cloned().collect()
     }
 
     /// The sequence number that the next record will have.

@@ -100,6 +100,25 @@ async fn all_rules_of_a_request_or_none() {
 }
 
 #[tokio::test]
+async fn a_long_ledger_is_read_whole_and_in_order() {
+    let admin = Admin::of(machines(1)).await;
+    for n in 0..1000 {
+        admin.sim.ledger().note(
+            sim::world::Time::ZERO,
+            sim::ledger::Kind::Note,
+            format!("note {n}"),
+        );
+    }
+    let (_, text) = admin.text("GET", "/ledger", "").await;
+    let whole: String =
+        admin.sim.ledger().records().iter().map(|record| record.to_line() + "\n").collect();
+    assert_eq!(text, whole);
+    // No call was made: every part is empty.
+    assert_eq!(admin.text("GET", "/ledger?op=Login", "").await, (200, String::new()));
+    assert_eq!(admin.text("GET", "/ledger?since=5000", "").await, (200, String::new()));
+}
+
+#[tokio::test]
 async fn the_ledger_is_read_in_parts() {
     let admin = Admin::of(machines(1)).await;
     let mut client = Client::logged_in(&admin.sim).await;
