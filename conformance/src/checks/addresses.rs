@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
+use sim::world::objects::{self, Key};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Topology};
 
@@ -12,6 +13,7 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::judge::Invariant;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
@@ -21,7 +23,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-ADDR-001", empty_guests(backend)),
         Check::new("NODE-ADDR-002", [foreign()]),
         Check::new("NODE-ADDR-003", [reordered(backend, true), reordered(backend, false)]),
-        Check::new("NODE-ADDR-004", [changed(), changed_by_reboot()]),
+        Check::new("NODE-ADDR-004", [changed(), changed_by_reboot(), changed_without_node()]),
     ];
     if backend.is_vcenter() {
         checks.extend([
@@ -201,6 +203,27 @@ fn changed() -> Case {
         })
     })
     .named("new lease")
+}
+
+/// The machine gets another address while it has no Node: the old one must not come back with the next Node.
+fn changed_without_node() -> Case {
+    let back = s(130);
+    let delete = objects::Command::delete(Key::node(name(2)));
+    let scenario = world(4, s(500))
+        .at(s(100), Command::StopKubelet(machine(2)))
+        .at(s(101), Command::Cluster(delete))
+        .at(s(110), set_address(2, &["10.8.0.2"]))
+        .at(back, Command::StartKubelet(machine(2)));
+    Case::new(scenario, move |run| {
+        run.initializes(&[name(2)], back, s(60)).and(|| {
+            let old = run.when_after(&name(2), back, |node| node.ips().any(|ip| ip == "10.0.0.2"));
+            Verdict::of(old.is_none(), || {
+                format!("the Node shows the address that its machine had before {back:?}").at(old)
+            })
+        })
+    })
+    .named("another address while there is no Node")
+    .exempt(Invariant::NoWrongDeletion, "a person deletes the Node")
 }
 
 fn changed_by_reboot() -> Case {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
+use sim::world::vcenter::Family;
 
 use super::build::{
     SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, machine, newcomer, s, set_address, world,
@@ -43,6 +44,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         unseen(backend),
         throttled(),
     ];
+    if backend.is_vcenter() {
+        cases.push(sessions_end_young());
+    }
     cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
     vec![Check::new("EFF-010", cases)]
 }
@@ -118,6 +122,28 @@ fn refused_deletion() -> Case {
         })
     })
     .named("nodes cannot be deleted")
+}
+
+/// Every session ends two seconds after the last look, as with a vCenter that keeps no sessions.
+fn sessions_end_young() -> Case {
+    let mut scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
+        .at(SETTLED, Act::Phase("refused".into()))
+        .at(SETTLED + REFUSED, Act::Phase(String::new()))
+        .at(SETTLED + REFUSED, set_address(1, &["10.6.0.1"]));
+    for n in 0..REFUSED.as_secs() / 2 {
+        let end = Command::ExpireSessions { vcenter: None, family: Some(Family::Soap) };
+        scenario = scenario.at(SETTLED + s(2 * n), end);
+    }
+    Case::new(scenario, |run| {
+        let end = SETTLED + REFUSED;
+        let shown = run.when_after(&name(1), end, |node| node.ips().any(|ip| ip == "10.6.0.1"));
+        tried(run, &["Login"], 1).and(|| {
+            Verdict::of(shown.is_some(), || {
+                format!("an address that changed at {end:?} was never shown")
+            })
+        })
+    })
+    .named("sessions end at once")
 }
 
 /// An address changes every five seconds, as that of a card whose DHCP server has gone mad.

@@ -28,7 +28,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("SESS-002", [steady(), expiring(), idle()]),
         Check::new("SESS-003", [single_flight()]),
         Check::new("SESS-004", [logout(s(1)), logout(s(30)), logout(s(200))]),
-        Check::new("SESS-005", [hundred_expiries()]),
+        Check::new("SESS-005", [hundred_expiries(), tags_alone()]),
         Check::new("SESS-006", [full_table()]),
         Check::new("SESS-007", [wrong_password(), rejected_once()]),
         Check::new("SESS-008", [rotation(true), rotation(false), rotated_late()]),
@@ -178,6 +178,20 @@ fn hundred_expiries() -> Case {
         let n = logins(run, "Login").len();
         Verdict::of(n >= 60, || format!("{n} logins only: sessions were not renewed"))
     })
+}
+
+/// The session of the tags ends and the other lives on; the next node needs its zone.
+fn tags_alone() -> Case {
+    let joins = SETTLED + s(10);
+    let end = Command::ExpireSessions { vcenter: None, family: Some(Family::Vapi) };
+    let scenario = world(4, s(300)).at(SETTLED, end).at(joins, newcomer("newcomer", None));
+    Case::new(scenario, move |run| {
+        run.initializes(&["newcomer".to_owned()], joins, s(60)).and(|| {
+            let zone = run.when_after("newcomer", joins, |node| node.labels[0].is_some());
+            Verdict::of(zone.is_some(), || "the newcomer never got its zone".to_owned())
+        })
+    })
+    .named("the session of the tags alone ends")
 }
 
 /// While logins are refused for the cap: gaps grow, and once room was made it
