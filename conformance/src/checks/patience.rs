@@ -10,7 +10,8 @@ use sim::world::Command;
 use sim::world::vcenter::Family;
 
 use super::build::{
-    SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, machine, newcomer, s, set_address, world,
+    SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, ips, machine, newcomer, s, set_address,
+    world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -182,7 +183,8 @@ fn unseen(backend: Backend) -> Case {
     .named("a machine cannot be seen")
 }
 
-/// What stands behind the provider fails in one respect, while a node joins.
+/// What stands behind the provider fails in one respect, while a node joins. Afterwards the newcomer is followed as the others
+/// are.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
         Backend::VCenter if !what.ends_with("unavailable") => {
@@ -195,11 +197,24 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
     // Polls fail once there is a picture that they keep; everything else from the start.
     let begin = if operations == ["WaitForUpdatesEx"] { SETTLED } else { s(0) };
     let end = begin + REFUSED;
-    let scenario = world(3, end + PAUSE + s(60)).at(begin + s(60), newcomer("newcomer", None));
+    let later =
+        Command::SetAddresses { machine: "newcomer".into(), addresses: vec![ips(&["10.6.0.1"])] };
+    let scenario = world(3, end + PAUSE + T_STATUS + s(60))
+        .at(begin + s(60), newcomer("newcomer", None))
+        .at(end + PAUSE, later);
     Case::new(refused(rule, begin, scenario), move |run| {
         let mut all = names(3);
         all.push("newcomer".to_owned());
-        tried(run, operations, 4).and(|| run.initializes(&all, end, PAUSE))
+        tried(run, operations, 4).and(|| run.initializes(&all, end, PAUSE)).and(|| {
+            let shown = run.when("newcomer", |node| node.ips().any(|ip| ip == "10.6.0.1"));
+            Verdict::of(shown.is_some_and(|at| at.since_start() <= end + PAUSE + T_STATUS), || {
+                format!(
+                    "the newcomer's address that changed {} s after the trouble is not shown {} s later",
+                    PAUSE.as_secs(),
+                    T_STATUS.as_secs()
+                )
+            })
+        })
     })
     .named(what)
 }
