@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use conformance::lab::peak_resident;
 use http_body_util::{BodyExt as _, Empty};
 use sim::ledger::Keep;
 use sim::world::Topology;
@@ -28,7 +29,7 @@ fn main() {
     let begin = Instant::now();
     let n_events = runtime.block_on(live(n_nodes, hours));
     let took = begin.elapsed();
-    let resident = peak_resident();
+    let resident = peak_resident().unwrap_or_default();
     println!(
         "{hours} h, {n_nodes} nodes with heartbeats: {took:.2?} of wall time, {n_events} events told to a watcher, {} MiB resident at most",
         resident >> 20
@@ -53,7 +54,7 @@ async fn live(n_nodes: u32, hours: u32) -> u64 {
         tokio::select! {
             biased;
             n_events = &mut follow => return n_events,
-            _ = hour.tick() => println!("{n:>3} h after {:.0?}: {} MiB", begin.elapsed(), peak_resident() >> 20),
+            _ = hour.tick() => println!("{n:>3} h after {:.0?}: {} MiB", begin.elapsed(), peak_resident().unwrap_or_default() >> 20),
         }
     }
     0
@@ -76,12 +77,4 @@ async fn follow(sim: &Sim, path: &str, end: tokio::time::Instant) -> u64 {
         }
     }
     n_events
-}
-
-/// The most memory that this process has had, in bytes; 0 where the system does not tell.
-fn peak_resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kibibytes.unwrap_or_default() << 10
 }

@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::checks::Outcome;
 use crate::cost::{self, Table};
 use crate::foreign;
-use crate::lab::{Mode, Stage};
+use crate::lab::{Mode, Stage, peak_resident};
 use crate::report::{self, About, Ledgers, Tally};
 use crate::suite::{Conclusion, Filter};
 use crate::verdict::Verdict;
@@ -87,11 +87,13 @@ fn run_ours(out: &mut impl Write, filter: &Filter, arguments: &Run) -> anyhow::R
     }
     let tally = Tally::of(&conclusions);
     let cases: usize = conclusions.iter().map(|it| it.outcomes.len()).sum();
+    let memory = peak_resident().map(|bytes| format!(", {} MiB resident at most", bytes >> 20));
     writeln!(
         out,
-        "{tally}; {cases} cases, seed {}, {} of wall time",
+        "{tally}; {cases} cases, seed {}, {} of wall time{}",
         stage.seed,
-        report::seconds(clock())
+        report::seconds(clock()),
+        memory.unwrap_or_default()
     )?;
     // Ours declares nothing that it does not do.
     if tally.failed + tally.not_supported > 0 {

@@ -245,10 +245,20 @@ fn give_up(passed: Passed, ledger: &Ledger) {
     std::process::exit(1);
 }
 
-/// Resident memory of this process, where the system tells it.
+/// Resident memory of this process in bytes, where the system tells it.
 fn resident() -> Option<u64> {
+    told("VmRSS:")
+}
+
+/// The most that this process ever had resident, in bytes, where the system tells it.
+pub fn peak_resident() -> Option<u64> {
+    told("VmHWM:")
+}
+
+/// What Linux tells of this process under that name, in bytes.
+fn told(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }

@@ -25,7 +25,7 @@ use crate::backend::Backend;
 use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
 pub use aftermath::{NodeEvent, Run};
-pub use bounds::{Bounds, Passed};
+pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
