@@ -78,6 +78,7 @@ fn wrong_command_lines_say_what_is_wrong() {
         "--cloud-config=c --node-monitor-period=0s",
         "--cloud-config=c --concurrent-node-syncs=0",
         "--cloud-config=c --leader-elect=maybe",
+        "--cloud-config=c --profiling=maybe",
         "--cloud-config=c --leader-elect-lease-duration=5s",
         "--cloud-config=c --node-labels=a",
         "--cloud-config=c --node-labels=-a=b",

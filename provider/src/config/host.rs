@@ -127,4 +127,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_host_name_has_253_characters_at_most() {
+        let labels = |n: usize| vec!["a"; n].join(".");
+        let longest = labels(127);
+        assert_eq!(longest.len(), 253);
+        assert_eq!(name(&longest).as_deref(), Ok(longest.as_str()));
+        assert_eq!(name(&format!("{longest}.")).map(|it| it.len()), Ok(254));
+        name(&format!("{longest}a.")).unwrap_err();
+    }
 }

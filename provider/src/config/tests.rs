@@ -94,6 +94,7 @@ fn errors_name_file_key_and_remedy() {
         "vcenter: {a: {user: u, password: p}}",
         "vcenter: {a: {server: s, user: u}}",
         "vcenter: {a: {server: s, user: u, password: p, port: 99999}}",
+        "vcenter: {a: {server: s, user: u, password: p, port: 0}}",
         "global: {server: s, user: u, password: hunter2, port: abc}",
         "global: {server: s, user: u, password: hunter2, port: 1.5}",
         "global: {server: s, user: u, password: hunter2, port: {}}",
@@ -142,6 +143,17 @@ fn unknown_keys_are_warned_about_with_a_hint_or_refused() {
     assert!(refused.to_string().contains("--strict-config"), "{refused}");
     let legacy = "[Global]\nserver = s\nuser = u\npassword = p\nservice-account = x\n[Workspace]\nserver = s";
     assert_eq!(parse(legacy).unwrap().1.len(), 2);
+}
+
+#[test]
+fn keys_without_effect_are_told_of_in_both_dialects() {
+    let yaml = "vcenter: {a: {server: s, user: u, password: p, soapRoundtripCount: 3}}";
+    let ini = "[VirtualCenter \"s\"]\nuser = u\npassword = p\nsoap-roundtrip-count = 3";
+    for text in [yaml, ini] {
+        let (_, warnings) = parse(text).unwrap();
+        let [Warning(only)] = warnings.as_slice() else { panic!("{warnings:?}") };
+        assert!(only.ends_with(" has no effect"), "{only}");
+    }
 }
 
 #[test]

@@ -26,7 +26,9 @@ fn metrics_are_text_in_a_fixed_order() {
     assert!(text.contains("vsphere_node_deletions_held_total 1"), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
-    assert!(names.is_sorted(), "{names:?}");
+    assert!(names.len() > 10 && names.is_sorted(), "{names:?}");
+    let n_types = text.lines().filter(|line| line.starts_with("# TYPE ")).count();
+    assert_eq!(n_types, names.len(), "each family says what it is");
 }
 
 #[test]
@@ -131,4 +133,12 @@ async fn a_queue_measures_what_client_go_measures() {
     workqueue_work_duration_seconds_sum{name="Nodes"} 2.0
     workqueue_work_duration_seconds_count{name="Nodes"} 1
     "#);
+}
+
+#[test]
+fn watch_events_that_cannot_be_read_are_counted() {
+    let telemetry = Telemetry::default();
+    telemetry.supervisor().unreadable();
+    let name = "vsphere_supervisor_unreadable_events_total";
+    assert_eq!(scrape(&telemetry, &[name]), format!("{name} 1\n"));
 }

@@ -28,6 +28,8 @@ struct State {
     secret: Option<Value>,
     /// Refuses every request, as a dead API server would.
     is_down: bool,
+    /// Writes to nodes that are refused: with this status, so many.
+    refusals: (u16, u32),
     /// Watches end as soon as they are opened, and how often that was.
     ends_watches: bool,
     n_watches: usize,
@@ -123,6 +125,11 @@ impl Cluster {
         self.state.lock().unwrap().secret = Some(json!({ "data": data }));
     }
 
+    /// Refuses the next writes to nodes.
+    pub(crate) fn refuse(&self, status: u16, times: u32) {
+        self.state.lock().unwrap().refusals = (status, times);
+    }
+
     pub(crate) fn set_down(&self, is_down: bool) {
         self.state.lock().unwrap().is_down = is_down;
     }
@@ -189,6 +196,13 @@ impl Cluster {
         if method != Method::GET && !path.contains("/leases") {
             let line = format!("{method} {}", path.trim_start_matches("/api/v1/"));
             self.state.lock().unwrap().writes.push(line);
+        }
+        if method == Method::PATCH && path.starts_with("/api/v1/nodes/") {
+            let (code, times) = &mut self.state.lock().unwrap().refusals;
+            if *times > 0 {
+                *times -= 1;
+                return status(*code, "Refused");
+            }
         }
         if path.contains("watch=true") {
             let from = path.split("resourceVersion=").nth(1).unwrap();

@@ -1,6 +1,6 @@
 //! The key `datacenters`: whose machines count, and what it costs.
 
-use provider::Options;
+use provider::{InstancesMode, Options};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -142,5 +142,22 @@ async fn a_datacenter_that_does_not_exist_yet_is_an_error_until_it_does() {
     lab.vcenter.edit("vm-1", |vm| vm.datacenter = "datacenter-3");
     sleep(180 * SECOND).await;
     assert_eq!(open(&lab, 2), [0, 1]);
+    lab.finish().await;
+}
+
+/// A busy loop, in which nothing else was done: the search of `v1` for datacenters goes from folder to folder.
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_in_itself_is_looked_into_once() {
+    let (vcenter, cluster) = (Vcenter::new().with_identity(), Cluster::new());
+    vcenter.go_in_a_circle();
+    vcenter.add("vm-0", &uuid(0), "node-000", Some("10.0.0.1"));
+    cluster.join("node-000", &swapped(0));
+    let mut options = Options::default();
+    options.tuning.mode = InstancesMode::V1;
+    let lab = start(&vcenter, &cluster, PLAIN, options);
+    sleep(60 * SECOND).await;
+    // Searched in each datacenter, after a look at the folder and one into it.
+    let calls = lab.vcenter.take_calls();
+    assert!(calls["FindAllByDnsName"] > 0 && calls["RetrievePropertiesEx"] < 60, "{calls:?}");
     lab.finish().await;
 }

@@ -61,6 +61,9 @@ async fn every_call_login_delivery_key_and_hold_is_counted() {
     assert!(value(&text, "vsphere_node_watch_events_total", &["kind=\"applied\""]) >= 20.0);
     assert!(value(&text, "vsphere_node_deletions_held_total", &[]) >= 6.0, "{text}");
     assert!(value(&text, "vsphere_nodes_held", &[]) >= 1.0, "{text}");
+    for name in ["name=\"cloud-node\"", "name=\"cloud-node-lifecycle\""] {
+        assert!(value(&text, "running_managed_controllers", &[name]) == 1.0, "{text}");
+    }
     let nodes = ["name=\"Nodes\""];
     assert!(value(&text, "workqueue_adds_total", &nodes) >= 20.0, "{text}");
     assert!(value(&text, "workqueue_depth", &nodes) == 0.0, "{text}");

@@ -1,6 +1,6 @@
 //! What a Node remembers of its machine over a restart, and what that proves.
 
-use provider::Options;
+use provider::{InstancesMode, Options};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -140,6 +140,45 @@ async fn references_of_nodes_that_another_hand_initialized_are_recorded_once() {
     sleep(600 * SECOND).await;
     assert!(cluster.take_writes().is_empty());
     second.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reference_that_was_refused_is_recorded_later() {
+    let lab = restarted(|_, cluster| {
+        cluster.annotate("node-001", json!({}));
+        cluster.refuse(500, 3);
+    })
+    .await;
+    sleep(5 * SECOND).await;
+    assert_eq!(reference(&lab.cluster), "");
+    sleep(60 * SECOND).await;
+    assert_eq!(reference(&lab.cluster), format!("{VCENTER}/vm-1"));
+    lab.finish().await;
+}
+
+/// Polling and `v1` look for each machine at every look; what they take for gone is held to the same evidence.
+#[tokio::test(start_paused = true)]
+async fn without_a_view_a_person_and_two_searches_prove_that_a_machine_is_gone() {
+    for mode in [InstancesMode::Poll, InstancesMode::V1] {
+        let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+        sleep(10 * SECOND).await;
+        let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
+        first.finish().await;
+        vcenter.remove("vm-1");
+        cluster.annotate("node-001", json!({}));
+        cluster.set_ready("node-001", false);
+        let mut options = Options::default();
+        options.tuning.mode = mode;
+        let lab = start(&vcenter, &cluster, PLAIN, options);
+        sleep(300 * SECOND).await;
+        assert_eq!(lab.cluster.n_nodes(), 3, "{mode:?}: nobody has said so");
+        lab.cluster.annotate("node-001", json!({GONE: format!("vsphere://{}", uuid(1))}));
+        sleep(4 * SECOND).await;
+        assert_eq!(lab.cluster.n_nodes(), 3, "{mode:?}: searched once at most");
+        sleep(60 * SECOND).await;
+        assert_eq!(lab.cluster.n_nodes(), 2, "{mode:?}: {:?}", lab.vcenter.take_calls());
+        lab.finish().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,26 @@ use tokio::time::sleep;
 
 use crate::scenarios::{PLAIN, SECOND, internal_ip, lab};
 
+/// A node that was made anew while nobody told of it is initialized as soon as nodes are listed again.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_full_list_shows_changed_is_looked_at_at_once() {
+    let lab = lab(3, PLAIN);
+    sleep(10 * SECOND).await;
+    let before = lab.cluster.n_watches();
+    lab.cluster.restore(1, |node| {
+        if node["metadata"]["name"] == "node-001" {
+            let key = "node.cloudprovider.kubernetes.io/uninitialized";
+            node["spec"] = json!({"taints": [{"key": key, "effect": "NoSchedule"}]});
+        }
+    });
+    while lab.cluster.n_watches() == before {
+        sleep(SECOND / 10).await;
+    }
+    sleep(SECOND).await;
+    assert!(lab.all_initialized());
+    lab.finish().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn nodes_of_a_restored_store_are_taken_over_although_their_versions_are_lower() {
     let lab = lab(3, PLAIN);

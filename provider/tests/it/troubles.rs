@@ -35,6 +35,27 @@ async fn a_join_that_meets_a_failing_modify_list_view_is_completed_within_second
     }
 }
 
+/// A vCenter that fails two searches in a row is left alone before it is asked for the others.
+#[tokio::test(start_paused = true)]
+async fn three_joins_at_a_vcenter_that_fails_cost_two_searches_at_once() {
+    let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.fault("FindAllByUuid", "SystemError", u32::MAX);
+    lab.vcenter.take_calls();
+    for n in 2..5 {
+        let name = format!("node-{n:03}");
+        lab.vcenter.add(&format!("vm-{n}"), &uuid(n), &name, Some(&format!("10.0.0.{}", n + 1)));
+        lab.cluster.join(&name, &swapped(n));
+    }
+    sleep(3 * SECOND / 2).await;
+    let calls = lab.vcenter.take_calls();
+    assert_eq!(calls.get("FindAllByUuid"), Some(&2), "{calls:?}");
+    lab.vcenter.fault("FindAllByUuid", "SystemError", 0);
+    sleep(30 * SECOND).await;
+    assert!(lab.all_initialized());
+    lab.finish().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_not_delivered_for_a_minute_is_told_of_until_it_is() {
     let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
@@ -119,6 +140,15 @@ async fn a_machine_that_is_not_proven_gone_is_told_of_without_failing_readiness(
     assert_eq!(n_troubled(&second, "unproven"), 1);
     assert_eq!(n_events(&cluster, "MachineNotProvenGone"), 1);
     assert_eq!(second.telemetry.machines_check(), Ok(()));
+    // It is told of without a gap between two proofs.
+    for n in 0..60 {
+        sleep(10 * SECOND).await;
+        assert_eq!(n_troubled(&second, "unproven"), 1, "{} s later", 10 * n);
+    }
+    assert_eq!(n_events(&cluster, "MachineNotProvenGone"), 1);
+    let calls = vcenter.take_calls();
+    let n_searches = calls["FindAllByUuid"];
+    assert!(n_searches <= 60, "{n_searches} searches in ten minutes");
     vcenter.show("vm-1");
     sleep(120 * SECOND).await;
     assert_eq!(n_troubled(&second, "unproven"), 0);

@@ -38,6 +38,8 @@ struct State {
     delivered: BTreeMap<String, u64>,
     calls: Vec<String>,
     zone_tags: bool,
+    /// The root folder says that it is in itself.
+    in_a_circle: bool,
     /// Properties of guests cannot be read.
     guests_torn: bool,
     /// Operations that answer with this fault, so many times.
@@ -146,6 +148,10 @@ impl Vcenter {
     }
 
     /// Ends the session as an administrator or a restart would.
+    pub(crate) fn go_in_a_circle(&self) {
+        self.change(|state| state.in_a_circle = true);
+    }
+
     pub(crate) fn end_session(&self) {
         self.change(|state| {
             state.session = None;
@@ -213,7 +219,12 @@ impl Vcenter {
         let envelope = xml::parse(&text).unwrap();
         let call = envelope.child("Body").unwrap().children[0].clone();
         let name = call.name.to_string();
-        self.state.lock().unwrap().calls.push(name.clone());
+        {
+            let calls = &mut self.state.lock().unwrap().calls;
+            calls.push(name.clone());
+            // Under a clock that stands still a busy loop never ends.
+            assert!(calls.len() < 100_000, "calls without pause: {:?}", &calls[99_900..]);
+        }
         let injected = {
             let faults = &mut self.state.lock().unwrap().faults;
             match faults.iter_mut().find(|(operation, _)| **operation == name) {
@@ -298,6 +309,22 @@ impl Vcenter {
                 let state = self.state.lock().unwrap();
                 Ok(visible(&state)
                     .filter(|(_, vm)| vm.uuid == uuid)
+                    .map(|(id, _)| format!("<returnval type=\"VirtualMachine\">{id}</returnval>"))
+                    .collect())
+            }
+            "FindByUuid" => {
+                let uuid = call.text_of("uuid").unwrap().to_lowercase();
+                let state = self.state.lock().unwrap();
+                let found = visible(&state).find(|(_, vm)| vm.uuid == uuid);
+                let found = found
+                    .map(|(id, _)| format!("<returnval type=\"VirtualMachine\">{id}</returnval>"));
+                Ok(found.unwrap_or_default())
+            }
+            "FindAllByDnsName" => {
+                let name = call.text_of("dnsName").unwrap();
+                let state = self.state.lock().unwrap();
+                Ok(visible(&state)
+                    .filter(|(_, vm)| vm.name == name)
                     .map(|(id, _)| format!("<returnval type=\"VirtualMachine\">{id}</returnval>"))
                     .collect())
             }
@@ -403,6 +430,19 @@ impl Vcenter {
                     );
                 }
             }
+            "SessionManager" => {
+                objects.push_str(
+                    "<objects><obj type=\"SessionManager\">SessionManager</obj><propSet><name>currentSession</name>\
+                     <val><key>k</key></val></propSet></objects>",
+                );
+            }
+            "Folder" if traversal(&sets[0]) == "children" => {
+                if state.in_a_circle {
+                    objects.push_str(&folders(&state));
+                } else {
+                    objects.push_str(&datacenters(&state));
+                }
+            }
             "Folder"
                 if spec.child("propSet").unwrap().text_of("pathSet") == Some("childEntity") =>
             {
@@ -495,7 +535,11 @@ impl Vcenter {
 /// The root folder and the datacenters; folders between them and machines are left out.
 fn folders(state: &State) -> String {
     let root = named("Datacenters", None);
-    let mut out = format!("<objects><obj type=\"Folder\">group-d1</obj>{root}</objects>");
+    format!("<objects><obj type=\"Folder\">group-d1</obj>{root}</objects>{}", datacenters(state))
+}
+
+fn datacenters(state: &State) -> String {
+    let mut out = String::new();
     for (id, name) in &state.datacenters {
         let properties = named(name, Some(("Folder", "group-d1")));
         let _ = write!(out, "<objects><obj type=\"Datacenter\">{id}</obj>{properties}</objects>");

@@ -158,6 +158,8 @@ async fn requests_are_these_bytes() {
         Answer::Raw(200, "{\"value\":{\"name\":\"a\",\"category_id\":\"c\"}}"),
         Answer::Raw(200, "{\"value\":{\"name\":\"k8s-zone\"}}"),
         Answer::Soap(""),
+        Answer::Soap(""),
+        Answer::Soap(""),
         Answer::Raw(200, ""),
     ]);
     let client = script.client();
@@ -180,6 +182,9 @@ async fn requests_are_these_bytes() {
     client.tags_on_objects(&[vm("vm-1")]).await.unwrap();
     let tag = client.tag(&TagId("urn:tag".into())).await.unwrap();
     client.category(&tag.category).await.unwrap();
+    let filter = MoRef::new("PropertyFilter", "filter-1");
+    client.destroy_filter(&session, &filter).await.unwrap();
+    client.destroy_view(&session, &view).await.unwrap();
     client.close().await;
     insta::assert_snapshot!(script.requests.lock().unwrap().join("\n\n"));
 }
@@ -219,6 +224,12 @@ async fn failures_are_told_apart() {
             "unknown property",
             Answer::Fault("InvalidProperty"),
             "fault InvalidProperty for \"a.b\": said so",
+            Retry::Never,
+        ),
+        (
+            "argument",
+            Answer::Fault("InvalidArgument"),
+            "fault InvalidArgument for \"\": said so",
             Retry::Never,
         ),
         ("unknown fault", Answer::Fault("Strange"), "fault Strange: said so", Retry::WithBackoff),
@@ -353,6 +364,60 @@ async fn a_vapi_session_is_replaced_once() {
     ]);
     let tags = client.tags_on_objects(&[vm("vm-1")]).await.unwrap();
     assert_eq!(tags[&vm("vm-1")], [TagId("t".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vapi_session_that_is_refused_twice_is_not_used_again() {
+    let login = |id: &'static str| Answer::Raw(200, id);
+    let script = Script::new([
+        login("{\"value\":\"one\"}"),
+        Answer::Raw(401, "{}"),
+        login("{\"value\":\"two\"}"),
+        Answer::Raw(401, "{}"),
+    ]);
+    let client = script.client();
+    client.begin_tagging().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let err = client.tags_on(&vm("vm-1")).await.unwrap_err();
+    assert_eq!(err.retry(), Retry::AfterLogin, "{err:?}");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    script.then([login("{\"value\":\"three\"}"), Answer::Raw(200, "{\"value\":[\"t\"]}")]);
+    assert_eq!(client.tags_on(&vm("vm-1")).await.unwrap(), [TagId("t".into())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vapi_login_is_made_when_asked_for_and_ended() {
+    let script = Script::new([Answer::Raw(200, "{\"value\":\"one\"}"), Answer::Raw(200, "")]);
+    let client = script.client();
+    client.begin_tagging().await.unwrap();
+    client.end_tagging().await;
+    client.end_tagging().await;
+    let session = "/rest/com/vmware/cis/session";
+    assert_eq!(script.operations(), [format!("POST {session}"), format!("DELETE {session}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_vapi_rejected_is_left_alone_for_a_while() {
+    let script = Script::new([Answer::Raw(401, "{}")]);
+    let client = script.client();
+    client.begin_tagging().await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let err = client.begin_tagging().await.unwrap_err();
+    assert!(matches!(err.kind, CallErrorKind::Locked(_)), "{err:?}");
+    assert_eq!(script.operations().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_with_the_tree_of_datacenters_has_room_for_as_many_machines() {
+    for (spec, want) in [
+        (FilterSpec::of_objects("VirtualMachine", &["name"], vec![vm("vm-1")]), 1000),
+        (FilterSpec::datacenters(MoRef::new("Folder", "group-d1")), 1064),
+    ] {
+        let script = Script::logged_in([Answer::Soap("")]);
+        script.client().retrieve(&spec).await.unwrap();
+        let sent = script.requests.lock().unwrap().last().unwrap().clone();
+        assert!(sent.contains(&format!("<maxObjects>{want}</maxObjects>")), "{sent}");
+    }
 }
 
 #[test]

@@ -114,6 +114,7 @@ mod tests {
                 "10.001.1.2",
                 Some(vec![(InternalIp, "10.1.1.2"), (ExternalIp, "203.0.113.1"), (Hostname, "n")]),
             ),
+            ("a sign", "+10.1.1.2", None),
             ("not there", "10.1.1.9", None),
             ("empty", "", None),
             ("a space", "10.1.1.2, 2600:1::ba3d", None),

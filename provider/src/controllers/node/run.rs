@@ -350,3 +350,24 @@ fn is_same_for_writes(computed_from: &Node, now: &Node) -> bool {
         && computed_from.provider_id == now.provider_id
         && computed_from.taints == now.taints
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_write_holds_for_a_node_whose_taints_and_provider_id_are_those_it_was_computed_from() {
+        let node = |id: &str, taint: &str, version: &str| {
+            let taints = json!([{"key": taint, "effect": "NoSchedule"}]);
+            let metadata = json!({"name": "n", "uid": "u", "resourceVersion": version});
+            let spec = json!({"providerID": id, "taints": taints});
+            Node::from_json(&json!({"metadata": metadata, "spec": spec})).unwrap()
+        };
+        let before = node("vsphere://a", "a", "1");
+        assert!(is_same_for_writes(&before, &node("vsphere://a", "a", "2")));
+        assert!(!is_same_for_writes(&before, &node("vsphere://b", "a", "2")));
+        assert!(!is_same_for_writes(&before, &node("vsphere://a", "b", "2")));
+    }
+}

@@ -3,6 +3,8 @@
 //! A name is looked for in the whole tree of folders, a path is walked, an object id is asked for its ancestors. Unlike
 //! upstream, what only looks like an object id is then looked for as a name.
 
+use std::collections::BTreeSet;
+
 use provider_vcenter::{Chain, FilterSpec, MoRef, Vcenter};
 
 use crate::instances::datacenters::{decode, is_like};
@@ -69,14 +71,18 @@ async fn by_id(client: &Vcenter, id: &str) -> Result<Option<MoRef>, String> {
     }
 }
 
-/// Every datacenter of this name, folder by folder.
+/// Every datacenter of this name, folder by folder. No folder is looked into twice: an answer that put one into itself would be
+/// followed for ever.
 async fn anywhere(client: &Vcenter, name: &str) -> Result<Vec<MoRef>, String> {
     let mut found = Vec::new();
-    let mut folders = vec![root(client).await?];
+    let root = root(client).await?;
+    let mut seen = BTreeSet::from([root.clone()]);
+    let mut folders = vec![root];
     while let Some(folder) = folders.pop() {
         for (object, its_name) in children(client, folder).await? {
             match object.kind() {
-                "Folder" => folders.push(object),
+                "Folder" if seen.insert(object.clone()) => folders.push(object),
+                "Folder" => {}
                 _ if is_like(&its_name, name) => found.push(object),
                 _ => {}
             }
