@@ -69,7 +69,7 @@ pub use clock::Clock;
 pub use handle::WorldHandle;
 pub use kubeapi::{Access, Answering, Backing, Identity, Tokens};
 pub use listen::{Advertise, Door, Endpoint, Endpoints, ListenError, ListenOptions, Transport};
-pub use names::{fault_classes, operations};
+pub use names::{can_be_stale, fault_classes, operations};
 pub use path::Broken;
 pub use reply::{Body, Outcome, Reply};
 pub use server::{Server, Service};

@@ -1,6 +1,6 @@
 //! What rules and readers of the ledger can name: operations and fault classes, each listed once.
 
-use crate::{Face, vapi, vim};
+use crate::{Class, Face, vapi, vim};
 
 /// Every operation that a vCenter answers, with its face: the names that rules match and that stand in
 /// the ledger. Any other is refused with the fault that is due.
@@ -12,6 +12,37 @@ use crate::{Face, vapi, vim};
 pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
     let soap = vim::Operation::ALL.iter().map(|operation| (Face::Soap, operation.name()));
     soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
+}
+
+/// Whether [`Action::ReadStale`](crate::faults::Action::ReadStale) can change the answer of an operation: one that shows inventory,
+/// tags or objects.
+///
+/// ```
+/// use sim::{Face, can_be_stale};
+/// assert!(can_be_stale(Face::Soap, "FindByUuid") && can_be_stale(Face::Cluster, "list nodes"));
+/// assert!(!can_be_stale(Face::Soap, "Login") && !can_be_stale(Face::Vapi, "cis.session.get"));
+/// ```
+pub fn can_be_stale(face: Face, operation: &str) -> bool {
+    match face {
+        Face::Soap => {
+            operation.starts_with("Find")
+                || [
+                    "Fetch",
+                    "RetrieveProperties",
+                    "RetrievePropertiesEx",
+                    "ContinueRetrievePropertiesEx",
+                ]
+                .contains(&operation)
+        }
+        Face::Vapi => vapi::Operation::ALL.iter().any(|it| {
+            it.name() == operation
+                && it.class() == Class::Read
+                && *it != vapi::Operation::SessionGet
+        }),
+        Face::Cluster | Face::Supervisor => {
+            operation.starts_with("get ") || operation.starts_with("list ")
+        }
+    }
 }
 
 /// Every fault class that a rule can name in [`Action::SoapFault`](crate::faults::Action::SoapFault).

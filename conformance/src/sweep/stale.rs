@@ -3,7 +3,6 @@
 //! A vCenter shows its inventory and tags as they were before their last change, an API server the objects of a resource. Long
 //! polls and watches tell changes in order and are left alone: late ones are a delay, which the sweep of single faults has.
 
-use sim::Class;
 use sim::faults::{Action, Rule};
 use sim::ledger::Record;
 
@@ -12,10 +11,6 @@ use super::{Failure, RULE, Trial};
 use crate::lab::Run;
 use crate::lives::Life;
 use crate::scenario::Scenario;
-
-/// Operations of class read that show nothing of the inventory: they cannot be stale.
-const TIMELESS: [&str; 4] =
-    ["RetrieveServiceContent", "CurrentTime", "SessionIsActive", "CancelWaitForUpdates"];
 
 /// Every kind of read of a phase, once and for all of it, in a fixed order.
 pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
@@ -31,7 +26,7 @@ pub(super) fn failures(life: &Life, healthy: &Run) -> Vec<(String, Failure)> {
 
 fn can_be_stale(call: &Record) -> bool {
     let is_session = call.target.kind.as_deref() == Some("SessionManager");
-    call.class == Some(Class::Read) && !is_session && !TIMELESS.contains(&call.op.as_str())
+    !is_session && call.face.is_some_and(|face| sim::can_be_stale(face, &call.op))
 }
 
 /// The life in which these reads are stale.

@@ -11,7 +11,7 @@ use crate::faults::Effects;
 use crate::handle::Locked;
 use crate::ledger;
 use crate::vim::{self, Failure, Node, Step, Vim, VimFault};
-use crate::{Reply, WorldHandle};
+use crate::{Reply, WorldHandle, can_be_stale};
 
 const XML: &str = "text/xml; charset=utf-8";
 const COOKIE: &str = "vmware_soap_session";
@@ -181,7 +181,7 @@ impl SoapFace {
         let caller = vim::Caller { token: &token, user_agent };
         let this = (request.this.0.as_str(), request.this.1.as_str());
         let (operation, arguments) = (&request.operation, &request.arguments);
-        let past = effects.read_stale.filter(|_| shows_inventory(operation));
+        let past = effects.read_stale.filter(|_| can_be_stale(Face::Soap, operation));
         let step = match past.map(|n| self.world.before(&world, &self.vcenter, n)) {
             Some(past) => {
                 self.vim.call(&mut past.lock(), &caller, operation, this, arguments, effects)
@@ -288,13 +288,6 @@ impl Drop for Served<'_> {
         let ended = VcRequest::CallEnded { token: self.token.to_owned() };
         let _ = self.world.request(self.vcenter, ended);
     }
-}
-
-/// Whether it only shows what the inventory has.
-fn shows_inventory(operation: &str) -> bool {
-    operation.starts_with("Find")
-        || ["Fetch", "RetrieveProperties", "RetrievePropertiesEx", "ContinueRetrievePropertiesEx"]
-            .contains(&operation)
 }
 
 fn class_of(operation: &str) -> Class {

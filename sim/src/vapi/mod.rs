@@ -15,7 +15,7 @@ use sim_world::{Outcome, VcRequest, World};
 use crate::call::{Call, Caller, Class, Face, Incoming, RequestNote};
 use crate::faults::Effects;
 use crate::soap::{label, text};
-use crate::{Reply, WorldHandle, ledger};
+use crate::{Reply, WorldHandle, can_be_stale, ledger};
 use dialect::{Dialect, Error};
 pub(crate) use route::Operation;
 use route::Route;
@@ -155,8 +155,8 @@ impl VapiFace {
                 .map_err(Error::from),
             _ if parsed.not_json && !parsed.body.is_empty() => Err(Error::unsupported_media_type()),
             _ => {
-                let is_read = route.operation.class() == Class::Read;
-                let past = effects.read_stale.filter(|_| is_read);
+                let operation = route.operation.name();
+                let past = effects.read_stale.filter(|_| can_be_stale(Face::Vapi, operation));
                 let past = past.map(|n| self.world.before(&self.world.lock(), &self.vcenter, n));
                 let tagging = tagging::Tagging {
                     world: past.as_ref().unwrap_or(&self.world),

@@ -43,7 +43,7 @@ pub(super) struct Route {
 }
 
 impl Operation {
-    pub(super) fn class(self) -> Class {
+    pub(crate) fn class(self) -> Class {
         match self {
             Self::SessionCreate | Self::SessionDelete => Class::Login,
             Self::SessionGet

@@ -1,5 +1,6 @@
 //! Reads that show the state before the last change.
 
+use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::{Command, Named};
 
@@ -29,4 +30,13 @@ async fn a_stale_read_shows_a_machine_until_the_next_change_and_hides_a_new_name
 fn a_stale_read_of_the_present_is_refused() {
     let refused = Rule::new("lag", [Action::ReadStale(0)]).check().unwrap_err();
     assert_eq!(refused, "rule `lag`: read.stale is 0, which is the present; count from 1");
+    for operation in ["Login", "WaitForUpdatesEx", "cis.session.get", "patch nodes"] {
+        let refused = Rule::new("lag", [Action::ReadStale(1)]).op(["Find*", operation]).check();
+        let why = format!(
+            "rule `lag`: {operation} shows nothing that could be old, so read.stale cannot change it; leave it out of match.op"
+        );
+        assert_eq!(refused, Err(why));
+    }
+    let of_another = Rule::new("lag", [Action::ReadStale(1)]).on(Face::Cluster).op(["FindByUuid"]);
+    assert!(of_another.check().is_err(), "no operation of that API");
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::scalars::OneOrMany;
-use crate::{Class, Face};
+use crate::{Class, Face, can_be_stale};
 
 /// Which calls a rule is about. What is left out matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,19 @@ pub struct Matcher {
     /// The caller.
     #[serde(skip_serializing_if = "Client::is_any")]
     pub client: Client,
+}
+
+impl Matcher {
+    /// The first operation named in full whose answer cannot be an old one.
+    pub(super) fn never_stale(&self) -> Option<&str> {
+        let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor];
+        let can_be = |operation: &str| {
+            let of = |face: &Face| self.protocol.is_none_or(|it| it == *face);
+            all.iter().filter(|face| of(face)).any(|face| can_be_stale(*face, operation))
+        };
+        let in_full = self.op.0.iter().filter(|it| !it.contains(['*', '@']));
+        in_full.map(String::as_str).find(|it| !can_be(it))
+    }
 }
 
 /// A list of operation patterns; written as one or as several.
