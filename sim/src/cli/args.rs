@@ -110,7 +110,7 @@ pub(super) struct Serve {
     /// are not kept
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state: Option<PathBuf>,
-    /// Writes every record of the ledger to FILE, as JSON lines; the last 200000 of them at the end
+    /// Writes every record of the ledger to FILE, as JSON lines, each within a second of the end of its call
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ledger: Option<PathBuf>,
 

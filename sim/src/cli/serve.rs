@@ -15,8 +15,8 @@ use crate::files::{self, Scratch};
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
 
-/// Records that stay in memory; a day of a busy lab would fill it otherwise.
-const KEPT_RECORDS: usize = 200_000;
+/// Bytes of records that stay in memory; a day of a busy lab would fill it otherwise. About 150,000 calls.
+const KEPT_RECORDS: usize = 128 << 20;
 
 /// Each vCenter has a listener, a certificate and a state of its own: a hundred are up within seconds, and
 /// nobody links more.
@@ -65,7 +65,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let origin = if restored.is_some() { report::World::GoesOn } else { report::World::New };
     let (topology, known_seed) = topology(options)?;
     check_ports(vcenter_advertise.as_deref(), topology.vcenters)?;
-    let mut builder = Sim::builder().epoch(now).keep(Keep::Last(KEPT_RECORDS));
+    let mut builder = Sim::builder().epoch(now).keep(Keep::Bytes(KEPT_RECORDS));
     let mut kubelets = Vec::new();
     builder = match restored {
         Some(state) => builder.seed(state.ids().seed()).restore(state.resumed_at(now)),

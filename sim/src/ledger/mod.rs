@@ -35,6 +35,9 @@ pub enum Keep {
     All,
     /// The last so many; older ones are in the file of [`Ledger::spill_to`], if there is one.
     Last(usize),
+    /// The last ones that take so many bytes at most. What a client says of itself and of objects counts, so that long names
+    /// and headers cannot fill the memory.
+    Bytes(usize),
 }
 
 /// The ledger of one sim. Clones share it.
@@ -49,17 +52,32 @@ struct Inner {
     /// Sequence number of the first record in memory.
     first: u64,
     records: VecDeque<Record>,
+    /// Bytes of the records, without how calls ended: what is taken off is what was put on.
+    size: usize,
     phase: Option<Arc<str>>,
     spill: Option<Spill>,
 }
 
+impl Inner {
+    /// Whether a record has to go.
+    fn is_full(&self) -> bool {
+        match self.keep {
+            Keep::All => false,
+            Keep::Last(kept) => self.records.len() > kept,
+            // One that is larger than all that may be kept is kept nevertheless, until the next one.
+            Keep::Bytes(bytes) => self.size > bytes && self.records.len() > 1,
+        }
+    }
+}
+
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { keep, first, records, phase, spill } = self;
+        let Self { keep, first, records, size, phase, spill } = self;
         f.debug_struct("Ledger")
             .field("keep", keep)
             .field("first", first)
             .field("records", &records.len())
+            .field("size", size)
             .field("phase", phase)
             .field("spills", &spill.is_some())
             .finish()
@@ -69,7 +87,8 @@ impl std::fmt::Debug for Inner {
 impl Ledger {
     /// An empty ledger.
     pub fn new(keep: Keep) -> Self {
-        let inner = Inner { keep, first: 1, records: VecDeque::new(), phase: None, spill: None };
+        let records = VecDeque::new();
+        let inner = Inner { keep, first: 1, records, size: 0, phase: None, spill: None };
         Self { inner: Arc::new(Mutex::new(inner)), changed: Signal::default() }
     }
 
@@ -174,6 +193,7 @@ impl Ledger {
         let mut inner = self.lock();
         inner.first += inner.records.len() as u64;
         inner.records.clear();
+        inner.size = 0;
     }
 
     /// Records something that is no call: a world event, a rule added, a note of the driver.
@@ -208,19 +228,18 @@ impl Ledger {
         let seq = inner.first + inner.records.len() as u64;
         let phase = inner.phase.clone();
         let record = make(seq, phase);
-        let Inner { keep, first, records, spill, .. } = &mut *inner;
-        if let Some(spill) = spill.as_mut().filter(|_| record.is_over()) {
+        if let Some(spill) = inner.spill.as_mut().filter(|_| record.is_over()) {
             spill.line(record.to_line());
         }
-        records.push_back(record);
-        if let Keep::Last(kept) = keep {
-            while records.len() > *kept {
-                let Some(record) = records.pop_front() else { break };
-                *first += 1;
-                // Nobody will know any more how it ended.
-                if let Some(spill) = spill.as_mut().filter(|_| !record.is_over()) {
-                    spill.line(record.to_line());
-                }
+        inner.size += record.size();
+        inner.records.push_back(record);
+        while inner.is_full() {
+            let Some(record) = inner.records.pop_front() else { break };
+            inner.first += 1;
+            inner.size -= record.size();
+            // Nobody will know any more how it ended.
+            if let Some(spill) = inner.spill.as_mut().filter(|_| !record.is_over()) {
+                spill.line(record.to_line());
             }
         }
         drop(inner);
@@ -244,6 +263,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Caller;
 
     #[derive(Clone, Default)]
     struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -283,6 +303,25 @@ mod tests {
             .collect();
         let want = [("quick", true), ("noted", false), ("slow", false), ("open", false)];
         assert_eq!(seen, want.map(|(op, ended)| (op.to_owned(), ended)));
+    }
+
+    #[test]
+    fn what_is_kept_in_memory_is_bounded_by_bytes() {
+        let ledger = Ledger::new(Keep::Bytes(1 << 20));
+        for n in 0..100u64 {
+            let client = Caller { user_agent: "a".repeat(60_000), ..Caller::default() };
+            let note = Record::note(0, Time::ZERO, Kind::Call, format!("call {n}"), None);
+            let seq = ledger.push(|seq, _| Record { seq, client, ..note });
+            // How a call ends is not counted: nothing would be taken off for it.
+            ledger.close(seq, Ended { fault: Some("NotAuthenticated".into()), ..Ended::default() });
+        }
+        let kept = ledger.records();
+        assert_eq!((kept.len(), kept[16].op.as_str(), ledger.next_seq()), (17, "call 99", 101));
+        ledger.clear();
+        ledger.note(Time::ZERO, Kind::Note, "a".repeat(2 << 20));
+        assert_eq!(ledger.records().len(), 1, "the last one is kept, however large");
+        ledger.note(Time::ZERO, Kind::Note, "small");
+        assert_eq!(ledger.records()[0].op, "small");
     }
 
     #[test]

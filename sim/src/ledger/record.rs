@@ -133,6 +133,19 @@ impl Record {
         }
     }
 
+    /// Bytes that it takes in memory, without how it ended, which is a few words.
+    pub(super) fn size(&self) -> usize {
+        let text = |it: &Option<String>| it.as_ref().map_or(0, String::len);
+        let Target { kind, name, namespace, moref, uuid } = &self.target;
+        let Caller { client, user_agent, user } = &self.client;
+        let optional = [kind, name, namespace, moref, uuid, user, &self.session];
+        let plain = [&self.server, &self.op, client, user_agent, &self.req.detail];
+        let rules: usize =
+            self.rules.iter().map(|it| size_of::<Evaluation>() + it.rule.len()).sum();
+        let texts = optional.into_iter().map(text).chain(plain.into_iter().map(String::len));
+        size_of::<Self>() + texts.sum::<usize>() + rules
+    }
+
     /// Whether nothing of it is to come: a call has ended, everything else is over at once.
     pub(super) fn is_over(&self) -> bool {
         self.kind != Kind::Call || self.ended.is_some()
