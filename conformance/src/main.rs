@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Threads play worlds that come and go by the hundred: this allocator gives their memory back, and is a third faster here than that
-/// of glibc (decision 17).
+/// Worlds come and go by the hundred on every thread. This allocator gives their memory back (docs/decisions/0013).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
