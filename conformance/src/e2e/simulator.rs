@@ -215,12 +215,17 @@ impl Simulator {
         std::fs::read_to_string(&path).with_context(|| path.display().to_string())
     }
 
-    /// What its ledger has after this record, which becomes the last.
+    /// The records of its ledger after this one; the last of them takes its place.
+    ///
+    /// # Errors
+    /// Also when the simulator has forgotten some of them: fewer calls would be counted than there were. From 0 on it
+    /// may have, because nobody counts what was before the first look.
     pub(super) async fn ledger_since(&self, record: &mut u64) -> anyhow::Result<Vec<Record>> {
         let since = (*record + 1).to_string();
         let text = self.sim().args(["ledger", "--since", &since]).output().await?;
         let read = |line: &str| Record::from_line(line).with_context(|| line.to_owned());
         let records = text.lines().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+        is_unbroken(*record, &records)?;
         *record = records.iter().map(|it| it.seq).max().unwrap_or(*record).max(*record);
         Ok(records)
     }
@@ -321,4 +326,36 @@ pub(super) struct Credentials {
     pub(super) namespace: String,
     /// An owner reference, as JSON.
     pub(super) owner: String,
+}
+
+/// Fails when records are missing after `last`, the last one that is known.
+fn is_unbroken(last: u64, records: &[Record]) -> anyhow::Result<()> {
+    let first = records.iter().map(|it| it.seq).min();
+    match first {
+        Some(first) if last > 0 && first > last + 1 => anyhow::bail!(
+            "the simulator has forgotten {} records of its ledger, {} to {}; it keeps 128 MiB of them, so look more often",
+            first - last - 1,
+            last + 1,
+            first - 1
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_were_forgotten_are_not_taken_for_none() {
+        let record = |seq: u64| {
+            let line = format!("{{\"seq\":{seq},\"t\":0,\"kind\":\"note\",\"op\":\"\"}}");
+            Record::from_line(&line).unwrap()
+        };
+        let said = is_unbroken(5, &[record(9), record(10)]).unwrap_err().to_string();
+        assert!(said.contains("3 records of its ledger, 6 to 8"), "{said}");
+        is_unbroken(5, &[record(6), record(7)]).unwrap();
+        is_unbroken(5, &[]).unwrap();
+        is_unbroken(0, &[record(9)]).unwrap();
+    }
 }
