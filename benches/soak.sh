@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether the simulator's memory stays flat: a fleet, a provider, churn and thirty watchers, of which ten read slowly.
+# Memory of the simulator over time: a fleet, a provider, churn and thirty watchers, of which ten read slowly.
 #
 #   benches/soak.sh [NODES [MINUTES [OUT]]]        500, 30 and a file in the temporary folder, if nothing is said
 #
@@ -9,52 +9,18 @@
 set -euo pipefail
 
 nodes=${1:-500} minutes=${2:-30} out=${3:-${TMPDIR:-/tmp}/soak.tsv}
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-release=${CARGO_TARGET_DIR:-$root/target}/release
-for program in sim provider; do
-  [ -x "$release/$program" ] || { echo "soak.sh: no $release/$program; cargo build --release --locked -p sim -p provider" >&2; exit 1; }
-done
-command -v curl >/dev/null || { echo "soak.sh: curl is needed: apt-get install curl" >&2; exit 1; }
-
-dir=$(mktemp -d) sim='' provider='' others=()
-cleanup() {
-  touch "$dir/end"
-  for process in "${others[@]}" $provider $sim; do
-    kill -TERM "$process" 2>/dev/null || true
-  done
-  wait 2>/dev/null || true
-  rm -rf "$dir"
-}
-trap cleanup EXIT
-running() { kill -0 "$1" 2>/dev/null || { echo "soak.sh: $2 ended:" >&2; tail -n 5 "$dir/$2.log" >&2; exit 1; }; }
-
-"$release/sim" serve --vms "$nodes" --nodes all --zones 3 --env "$dir/env" --vcenter-listen 127.0.0.1:0 \
-  --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$dir/sim.log" 2>&1 &
-sim=$!
-until [ -s "$dir/env" ]; do running "$sim" sim; sleep 0.1; done
-. "$dir/env"
-cat >"$dir/vsphere.conf" <<CONF
-[Global]
-user = "$SIM_VC0_PROVIDER_USERNAME"
-password = "$SIM_VC0_PROVIDER_PASSWORD"
-ca-file = "$SIM_CA"
-port = "${SIM_VC0_URL##*:}"
-[VirtualCenter "127.0.0.1"]
-[Labels]
-region = "k8s-region"
-zone = "k8s-zone"
-CONF
-"$release/provider" --cloud-provider=vsphere --cloud-config="$dir/vsphere.conf" --kubeconfig="$KUBECONFIG" \
-  --leader-elect=false --secure-port=0 >"$dir/provider.log" 2>&1 &
-provider=$!
-token=$(sed -nE 's/^ +token: +//p' "$KUBECONFIG" | head -n 1)
+. "$(dirname "${BASH_SOURCE[0]}")/started.sh"
+start "$nodes"
 
 # A watch is opened again whenever it ends. Slow readers take two kilobytes a second, less than there is to tell.
 watch() { # RESOURCE OPTION…
   local resource=$1; shift
   until [ -e "$dir/end" ]; do
     curl -sS -N "$@" --cacert "$SIM_CA" -H "Authorization: Bearer $token" \
-      "$SIM_CLUSTER/api/v1/$resource?watch=true&allowWatchBookmarks=true" >/dev/null 2>&1 || true
+      "$SIM_CLUSTER/api/v1/$resource?watch=true&allowWatchBookmarks=true" >/dev/null 2>&1 &
+    # A slow reader goes on with what it has when the server is gone.
+    trap "kill $! 2>/dev/null; exit 0" TERM
+    wait $! || true
     sleep 1
   done
 }

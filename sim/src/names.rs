@@ -14,8 +14,8 @@ pub fn operations() -> impl Iterator<Item = (Face, &'static str)> {
     soap.chain(vapi::Operation::ALL.iter().map(|operation| (Face::Vapi, operation.name())))
 }
 
-/// Whether [`Action::ReadStale`](crate::faults::Action::ReadStale) can change the answer of an operation: one that shows inventory,
-/// tags or objects.
+/// True for operations whose answer [`Action::ReadStale`](crate::faults::Action::ReadStale) can change: those that show
+/// inventory, tags or objects.
 ///
 /// ```
 /// use sim::{Face, can_be_stale};

@@ -183,8 +183,8 @@ fn unseen(backend: Backend) -> Case {
     .named("a machine cannot be seen")
 }
 
-/// What stands behind the provider fails in one respect, while a node joins. Afterwards the newcomer is followed as the others
-/// are.
+/// One kind of call to vCenter or Supervisor fails while a node joins. When the calls work again, changes of the newcomer's
+/// machine are seen like those of others.
 fn failing(backend: Backend, what: &'static str, operations: &'static [&'static str]) -> Case {
     let action = match backend {
         Backend::VCenter if !what.ends_with("unavailable") => {

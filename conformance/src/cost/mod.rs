@@ -203,31 +203,28 @@ struct Budgets {
 
 /// Measures every phase of these modes, for every fleet size.
 pub fn measure(stage: &Stage, backends: &[Backend]) -> Vec<Table> {
-    // Two large fleets at once take twice the memory.
-    let large = Mutex::new(());
     let subjects = || Subject::ALL.into_iter().filter(|it| backends.contains(&it.backend()));
     // Worlds know nothing of each other.
     std::thread::scope(|scope| {
-        let measure = |subject: Subject| {
-            let large = &large;
-            scope.spawn(move || measure_sizes(stage, subject, subject.sizes(), large))
-        };
+        let measure =
+            |subject: Subject| scope.spawn(move || measure_sizes(stage, subject, subject.sizes()));
         let running: Vec<_> = subjects().map(measure).collect();
         let measured = running.into_iter().map(|it| it.join());
         measured.map(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })
 }
 
-/// Fleets above this size are played one at a time.
+/// Fleets above this size are played one at a time in this process: two at once take twice the memory.
 const LARGE: u32 = 1000;
+static LARGE_TURN: Mutex<()> = Mutex::new(());
 
-/// Measures every phase for these fleet sizes; of those who share `large` one at a time plays a large one.
-pub fn measure_sizes(stage: &Stage, subject: Subject, sizes: &[u32], large: &Mutex<()>) -> Table {
+/// Measures every phase for these fleet sizes.
+pub fn measure_sizes(stage: &Stage, subject: Subject, sizes: &[u32]) -> Table {
     let phases = subject.phases();
     let stage = subject.stage(stage);
     let mut rows: Vec<Row> = phases.iter().map(Phase::empty_row).collect();
     for n in sizes.iter().copied() {
-        let _turn = (n > LARGE).then(|| large.lock().unwrap_or_else(PoisonError::into_inner));
+        let _turn = (n > LARGE).then(|| LARGE_TURN.lock().unwrap_or_else(PoisonError::into_inner));
         let mut last: Option<(Scenario, Run)> = None;
         for (phase, row) in phases.iter().zip(&mut rows) {
             let scenario = (phase.scenario)(n);

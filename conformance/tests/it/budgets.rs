@@ -1,7 +1,5 @@
 //! What a sync costs, gated by equality.
 
-use std::sync::Mutex;
-
 use conformance::cost::{self, Subject};
 use conformance::lab::Stage;
 
@@ -10,7 +8,7 @@ fn calls_per_phase_are_the_committed_ones() {
     // More nodes are counted by the main job, in release.
     for subject in Subject::ALL {
         let sizes = &subject.sizes()[..2];
-        let table = cost::measure_sizes(&Stage::default(), subject, sizes, &Mutex::default());
+        let table = cost::measure_sizes(&Stage::default(), subject, sizes);
         assert_eq!(table.deviations(), Vec::<String>::new());
     }
 }
@@ -20,7 +18,7 @@ fn counts_do_not_depend_on_the_seed() {
     for subject in Subject::ALL {
         let count = |seed| {
             let stage = Stage { seed, ..Stage::default() };
-            let table = cost::measure_sizes(&stage, subject, &[10], &Mutex::default());
+            let table = cost::measure_sizes(&stage, subject, &[10]);
             table.rows.into_iter().map(|row| (row.phase, row.calls)).collect::<Vec<_>>()
         };
         assert_eq!(count(1), count(2), "{}", subject.title());

@@ -59,7 +59,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Whether a record has to go.
+    /// True when the oldest record has to go.
     fn is_full(&self) -> bool {
         match self.keep {
             Keep::All => false,

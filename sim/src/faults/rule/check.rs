@@ -45,12 +45,13 @@ impl Rule {
                         "rule `{id}`: read.stale is 0, which is the present; count from 1"
                     ));
                 }
-                Action::ReadStale(_) if matcher.never_stale().is_some() => {
-                    let operation = matcher.never_stale().unwrap_or_default();
-                    return Err(format!(
-                        "rule `{id}`: {operation} shows nothing that could be old, so read.stale cannot change it; \
-                         leave it out of match.op"
-                    ));
+                Action::ReadStale(_) => {
+                    if let Some(operation) = matcher.never_stale() {
+                        return Err(format!(
+                            "rule `{id}`: {operation} shows nothing that could be old, so read.stale cannot change it; \
+                             leave it out of match.op"
+                        ));
+                    }
                 }
                 Action::SoapFault { class, .. } if crate::vim::fault_class(class).is_none() => {
                     return Err(format!(

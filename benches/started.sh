@@ -1,0 +1,48 @@
+# For idle.sh and soak.sh, which read it: a simulator with nodes, a provider that serves them, and how they end.
+#
+#   start NODES PROVIDER_OPTION…     sets sim, provider, token, and what `sim serve --env` writes; dir is a folder that goes at the end
+#
+# Processes in `others` end first.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+release=${CARGO_TARGET_DIR:-$root/target}/release
+me=$(basename "$0")
+for program in sim provider; do
+  [ -x "$release/$program" ] || { echo "$me: no $release/$program; cargo build --release --locked -p sim -p provider" >&2; exit 1; }
+done
+command -v curl >/dev/null || { echo "$me: curl is needed: apt-get install curl" >&2; exit 1; }
+
+dir=$(mktemp -d) sim='' provider='' others=()
+cleanup() {
+  touch "$dir/end"
+  for process in "${others[@]}" $provider $sim; do
+    kill -TERM "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+  done
+  rm -rf "$dir"
+}
+trap cleanup EXIT
+running() { kill -0 "$1" 2>/dev/null || { echo "$me: $2 ended:" >&2; tail -n 5 "$dir/$2.log" >&2; exit 1; }; }
+
+start() {
+  local nodes=$1; shift
+  "$release/sim" serve --vms "$nodes" --nodes all --zones 3 --env "$dir/env" --vcenter-listen 127.0.0.1:0 \
+    --cluster-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 >"$dir/sim.log" 2>&1 &
+  sim=$!
+  until [ -s "$dir/env" ]; do running "$sim" sim; sleep 0.1; done
+  . "$dir/env"
+  cat >"$dir/vsphere.conf" <<CONF
+[Global]
+user = "$SIM_VC0_PROVIDER_USERNAME"
+password = "$SIM_VC0_PROVIDER_PASSWORD"
+ca-file = "$SIM_CA"
+port = "${SIM_VC0_URL##*:}"
+[VirtualCenter "127.0.0.1"]
+[Labels]
+region = "k8s-region"
+zone = "k8s-zone"
+CONF
+  "$release/provider" --cloud-provider=vsphere --cloud-config="$dir/vsphere.conf" --kubeconfig="$KUBECONFIG" \
+    --leader-elect=false --secure-port=0 "$@" >"$dir/provider.log" 2>&1 &
+  provider=$!
+  token=$(sed -nE 's/^ +token: +//p' "$KUBECONFIG" | head -n 1)
+}
