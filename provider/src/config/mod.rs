@@ -193,7 +193,9 @@ impl Config {
         if unknown == UnknownKeys::Refuse
             && let Some(warning) = raw.warnings.first()
         {
-            let what = format!("{warning} (refused by --strict-config); correct or remove it");
+            let what = format!(
+                "--strict-config allows no warning, and this is one: {warning}; correct or remove the key"
+            );
             return Err(ConfigError::Syntax { file: file.to_owned(), what });
         }
         validate::validate(file, raw)
