@@ -115,6 +115,7 @@ impl Scenario {
                 | Act::SuspendLeader => runs = false,
                 Act::World(_)
                 | Act::Phase(_)
+                | Act::Scrape
                 | Act::Token { .. }
                 | Act::Secret { .. }
                 | Act::Initialize { .. }

@@ -74,7 +74,7 @@ pub use config::{
 };
 pub use instances::{
     AddressError, AddressPolicy, Ancestors, Datacenters, Family, Guest, HostnameEntry, Instances,
-    LateZone, Nic, NoneWanted, Placement, Selection, SupervisorInstances, SupervisorTuning,
+    LateZone, Nic, NoneWanted, PathUp, Placement, Selection, SupervisorInstances, SupervisorTuning,
     SupervisorV1, TagNames, Trouble, TroubleKind, Tuning, VcenterInstances, VcenterV1, ViewState,
     ZoneCategories, ZoneError, ZoneWanted, path_up, resolve, select,
 };

@@ -14,6 +14,7 @@ mod initialization;
 mod isolation;
 mod labels;
 mod lifecycle;
+mod observability;
 mod observe;
 mod patience;
 mod recovery;
@@ -212,6 +213,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         recovery::checks(backend),
         efficiency::checks(backend),
         patience::checks(backend),
+        observability::checks(backend),
         contract::checks(backend),
         labels::checks(backend),
         lifecycle::checks(backend),

@@ -77,6 +77,7 @@ invariants! {
     AddressesFirst = 66, Safety, Node, "The uninitialized taint leaves after the addresses are stored.";
     ForeignTaintStays = 67, Safety, Node, "A taint that others wrote is not removed.";
     ForeignLabelStays = 68, Safety, Node, "A label that is none of the cloud's is not changed.";
+    MetricsAreTrue = 69, Hygiene, Observability, "Metrics agree with the calls that were made.";
 }
 
 impl Invariant {

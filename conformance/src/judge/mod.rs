@@ -8,6 +8,7 @@ mod facts;
 mod invariant;
 mod leadership;
 mod liveness;
+mod metrics;
 mod safety;
 mod secrets;
 mod sessions;
@@ -53,6 +54,7 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     let mut found = nodes.violations();
     found.extend(sessions.violations());
     found.extend(leadership::violations(run));
+    found.extend(metrics::violations(run));
     let panics = run.exits.iter().filter(|exit| **exit == Exit::Panicked).map(|exit| Violation {
         invariant: Invariant::NoPanic,
         at: run.end_time(),

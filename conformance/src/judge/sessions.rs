@@ -85,7 +85,7 @@ impl<'a> Judge<'a> {
         let events = run.end.cluster.all(&resource).map(ToString::to_string);
         let events = events.map(|text| ("an event", run.end_time(), text));
         let records = run.ledger.iter().map(|it| ("the ledger", it.t, it.to_line()));
-        let metrics = run.metrics.iter().map(|it| ("the metrics", run.end_time(), it.clone()));
+        let metrics = run.scrapes.iter().map(|it| ("the metrics", it.at, it.metrics.clone()));
         for (place, at, text) in records.chain(events).chain(metrics) {
             if let Some(what) = secrets.told_by(&text) {
                 return tell(at, format!("{what}, is in {place}"));

@@ -9,7 +9,7 @@ use sim::ledger::{Kind, Record};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Event, Log, State, Time};
 
-use super::{Exit, Passed, Stage};
+use super::{Exit, Passed, Scrape, Stage};
 use crate::backend::Backend;
 use crate::scenario::Scenario;
 
@@ -42,8 +42,8 @@ pub struct Run {
     pub whispers: String,
     /// Tokens that it was given.
     pub tokens: Vec<String>,
-    /// The metrics of every replica that was told to stop or still ran at the end, as it served them last.
-    pub metrics: Vec<String>,
+    /// What replicas served at their endpoints: each when it was told to stop, and whenever the scenario asked. Of ours only.
+    pub scrapes: Vec<Scrape>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
 }
 
@@ -90,11 +90,8 @@ impl Run {
 
     /// The highest value of a metric that any replica served, whatever its labels.
     pub fn metric(&self, name: &str) -> Option<f64> {
-        let lines = self.metrics.iter().flat_map(|text| text.lines());
-        lines
-            .filter(|line| line.split([' ', '{']).next() == Some(name))
-            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
-            .reduce(f64::max)
+        let samples = self.scrapes.iter().flat_map(Scrape::samples);
+        samples.filter(|it| it.name == name).map(|it| it.value).reduce(f64::max)
     }
 
     /// Calls in a phase.

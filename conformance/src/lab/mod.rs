@@ -9,6 +9,7 @@ mod bounds;
 mod initialize;
 mod provider;
 mod running;
+mod scrape;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -29,8 +30,9 @@ pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
 use provider::Replica;
 pub use provider::{Exit, Mutants};
-pub(crate) use provider::{LEASE, cloud_config};
+pub(crate) use provider::{LEASE, cloud_config, label};
 use running::Running;
+pub use scrape::{Checks, Sample, Scrape, sum};
 
 /// What passes before the supervisor of a replica that ended by itself starts it again.
 const RESTART: Duration = Duration::from_secs(1);
@@ -139,7 +141,7 @@ pub struct Lab {
     exits: Vec<Exit>,
     /// Starts of processes in a row that ended before their first call.
     in_vain: usize,
-    metrics: Vec<String>,
+    scrapes: Vec<Scrape>,
     scenario: Scenario,
     stage: Stage,
     /// What the provider may spend.
@@ -173,7 +175,7 @@ impl Lab {
             host: None,
             exits: Vec::new(),
             in_vain: 0,
-            metrics: Vec::new(),
+            scrapes: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
             guard: Guard::new(Bounds::of(scenario)),
@@ -255,6 +257,11 @@ impl Lab {
             Act::StepClocks(seconds) => {
                 self.note(format!("clocks step by {seconds} s"));
                 self.each(|it| it.step_clock(SignedDuration::from_secs(*seconds)));
+            }
+            Act::Scrape => {
+                let scrapes: Vec<_> =
+                    self.replicas.iter().filter_map(|it| self.scrape(it)).collect();
+                self.scrapes.extend(scrapes);
             }
             Act::StartAll => {
                 for replica in 0..self.scenario.provider.replicas.max(1) {
@@ -364,11 +371,16 @@ impl Lab {
         })
     }
 
+    /// What a replica serves at its endpoint now, if that can be read.
+    fn scrape(&self, replica: &Running) -> Option<Scrape> {
+        replica.scrape(self.world().now(), self.sim.ledger().next_seq())
+    }
+
     /// Tells a replica to stop and waits until it has.
     pub async fn stop(&mut self, index: usize) {
         if let Some(replica) = self.take(index) {
             self.note(format!("replica {index} is told to stop"));
-            self.metrics.extend(replica.metrics());
+            self.scrapes.extend(self.scrape(&replica));
             let exit = replica.stop().await;
             self.note(format!("replica {index} has ended: {exit}"));
             self.exits.push(exit);
@@ -537,7 +549,7 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, host, exits, metrics, scenario, stage, token, .. } = self;
+        let Self { sim, host, exits, scrapes, scenario, stage, token, .. } = self;
         sim.shutdown().await;
         let hosted = host.is_some();
         let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
@@ -557,7 +569,7 @@ impl Lab {
             logs,
             whispers: String::new(),
             tokens,
-            metrics,
+            scrapes,
             nodes: OnceLock::new(),
         }
     }

@@ -14,12 +14,13 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::SignedDuration;
 use sim::Sim;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
-use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, State, ZONE_CATEGORY};
+use sim::world::{Command, PROVIDER_USER, REGION_CATEGORY, State, Time, ZONE_CATEGORY};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::bounds::Guard;
+use super::scrape::Scrape;
 use super::{Mode, Stage};
 use crate::scenario::Scenario;
 
@@ -156,9 +157,16 @@ impl Replica {
         self.time.step(by);
     }
 
-    /// What it serves at `/metrics`.
-    pub(super) fn metrics(&self) -> String {
-        self.telemetry.metrics()
+    /// What it serves at its endpoint at this moment, before this record of the ledger.
+    pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Scrape {
+        Scrape {
+            at,
+            replica: self.index,
+            next_seq,
+            metrics: self.telemetry.metrics(),
+            live: self.telemetry.checks(),
+            ready: self.telemetry.readiness(),
+        }
     }
 
     /// Completes when it has ended, however that came about.
@@ -239,7 +247,7 @@ fn link(
 }
 
 /// What the connections of a replica are labelled with in the ledger.
-fn label(index: usize) -> String {
+pub(crate) fn label(index: usize) -> String {
     if index == 0 { "provider".to_owned() } else { format!("provider-{index}") }
 }
 

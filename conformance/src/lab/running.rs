@@ -1,8 +1,10 @@
 //! A replica that runs: ours in this process, or a process of its own.
 
 use jiff::SignedDuration;
+use sim::world::Time;
 
 use super::provider::{Exit, Replica};
+use super::scrape::Scrape;
 use crate::foreign::Process;
 
 const OURS_ALONE: &str =
@@ -68,10 +70,10 @@ impl Running {
         self.ours().map(|replica| replica.step_clock(by))
     }
 
-    /// What it serves at `/metrics`, if that is known.
-    pub(super) fn metrics(&self) -> Option<String> {
+    /// What it serves at its endpoint at this moment, before this record of the ledger. `None` for processes.
+    pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
         match self {
-            Self::Here(replica) => Some(replica.metrics()),
+            Self::Here(replica) => Some(replica.scrape(at, next_seq)),
             Self::Process(_) => None,
         }
     }

@@ -70,6 +70,8 @@ pub enum Act {
     ResumeAll,
     /// The wall clock of every running replica steps by so many seconds, backwards if negative.
     StepClocks(i64),
+    /// The metrics and the health of every replica that runs are read.
+    Scrape,
     /// Every replica that does not run starts.
     StartAll,
     /// The provider's token for the Supervisor is another one: it stands in its file at once, and the one before

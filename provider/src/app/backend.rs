@@ -45,7 +45,8 @@ impl Backend {
         let tuning = SupervisorTuning { seed: deps.seed, ..tuning };
         Ok(match tuning.mode {
             InstancesMode::V1 => {
-                Self::SupervisorV1(SupervisorV1::new(link.client, &link.namespace, tuning))
+                let counter = deps.telemetry.supervisor_requests();
+                Self::SupervisorV1(SupervisorV1::new(link.client, &link.namespace, tuning, counter))
             }
             InstancesMode::Auto | InstancesMode::Watch | InstancesMode::Poll => {
                 let telemetry = &deps.telemetry;

@@ -52,11 +52,17 @@ pub(super) fn connect_v1(
     Ok(VcenterV1::new(clients, policy, tuning, options.skip_node_deletion))
 }
 
+/// A client of the workload cluster with a pace of its own, whose requests are counted.
+fn cluster(options: &Options, deps: &Deps) -> Cluster {
+    let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+    cluster.counted(deps.telemetry.cluster_requests())
+}
+
 /// A client for every vCenter.
 fn clients(config: &Config, options: &Options, deps: &Deps) -> Result<Vec<Vcenter>, RunError> {
     #[cfg(feature = "mutants")]
     let active = active(options);
-    let secrets = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
+    let secrets = cluster(options, deps);
     let mut clients = Vec::new();
     for vcenter in &config.vcenters {
         let transport = (deps.connect)(vcenter)
@@ -116,10 +122,7 @@ pub(super) fn spawn_controllers(
     backends: &Tasks,
 ) {
     let store = Arc::new(NodeStore::new());
-    let client = || {
-        let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
-        cluster.under(lease.clone())
-    };
+    let client = || cluster(options, deps).under(lease.clone());
     // A client of their own: a flood of events does not hold up what a controller writes.
     let spawn_events = |component| {
         let (events, sending) = Events::new(component, client(), deps.clock.clone());

@@ -44,7 +44,7 @@ impl Candidate {
     ) -> Self {
         let deadline = (election.renew_deadline / 2).max(Duration::from_secs(1));
         let jitter = Jitter::new(seed, &format!("leader/{identity}"));
-        let cluster = Cluster::unpaced(kube, deadline);
+        let cluster = Cluster::unpaced(kube, deadline).counted(telemetry.cluster_requests());
         let lease = Lease::new(clock.clone(), election.renew_deadline);
         Self { cluster, election, identity, clock, lease, jitter, seen: None, telemetry }
     }
@@ -59,7 +59,8 @@ impl Candidate {
         loop {
             match self.try_once().await {
                 Ok(true) => return,
-                Ok(false) => {}
+                // Another replica holds it: this one stands by, and is ready for that.
+                Ok(false) => self.telemetry.set_settled(),
                 Err(err) => tracing::warn!(error = %Chain(&err), "lease not acquired"),
             }
             let pause = self.jitter.stretch(self.election.retry_period, 1.2);

@@ -79,6 +79,7 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         candidate = Some(new);
     }
     deps.telemetry.set_leader(true);
+    deps.telemetry.set_settled();
 
     let panicked = CancellationToken::new();
     let tasks = || {
@@ -119,19 +120,17 @@ pub async fn run(config: Config, options: Options, deps: Deps) -> Result<(), Run
         Err(err) => tracing::error!(error = %err, "stopping"),
     }
     deps.telemetry.set_leader(false);
-    if outcome.is_ok() {
-        if !controllers.stop(GRACE).await {
-            tracing::warn!("controllers did not stop in time");
-        }
-        if let Some(candidate) = &mut candidate {
-            candidate.release().await;
-        }
+    if outcome.is_ok() && !controllers.stop(GRACE).await {
+        tracing::warn!("controllers did not stop in time");
     }
+    // Before the lease is given up: a controller that did not stop in time must not write beside the next leader.
     if let Some(lease) = &lease {
         lease.end();
     }
-    // Also ends whatever did not stop in time; without the lease nothing may be written.
     crash.cancel();
+    if let (Ok(()), Some(candidate)) = (&outcome, &mut candidate) {
+        candidate.release().await;
+    }
     backends.stop(GRACE).await;
     if !mutant!(active, NoLogout) {
         backend.close().await;

@@ -122,17 +122,7 @@ async fn accept(
 fn answer(telemetry: &Telemetry, path: &str, query: Option<&str>) -> Response<Full<Bytes>> {
     match path {
         "/healthz" | "/livez" => health(path, telemetry.checks(), query),
-        "/readyz" => {
-            let mut checks = telemetry.checks();
-            checks.extend(telemetry.vcenters().into_iter().map(|(name, is_current)| {
-                let outcome = if is_current { Ok(()) } else { Err("view not current".to_owned()) };
-                (format!("vcenter-{name}"), outcome)
-            }));
-            let supervisor = telemetry.supervisor_check();
-            checks.extend(supervisor.map(|outcome| ("supervisor".to_owned(), outcome)));
-            checks.push(("machines".to_owned(), telemetry.machines_check()));
-            health(path, checks, query)
-        }
+        "/readyz" => health(path, telemetry.readiness(), query),
         "/metrics" => {
             let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             respond(StatusCode::OK, content_type, telemetry.metrics())

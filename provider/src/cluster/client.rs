@@ -7,6 +7,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
 use super::{Lease, TokenBucket};
+use crate::telemetry::RequestCounter;
 
 /// Without an answer for this long a request has failed. kube itself would wait for ever.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -23,6 +24,7 @@ pub(crate) struct Cluster {
     max_throttled: u32,
     /// The lease under which it writes; none where no leader is elected.
     lease: Option<Lease>,
+    counter: Option<RequestCounter>,
 }
 
 /// Why a request failed.
@@ -97,13 +99,25 @@ impl Cluster {
     /// A client paced at `qps` with bursts of `burst`, both read as client-go reads them.
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
         let limiter = TokenBucket::of_client(qps, burst).map(Arc::new);
-        Self { client, limiter, deadline: DEADLINE, max_throttled: MAX_THROTTLED, lease: None }
+        let (deadline, max_throttled) = (DEADLINE, MAX_THROTTLED);
+        Self { client, limiter, deadline, max_throttled, lease: None, counter: None }
     }
 
     /// The same, but nothing is written while the lease is not held. The lease is asked at the last moment, when the request
     /// is handed to the connection.
     pub(crate) fn under(self, lease: Option<Lease>) -> Self {
         Self { lease, ..self }
+    }
+
+    /// The same, and its requests are counted.
+    pub(crate) fn counted(self, counter: RequestCounter) -> Self {
+        Self { counter: Some(counter), ..self }
+    }
+
+    fn count(&self, method: &Method, status: Option<u16>) {
+        if let Some(counter) = &self.counter {
+            counter.ended(method, status);
+        }
     }
 
     /// The same, but a throttled request is an error: the caller waits, and knows that it does.
@@ -113,7 +127,7 @@ impl Cluster {
 
     /// A client without pacing and with a deadline of its own, for leases.
     pub(crate) fn unpaced(client: kube::Client, deadline: Duration) -> Self {
-        Self { client, limiter: None, deadline, max_throttled: MAX_THROTTLED, lease: None }
+        Self { limiter: None, deadline, ..Self::new(client, 0.0, 0) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ClusterError> {
@@ -177,8 +191,10 @@ impl Cluster {
                 path: path.to_owned(),
                 deadline: self.deadline,
             };
-            let (status, retry_after, body) =
-                tokio::time::timeout(self.deadline, exchange).await.map_err(|_| timed_out())??;
+            let answer = tokio::time::timeout(self.deadline, exchange).await;
+            let status = answer.as_ref().ok().and_then(|it| it.as_ref().ok()).map(|it| it.0);
+            self.count(&method, status);
+            let (status, retry_after, body) = answer.map_err(|_| timed_out())??;
             let is_throttled = status == 429 || (status == 503 && retry_after.is_some());
             if is_throttled && throttled < self.max_throttled {
                 throttled += 1;
@@ -225,8 +241,10 @@ impl Cluster {
             path: path.to_owned(),
             deadline: self.deadline,
         };
-        let opened = tokio::time::timeout(self.deadline, self.client.send(request));
-        let response = opened.await.map_err(|_| timed_out())?.map_err(|source| {
+        let opened = tokio::time::timeout(self.deadline, self.client.send(request)).await;
+        let answer = opened.as_ref().ok().and_then(|it| it.as_ref().ok());
+        self.count(&Method::GET, answer.map(|it| it.status().as_u16()));
+        let response = opened.map_err(|_| timed_out())?.map_err(|source| {
             let path = path.to_owned();
             ClusterError::Transport { method: Method::GET, path, source: Box::new(source) }
         })?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     TokenBucket,
-    events::{Key, Severity, Subject},
+    events::{Key, Subject},
 };
 
 /// Events about one object that pass at once.
@@ -14,8 +14,8 @@ const PER_SECOND: f64 = 1.0 / 300.0;
 /// Objects whose buckets are remembered; the one that was quiet for longest is forgotten first.
 const REMEMBERED: usize = 4096;
 
-/// Objects by source and severity.
-type Source = (&'static str, Subject, Severity);
+/// Objects by source.
+type Source = (&'static str, Subject);
 
 #[derive(Debug, Default)]
 pub(super) struct SpamFilter {
@@ -27,7 +27,7 @@ impl SpamFilter {
     /// Whether an event is one of few; counts it.
     pub(super) fn lets_through(&mut self, key: &Key) -> bool {
         self.n_seen += 1;
-        let source = (key.component, key.subject.clone(), key.severity);
+        let source = (key.component, key.subject.clone());
         if self.buckets.len() >= REMEMBERED && !self.buckets.contains_key(&source) {
             let quietest = self.buckets.iter().min_by_key(|(_, (_, used))| *used);
             let quietest = quietest.map(|(source, _)| source.clone());

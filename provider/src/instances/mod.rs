@@ -3,6 +3,7 @@
 mod addresses;
 mod datacenters;
 mod desk;
+mod forgotten;
 mod instance_type;
 mod news;
 mod supervisor;
@@ -27,7 +28,9 @@ pub use supervisor::{
 pub use trouble::{Trouble, TroubleKind};
 pub(crate) use vcenter::Policy as VcenterPolicy;
 pub use vcenter::{Tuning, VcenterInstances, VcenterV1};
-pub use zones::{Ancestors, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve};
+pub use zones::{
+    Ancestors, PathUp, Placement, TagNames, ZoneCategories, ZoneError, path_up, resolve,
+};
 
 /// Whether a caller needs zone and region; asking costs tagging calls when they are not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

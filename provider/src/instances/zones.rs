@@ -81,30 +81,39 @@ impl From<ZoneError> for Unknown {
     }
 }
 
-/// The object and everything above it, nearest first.
-///
-/// # Errors
-///
-/// When an object on the way was not read; a circle ends the walk.
-pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> Result<Vec<MoRef>, ZoneError> {
-    let mut path = Vec::new();
+/// An object and everything above it, as far as that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathUp {
+    /// Nearest first.
+    pub objects: Vec<MoRef>,
+    /// The object that ends the path because it was not read: the login may not see it, or nobody has asked yet.
+    pub cut: Option<MoRef>,
+}
+
+/// The object and everything above it. A circle ends the path.
+pub fn path_up(start: &MoRef, ancestors: &Ancestors) -> PathUp {
+    let mut path = PathUp::default();
     let mut current = Some(start);
     while let Some(object) = current {
-        if path.contains(object) {
+        if path.objects.contains(object) {
             break;
         }
-        let parent = ancestors.get(object).ok_or_else(|| ZoneError::NotVisible(object.clone()))?;
-        path.push(object.clone());
+        let Some(parent) = ancestors.get(object) else {
+            path.cut = Some(object.clone());
+            break;
+        };
+        path.objects.push(object.clone());
         current = parent.as_ref();
     }
-    Ok(path)
+    path
 }
 
 /// The zone of a machine.
 ///
 /// # Errors
 ///
-/// See [`ZoneError`]; ambiguity on a path ends the search, a missing tag tries the next path.
+/// See [`ZoneError`]; ambiguity on a path ends the search, a missing tag tries the next path. So does an object that is not
+/// visible: what stands below it on the path decides, and the next path otherwise, as upstream has it for any error.
 pub fn resolve(
     placement: &Placement,
     ancestors: &Ancestors,
@@ -112,33 +121,34 @@ pub fn resolve(
     categories: &ZoneCategories,
 ) -> Result<Zone, ZoneError> {
     let host = placement.host.as_ref().ok_or(ZoneError::NoHost)?;
-    let mut last = match on_path(&path_up(host, ancestors)?, tags, categories) {
-        Err(ZoneError::Missing(category)) => ZoneError::Missing(category),
-        other => return other,
-    };
-    if let Some(pool) = &placement.pool {
-        match on_path(&path_up(pool, ancestors)?, tags, categories) {
-            Err(ZoneError::Missing(category)) => last = ZoneError::Missing(category),
+    let mut paths = vec![path_up(host, ancestors)];
+    paths.extend(placement.pool.as_ref().map(|pool| path_up(pool, ancestors)));
+    let mut own = placement.parent.as_ref().map(|it| path_up(it, ancestors)).unwrap_or_default();
+    own.objects.insert(0, placement.machine.clone());
+    let mut failures = Vec::new();
+    for path in &paths {
+        match on_path(path, tags, categories) {
+            Err(err @ (ZoneError::Missing(_) | ZoneError::NotVisible(_))) => failures.push(err),
             other => return other,
         }
     }
-    let mut path = vec![placement.machine.clone()];
-    if let Some(parent) = &placement.parent {
-        path.extend(path_up(parent, ancestors)?);
-    }
-    match on_path(&path, tags, categories) {
-        Err(ZoneError::Missing(_)) => Err(last),
+    match on_path(&own, tags, categories) {
+        Err(err @ (ZoneError::Missing(_) | ZoneError::NotVisible(_))) => Err(said(failures, err)),
         other => other,
     }
 }
 
-fn on_path(
-    path: &[MoRef],
-    tags: &TagNames,
-    categories: &ZoneCategories,
-) -> Result<Zone, ZoneError> {
+/// What is said of several paths: the first object that is not visible, because a tag may be on it; else what the last path but
+/// the machine's own lacks, as upstream says it.
+fn said(failures: Vec<ZoneError>, own: ZoneError) -> ZoneError {
+    let all: Vec<ZoneError> = failures.iter().cloned().chain([own.clone()]).collect();
+    let hidden = all.into_iter().find(|err| matches!(err, ZoneError::NotVisible(_)));
+    hidden.or_else(|| failures.into_iter().last()).unwrap_or(own)
+}
+
+fn on_path(path: &PathUp, tags: &TagNames, categories: &ZoneCategories) -> Result<Zone, ZoneError> {
     let nearest = |category: &str| -> Result<String, ZoneError> {
-        for object in path {
+        for object in &path.objects {
             match tags.get(object).and_then(|t| t.get(category)).map(Vec::as_slice) {
                 None | Some([]) => {}
                 Some([name]) => return Ok(name.clone()),
@@ -153,7 +163,10 @@ fn on_path(
                 }
             }
         }
-        Err(ZoneError::Missing(category.to_owned()))
+        Err(match &path.cut {
+            Some(object) => ZoneError::NotVisible(object.clone()),
+            None => ZoneError::Missing(category.to_owned()),
+        })
     };
     let region = nearest(&categories.region)?;
     let zone = nearest(&categories.zone)?;
@@ -271,5 +284,34 @@ mod tests {
         assert_eq!(resolve(&placement), Err(ZoneError::NoHost));
         placement.host = Some(object("elsewhere"));
         assert_eq!(resolve(&placement), Err(ZoneError::NotVisible(object("elsewhere"))));
+    }
+
+    #[test]
+    fn an_object_that_is_not_visible_hides_only_the_tags_above_it() {
+        let placement = Placement {
+            machine: object("vm"),
+            host: Some(object("host")),
+            pool: Some(object("pool")),
+            parent: Some(object("folder")),
+        };
+        let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
+        let both = |on, zone, region| [(on, "z", zone), (on, "r", region)];
+        for (name, hidden, list, want) in [
+            ("the pool, and the host's path has both", "pool", both("cluster", "a", "eu"), "eu/a"),
+            ("the cluster, and the host has both", "cluster", both("host", "a", "eu"), "eu/a"),
+            ("the cluster, and the pool has both", "cluster", both("pool", "a", "eu"), "eu/a"),
+            ("the host, and the machine has both", "host", both("vm", "a", "eu"), "eu/a"),
+            ("the cluster, and a tag may be on it", "cluster", both("dc2", "a", "eu"), "cluster"),
+            ("the folder alone", "folder", both("dc2", "a", "eu"), "folder"),
+        ] {
+            let mut ancestors = ancestors();
+            ancestors.remove(&object(hidden));
+            let got = match resolve(&placement, &ancestors, &tags(&list), &categories) {
+                Ok(zone) => format!("{}/{}", zone.region, zone.zone),
+                Err(ZoneError::NotVisible(object)) => object.id().to_owned(),
+                Err(err) => err.to_string(),
+            };
+            assert_eq!(got, want, "{name}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! the cluster. Names of the Kubernetes framework and of upstream are kept where they mean the same.
 
 mod queue;
+mod requests;
 mod supervisor;
 mod tenure;
 mod text;
@@ -13,7 +14,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, AtomicU64},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -29,6 +30,7 @@ use tokio::time::Instant;
 use self::tenure::Tenure;
 
 pub(crate) use queue::QueueMetrics;
+pub(crate) use requests::RequestCounter;
 pub(crate) use supervisor::{ListReason, SupervisorMetrics, SupervisorReading};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -61,11 +63,13 @@ pub struct Telemetry {
     supervisor_metrics: Arc<SupervisorMetrics>,
     node_news: Family<KindLabel, Counter<u64, AtomicU64>>,
     queues: queue::QueueFamilies,
+    requests: requests::RequestFamily,
     initialized: Counter<u64, AtomicU64>,
     deleted: Counter<u64, AtomicU64>,
     failed: Counter<u64, AtomicU64>,
     checks: Mutex<BTreeMap<String, Result<(), String>>>,
     machines: Mutex<Result<(), String>>,
+    settled: AtomicBool,
     tenure: Mutex<Option<Tenure>>,
     probe: Mutex<Option<Probe>>,
     supervisor: Mutex<Option<SupervisorProbe>>,
@@ -97,11 +101,13 @@ impl Default for Telemetry {
             supervisor_metrics: Arc::default(),
             node_news: Family::default(),
             queues: queue::QueueFamilies::default(),
+            requests: requests::RequestFamily::default(),
             initialized: Counter::default(),
             deleted: Counter::default(),
             failed: Counter::default(),
             checks: Mutex::new(BTreeMap::new()),
             machines: Mutex::new(Ok(())),
+            settled: AtomicBool::new(false),
             tenure: Mutex::new(None),
             probe: Mutex::new(None),
             supervisor: Mutex::new(None),
@@ -160,6 +166,7 @@ impl Default for Telemetry {
         telemetry.vcenter_metrics.register(&mut registry);
         telemetry.supervisor_metrics.register(&mut registry);
         telemetry.queues.register(&mut registry);
+        telemetry.requests.register(&mut registry);
         Self { registry, ..telemetry }
     }
 }
@@ -236,6 +243,16 @@ impl Telemetry {
         self.node_news.get_or_create(&KindLabel { kind }).inc();
     }
 
+    /// Counts requests to the workload cluster.
+    pub(crate) fn cluster_requests(&self) -> RequestCounter {
+        self.requests.of("cluster")
+    }
+
+    /// Counts requests to the Supervisor.
+    pub(crate) fn supervisor_requests(&self) -> RequestCounter {
+        self.requests.of("supervisor")
+    }
+
     /// The instruments of a work queue.
     pub(crate) fn queue(&self, name: &str) -> Arc<QueueMetrics> {
         self.queues.queue(name)
@@ -297,6 +314,28 @@ impl Telemetry {
         let tenure = self.tenure.lock().expect("nothing panics under this lock");
         let tenure = tenure.as_ref().map(|it| ("leaderElection".to_owned(), it.check()));
         tenure.into_iter().chain(copied).collect()
+    }
+
+    /// It is known whether this process leads or stands by.
+    pub(crate) fn set_settled(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    /// The checks of `/readyz` by name: those of [`Telemetry::checks`], leadership, every vCenter, the Supervisor and the
+    /// machines of nodes.
+    pub fn readiness(&self) -> Vec<(String, Result<(), String>)> {
+        let mut checks = self.checks();
+        let settled = self.settled.load(Ordering::Relaxed);
+        let leadership = if settled { Ok(()) } else { Err("not settled yet".to_owned()) };
+        checks.push(("leadership".to_owned(), leadership));
+        checks.extend(self.vcenters().into_iter().map(|(name, is_current)| {
+            let outcome = if is_current { Ok(()) } else { Err("view not current".to_owned()) };
+            (format!("vcenter-{name}"), outcome)
+        }));
+        let supervisor = self.supervisor_check();
+        checks.extend(supervisor.map(|outcome| ("supervisor".to_owned(), outcome)));
+        checks.push(("machines".to_owned(), self.machines_check()));
+        checks
     }
 
     /// From now on `leaderElection` is one of the checks.

@@ -13,6 +13,7 @@ use crate::{
     cluster::{Cluster, ClusterError, WatchEvents, encode},
     mutant::{Active, mutant},
     supervisor::VmOperatorVersion,
+    telemetry::RequestCounter,
 };
 
 /// Requests per second to the Supervisor, and how many at once: what client-go allows by default and upstream leaves so.
@@ -90,9 +91,10 @@ impl Api {
         client: kube::Client,
         namespace: &str,
         version: VmOperatorVersion,
+        counter: RequestCounter,
         active: Active,
     ) -> Self {
-        let api = Self::patient(client, namespace, version);
+        let api = Self::patient(client, namespace, version, counter);
         Self { cluster: api.cluster.impatient(), active, ..api }
     }
 
@@ -101,8 +103,9 @@ impl Api {
         client: kube::Client,
         namespace: &str,
         version: VmOperatorVersion,
+        counter: RequestCounter,
     ) -> Self {
-        let cluster = Cluster::new(client, QPS, BURST);
+        let cluster = Cluster::new(client, QPS, BURST).counted(counter);
         let path =
             format!("/apis/vmoperator.vmware.com/{version}/namespaces/{namespace}/virtualmachines");
         Self { cluster, path, active: Active::default() }

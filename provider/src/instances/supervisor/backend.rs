@@ -49,7 +49,8 @@ impl SupervisorInstances {
             InstancesMode::Auto | InstancesMode::Watch => Mode::Watch,
             InstancesMode::Poll | InstancesMode::V1 => Mode::Poll,
         };
-        let api = Api::new(client, namespace, tuning.version, active);
+        let counter = telemetry.supervisor_requests();
+        let api = Api::new(client, namespace, tuning.version, counter, active);
         let metrics = telemetry.supervisor();
         Self { shared: Arc::new(Shared::new(api, tuning, mode, metrics, active)) }
     }
@@ -229,7 +230,7 @@ fn earlier_by_window(now: Instant) -> Instant {
 
 impl Instances for SupervisorInstances {
     fn observe(&self, node: &NodeIdentity) {
-        self.shared.lock().track(node);
+        self.shared.lock().observe(node);
     }
 
     fn forget(&self, name: &str) {

@@ -16,6 +16,7 @@ use super::{
     view::{Changes, EVIDENCE_AGE, View},
 };
 use crate::{
+    instances::forgotten::Forgotten,
     model::{NodeIdentity, Unknown},
     mutant::{Active, mutant},
 };
@@ -63,6 +64,7 @@ pub(super) struct State {
     pub wanted_reads: BTreeMap<String, String>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
+    forgotten: Forgotten,
     active: Active,
 }
 
@@ -86,12 +88,22 @@ impl State {
             waiting: BTreeSet::new(),
             wanted_reads: BTreeMap::new(),
             wanted_lists: BTreeSet::new(),
+            forgotten: Forgotten::default(),
             active,
         }
     }
 
-    /// Takes note of a node.
+    /// Takes note of a node that exists now, as the cluster says.
+    pub(super) fn observe(&mut self, node: &NodeIdentity) {
+        self.forgotten.recall(&node.uid);
+        self.track(node);
+    }
+
+    /// Takes note of a node, unless it was forgotten.
     pub(super) fn track(&mut self, node: &NodeIdentity) {
+        if self.forgotten.contains(&node.uid) {
+            return;
+        }
         let known = self.nodes.get(&node.name);
         if known.is_some_and(|known| known.identity.is_same(node)) {
             return;
@@ -100,6 +112,8 @@ impl State {
         let mismatch_told = known.is_some_and(|known| known.mismatch_told);
         let machine = known.filter(|_| matched).and_then(|known| known.machine.clone());
         self.forget(&node.name);
+        // It may be the same node with another identity.
+        self.forgotten.recall(&node.uid);
         if let Ok(Identity::Uuid(key)) = identity(node) {
             self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
         }
@@ -111,6 +125,7 @@ impl State {
     /// Drops a node.
     pub(super) fn forget(&mut self, name: &str) {
         let Some(known) = self.nodes.remove(name) else { return };
+        self.forgotten.note(known.identity.uid.clone(), Instant::now());
         if let Ok(Identity::Uuid(key)) = identity(&known.identity)
             && let Some(names) = self.nodes_by_uuid.get_mut(&key)
         {

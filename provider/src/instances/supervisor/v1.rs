@@ -25,6 +25,7 @@ use crate::{
     instances::{Instances, ZoneWanted, desk::Desk},
     model::{AddressOrder, Lookup, Metadata, NodeIdentity, Unknown, Zone},
     tasks::Tasks,
+    telemetry::RequestCounter,
 };
 
 /// A look-up is tried this often, whatever is wrong (`DiscoverNodeBackoff`).
@@ -48,9 +49,14 @@ impl SupervisorV1 {
     /// A backend over a client that knows the way and the token. Nothing is called before somebody asks.
     ///
     /// Must be called inside a tokio runtime with time.
-    pub fn new(client: kube::Client, namespace: &str, tuning: Tuning) -> Self {
+    pub(crate) fn new(
+        client: kube::Client,
+        namespace: &str,
+        tuning: Tuning,
+        counter: RequestCounter,
+    ) -> Self {
         let shared = Shared {
-            api: Api::patient(client, namespace, tuning.version),
+            api: Api::patient(client, namespace, tuning.version, counter),
             addresses: tuning.addresses,
             jitter: Mutex::new(Jitter::new(tuning.seed, "supervisor/v1")),
             desk: Desk::default(),

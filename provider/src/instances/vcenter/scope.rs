@@ -162,7 +162,7 @@ pub(super) async fn sieve(
     }
     let key = &shared.policy.datacenters[index].key;
     for machine in machines {
-        let path = zones::path_up(machine, &ancestors).unwrap_or_default();
+        let path = zones::path_up(machine, &ancestors).objects;
         let outcome = match path.iter().find(|object| object.kind() == "Datacenter") {
             Some(datacenter) if listed.datacenters.contains(datacenter) => continue,
             Some(datacenter) => Outcome::Outside(format!(

@@ -21,10 +21,13 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct ZoneCache {
     ancestors: Ancestors,
+    /// Objects above machines that were asked for and not shown: the login may not see them.
+    hidden: BTreeSet<MoRef>,
     tags: BTreeMap<MoRef, Vec<TagId>>,
     names: BTreeMap<TagId, Tag>,
     categories: BTreeMap<CategoryId, String>,
-    read_at: Option<Instant>,
+    /// When the last whole read began, and when it ended.
+    read_at: Option<(Instant, Instant)>,
     failure: Option<(String, Instant)>,
 }
 
@@ -42,21 +45,24 @@ impl ZoneCache {
         {
             return Some(Err(Unknown::Unavailable(text.clone())));
         }
-        let age = now.duration_since(self.read_at?);
+        let (began_at, ended_at) = self.read_at?;
+        let age = now.duration_since(began_at);
         if age >= tuning.zone_ttl || !self.covers(placement) {
             return None;
         }
         match zones::resolve(placement, &self.ancestors, &self.tag_names(placement), categories) {
             Ok(zone) => Some(Ok(zone)),
-            Err(_) if age >= MISSING_RETRY => None,
+            // From its end: a read that takes as long as this pause would be repeated at once.
+            Err(_) if now.duration_since(ended_at) >= MISSING_RETRY => None,
             Err(err) => Some(Err(err.into())),
         }
     }
 
     fn covers(&self, placement: &Placement) -> bool {
         let paths_known = placement.starts().all(|start| {
-            zones::path_up(start, &self.ancestors)
-                .is_ok_and(|path| path.iter().all(|object| self.tags.contains_key(object)))
+            let path = zones::path_up(start, &self.ancestors);
+            path.objects.iter().all(|object| self.tags.contains_key(object))
+                && path.cut.is_none_or(|object| self.hidden.contains(&object))
         });
         paths_known && self.tags.contains_key(&placement.machine)
     }
@@ -64,7 +70,7 @@ impl ZoneCache {
     fn tag_names(&self, placement: &Placement) -> TagNames {
         let mut objects = BTreeSet::from([placement.machine.clone()]);
         for start in placement.starts() {
-            objects.extend(zones::path_up(start, &self.ancestors).unwrap_or_default());
+            objects.extend(zones::path_up(start, &self.ancestors).objects);
         }
         let mut result = TagNames::new();
         for object in objects {
@@ -129,10 +135,11 @@ async fn read(
     let now = Instant::now();
     let (starts, known_names, known_categories, is_stale) = {
         let cache = &shared.lock().vcenters[index].zones;
-        let age = cache.read_at.map(|at| now.duration_since(at));
+        let age = cache.read_at.map(|(began_at, _)| now.duration_since(began_at));
         let is_stale = age.is_none_or(|age| age >= MISSING_RETRY);
         let too_old = age.is_none_or(|age| age >= ttl);
-        let unknown = |start: &&MoRef| too_old || zones::path_up(start, &cache.ancestors).is_err();
+        let unknown =
+            |start: &&MoRef| too_old || zones::path_up(start, &cache.ancestors).cut.is_some();
         let starts: BTreeSet<MoRef> =
             placements.iter().flat_map(Placement::starts).filter(unknown).cloned().collect();
         let names = if too_old { BTreeMap::new() } else { cache.names.clone() };
@@ -149,13 +156,16 @@ async fn read(
     }
     // Tags of everything concerned in one call: old ones too once they have some age, so that the answer is of one
     // moment.
+    let mut hidden = BTreeSet::new();
     let objects: Vec<MoRef> = {
         let cache = &shared.lock().vcenters[index].zones;
         let mut merged = cache.ancestors.clone();
         merged.extend(ancestors.clone());
         let mut objects: BTreeSet<MoRef> = placements.iter().map(|p| p.machine.clone()).collect();
         for start in placements.iter().flat_map(Placement::starts) {
-            objects.extend(zones::path_up(start, &merged).unwrap_or_default());
+            let path = zones::path_up(start, &merged);
+            objects.extend(path.objects);
+            hidden.extend(path.cut);
         }
         objects.into_iter().filter(|o| is_stale || !cache.tags.contains_key(o)).collect()
     };
@@ -184,8 +194,10 @@ async fn read(
     let cache = &mut shared.lock().vcenters[index].zones;
     if is_stale {
         cache.tags.clear();
-        cache.read_at = Some(now);
+        cache.hidden.clear();
+        cache.read_at = Some((now, Instant::now()));
     }
+    cache.hidden.extend(hidden);
     cache.ancestors.extend(ancestors);
     cache.tags.extend(tags);
     cache.names = names;

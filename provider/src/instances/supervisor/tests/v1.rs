@@ -21,7 +21,12 @@ impl Old {
         fake.put(object("upper", "ABC", "10.0.0.8"));
         fake.put(object("empty", "", "10.0.0.9"));
         let tuning = Tuning { mode: InstancesMode::V1, seed: 7, ..Tuning::default() };
-        let instances = SupervisorV1::new(fake.client(), "dev", tuning);
+        let instances = SupervisorV1::new(
+            fake.client(),
+            "dev",
+            tuning,
+            Telemetry::default().supervisor_requests(),
+        );
         let stop = CancellationToken::new();
         instances.spawn(&Tasks::new(&stop, &CancellationToken::new()));
         Self { fake, instances, stop }

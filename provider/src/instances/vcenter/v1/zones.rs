@@ -49,20 +49,25 @@ async fn zone(
     let pool = reference(client, machine, "resourcePool").await;
     let spec = FilterSpec::of_objects("HostSystem", &["summary"], vec![host.clone()]);
     client.retrieve(&spec).await?;
-    let mut missing = match along(client, &host, categories).await {
-        Err(Failure::Zone(ZoneError::Missing(category))) => category,
+    let mut failure = match along(client, &host, categories).await {
+        Err(Failure::Zone(err)) if is_elsewhere(&err) => err,
         other => return other,
     };
     if let Some(pool) = pool? {
         match along(client, &pool, categories).await {
-            Err(Failure::Zone(ZoneError::Missing(category))) => missing = category,
+            Err(Failure::Zone(err)) if is_elsewhere(&err) => failure = err,
             other => return other,
         }
     }
     match along(client, machine, categories).await {
-        Err(Failure::Zone(ZoneError::Missing(_))) => Err(ZoneError::Missing(missing).into()),
+        Err(Failure::Zone(err)) if is_elsewhere(&err) => Err(failure.into()),
         other => other,
     }
+}
+
+/// Whether the next path may have what this one lacks.
+fn is_elsewhere(err: &ZoneError) -> bool {
+    matches!(err, ZoneError::Missing(_) | ZoneError::NotVisible(_))
 }
 
 /// One property of the machine that is a reference.
@@ -100,7 +105,8 @@ async fn walk(
     let ancestors: Ancestors =
         objects.iter().map(|object| (object.object.clone(), above(object))).collect();
     let (mut zone, mut region) = (None, None);
-    for object in path_up(start, &ancestors)? {
+    let path = path_up(start, &ancestors);
+    for object in path.objects {
         let mut here: Vec<(String, String)> = Vec::new();
         for id in client.tags_on(&object).await? {
             let tag = match client.tag(&id).await {
@@ -127,6 +133,9 @@ async fn walk(
                 return Ok(Zone { zone: zone.clone(), region: region.clone() });
             }
         }
+    }
+    if let Some(hidden) = path.cut {
+        return Err(ZoneError::NotVisible(hidden).into());
     }
     let missing = if region.is_none() { &categories.region } else { &categories.zone };
     Err(ZoneError::Missing(missing.clone()).into())

@@ -10,7 +10,8 @@ fn v1(version: VmOperatorVersion) -> Way {
     let (mode, fake) = (InstancesMode::V1, Fake::with(3));
     let tuning = Tuning { mode, version, seed: 7, ..Tuning::default() };
     let stop = CancellationToken::new();
-    let made = SupervisorV1::new(fake.client(), "dev", tuning);
+    let made =
+        SupervisorV1::new(fake.client(), "dev", tuning, Telemetry::default().supervisor_requests());
     made.spawn(&Tasks::new(&stop, &CancellationToken::new()));
     Way { mode, fake, instances: Arc::new(made), stop }
 }

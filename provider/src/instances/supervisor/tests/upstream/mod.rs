@@ -34,7 +34,12 @@ async fn ways(prepare: impl Fn(&Fake)) -> Vec<Way> {
         let stop = CancellationToken::new();
         let tasks = Tasks::new(&stop, &CancellationToken::new());
         let instances: Arc<dyn Instances> = if mode == InstancesMode::V1 {
-            let made = SupervisorV1::new(fake.client(), "dev", tuning);
+            let made = SupervisorV1::new(
+                fake.client(),
+                "dev",
+                tuning,
+                Telemetry::default().supervisor_requests(),
+            );
             made.spawn(&tasks);
             Arc::new(made)
         } else {

@@ -1,0 +1,387 @@
+//! OBS: what an operator can see from outside.
+//!
+//! Metrics and health are read from ours in process: the endpoint of a provider that is a process is not read.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::objects::{GroupResource, Op};
+use sim::world::{Command, Event, Named, Topology};
+
+use super::build::{
+    SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, machine, newcomer, s, world,
+};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::foreign::Pace;
+use crate::lab::{Run, Scrape, sum};
+use crate::scenario::{Act, Initializer, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut healths = vec![outage(backend)];
+    if backend.is_vcenter() {
+        healths.extend([one_of_two(), unknown_vcenter(), hidden_machine()]);
+    }
+    vec![
+        Check::new("OBS-001", [failures_are_counted(backend)]),
+        Check::new("OBS-002", healths),
+        Check::new("OBS-003", [long_outage(backend), refused_deletions()]),
+        Check::new("OBS-004", [readiness(backend), leadership()]),
+    ]
+    .into_iter()
+    .map(|check| Check {
+        cases: check.cases.into_iter().map(|case| case.paced(ENDPOINT)).collect(),
+        ..check
+    })
+    .collect()
+}
+
+const ENDPOINT: Pace = Pace::Virtual("the endpoint of a provider that is a process is not read");
+/// How long outages last.
+const DOWN: Duration = s(180);
+/// From the end of an outage until health has to say so: a vCenter that starts answers 503 for a minute.
+const RECOVERY: Duration = s(240);
+
+/// The scrape at this moment, of the first replica that was read then.
+fn scrape_at(run: &Run, at: Duration) -> Option<&Scrape> {
+    run.scrapes.iter().find(|scrape| scrape.at.since_start() == at)
+}
+
+/// A verdict about the scrape at this moment; inconclusive without one.
+fn at(run: &Run, moment: Duration, judge: impl FnOnce(&Scrape) -> Verdict) -> Verdict {
+    match scrape_at(run, moment) {
+        Some(scrape) => judge(scrape),
+        None => Verdict::inconclusive(format!("no replica was read at {moment:?}")),
+    }
+}
+
+/// Every check of `/readyz` and `/livez` passes at this moment.
+fn is_ready(run: &Run, moment: Duration) -> Verdict {
+    at(run, moment, |scrape| {
+        let mut bad: Vec<_> = scrape.unready().collect();
+        bad.extend(dead(scrape));
+        Verdict::of(bad.is_empty(), || format!("{bad:?} at {moment:?}").at(moment))
+    })
+}
+
+/// Exactly these checks of `/readyz` fail at this moment, and none of `/livez`.
+fn fails(run: &Run, moment: Duration, wanted: &[&str]) -> Verdict {
+    at(run, moment, |scrape| {
+        let failing: Vec<_> = scrape.unready().map(|(name, _)| name).collect();
+        Verdict::of(failing == wanted, || {
+            format!("{failing:?} fail in /readyz at {moment:?}; {wanted:?} have to").at(moment)
+        })
+        .and(|| {
+            let dead: Vec<_> = dead(scrape).collect();
+            Verdict::of(dead.is_empty(), || {
+                format!("{dead:?} fail in /livez at {moment:?}").at(moment)
+            })
+        })
+    })
+}
+
+fn dead(scrape: &Scrape) -> impl Iterator<Item = (&str, &str)> {
+    scrape.live.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
+}
+
+/// What stands behind the provider is away for a while, and looked at before, meanwhile and afterwards.
+fn disturbed(backend: Backend) -> Scenario {
+    let end = SETTLED + DOWN;
+    away(world(4, end + RECOVERY + T_STATUS), backend, SETTLED, end)
+        .at(SETTLED, Act::Scrape)
+        // Somebody asks: a node that joins, and one that is not ready.
+        .at(SETTLED + s(5), Command::StopKubelet(machine(2)))
+        .at(SETTLED + s(70), Act::Scrape)
+        .at(end - s(1), Act::Scrape)
+        .at(end + s(1), Command::StartKubelet(machine(2)))
+        .at(end + RECOVERY, Act::Scrape)
+        .at(end + RECOVERY + s(120), Act::Scrape)
+}
+
+fn failures_are_counted(backend: Backend) -> Case {
+    let failures = move |scrape: &Scrape| {
+        let samples = scrape.samples();
+        match backend {
+            Backend::VCenter => {
+                const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
+                sum(&samples, CALLS, &[]) - sum(&samples, CALLS, &[("code", "ok")])
+            }
+            Backend::Supervisor => {
+                const REQUESTS: &str = "rest_client_requests_total";
+                let of = [("server", "supervisor"), ("code", "200")];
+                sum(&samples, REQUESTS, &of[..1]) - sum(&samples, REQUESTS, &of)
+            }
+        }
+    };
+    Case::new(disturbed(backend), move |run| {
+        let end = SETTLED + DOWN;
+        let moments =
+            [SETTLED, SETTLED + s(70), end - s(1), end + RECOVERY, end + RECOVERY + s(120)];
+        let counts: Vec<f64> =
+            moments.iter().filter_map(|at| scrape_at(run, *at)).map(failures).collect();
+        let [before, early, late, after, calm] = counts[..] else {
+            return Verdict::inconclusive(format!("{} of 5 scrapes were made", counts.len()));
+        };
+        Verdict::of(before < early && early < late && after == calm, || {
+            format!(
+                "failures counted: {before} before the outage, {early} and {late} in it, {after} after it and \
+                 {calm} two minutes later"
+            )
+        })
+        .and(|| run.initializes(&names(4), s(0), SETTLED))
+    })
+}
+
+fn outage(backend: Backend) -> Case {
+    Case::new(disturbed(backend), move |run| {
+        let end = SETTLED + DOWN;
+        let failing = match backend {
+            Backend::VCenter => "vcenter-vc0",
+            Backend::Supervisor => "supervisor",
+        };
+        is_ready(run, SETTLED)
+            .and(|| fails(run, SETTLED + s(70), &[failing]))
+            .and(|| fails(run, end - s(1), &[failing]))
+            .and(|| is_ready(run, end + RECOVERY))
+            .and(|| {
+                let restarts = run.exits.len();
+                Verdict::of(restarts == 1, || format!("{restarts} ends of the process"))
+            })
+    })
+    .named("an outage")
+}
+
+/// Of two vCenters one is away.
+fn one_of_two() -> Case {
+    let end = SETTLED + DOWN;
+    let topology = Topology::zones(3).machines(3).vcenters(2);
+    let vcenter = Some("vc1".to_owned());
+    let scenario = Scenario::new("", topology, end + RECOVERY + T_STATUS)
+        .at(SETTLED, Act::Scrape)
+        .at(SETTLED, Command::StopVCenter { vcenter: vcenter.clone() })
+        .at(end - s(1), Act::Scrape)
+        .at(end, Command::StartVCenter { vcenter })
+        .at(end + RECOVERY, Act::Scrape);
+    Case::new(scenario, move |run| {
+        is_ready(run, SETTLED)
+            .and(|| fails(run, end - s(1), &["vcenter-vc1"]))
+            .and(|| is_ready(run, end + RECOVERY))
+    })
+    .named("one of two vCenters")
+}
+
+/// Nodes whose kind of trouble this is, as the metric says at a moment.
+fn troubled(run: &Run, moment: Duration, kind: &str, wanted: u32) -> Verdict {
+    at(run, moment, |scrape| {
+        let samples = scrape.samples();
+        let [of_kind, all] = [&[("kind", kind)][..], &[]]
+            .map(|labels| sum(&samples, "vsphere_nodes_troubled", labels));
+        Verdict::of(of_kind == f64::from(wanted) && all == of_kind, || {
+            format!(
+                "vsphere_nodes_troubled of {kind} is {of_kind} at {moment:?} and {all} in all; {wanted} nodes are in \
+                 this trouble"
+            )
+            .at(moment)
+        })
+    })
+}
+
+/// Warning events with this reason are about exactly these nodes.
+fn warned(run: &Run, reason: &str, nodes: &[String]) -> Verdict {
+    let events = run.events().into_iter().filter(|it| it.reason == reason && it.kind == "Warning");
+    let mut about: Vec<String> = events.map(|it| it.object).collect();
+    about.sort();
+    about.dedup();
+    Verdict::of(about == nodes, || format!("events {reason} are about {about:?}, not {nodes:?}"))
+}
+
+/// The vCenter of two silent nodes is taken out of the configuration.
+fn unknown_vcenter() -> Case {
+    let silent = ["node-1-0001", "node-1-0002"];
+    let mut scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(500))
+        .at(s(60), Act::Stop(0))
+        .at(s(60), Act::Vcenters(vec!["vc0".to_owned()]))
+        .at(s(62), Act::StartAll)
+        .at(s(200), Act::Scrape)
+        .at(s(250), Act::Stop(0))
+        .at(s(250), Act::Vcenters(Vec::new()))
+        .at(s(252), Act::StartAll)
+        .at(s(450), Act::Scrape);
+    for node in silent {
+        scenario = scenario
+            .at(s(70), Command::StopKubelet(Named::from(node)))
+            .at(s(260), Command::StartKubelet(Named::from(node)));
+    }
+    Case::new(scenario, move |run| {
+        let nodes: Vec<String> = (1..=3).map(|n| format!("node-1-000{n}")).collect();
+        fails(run, s(200), &["machines"])
+            .and(|| troubled(run, s(200), "unknown-vcenter", 3))
+            .and(|| warned(run, "MachineInUnknownVCenter", &nodes))
+            .and(|| is_ready(run, s(450)))
+            .and(|| troubled(run, s(450), "unknown-vcenter", 0))
+    })
+    .named("a vCenter that is not configured")
+}
+
+/// A node that another hand initialized, whose machine the provider has never seen: a person is asked, and readiness stays.
+fn hidden_machine() -> Case {
+    let scenario = world(4, s(400))
+        .with(|it| it.start = false)
+        .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
+        .at(s(10), forget_reference(2))
+        .at(s(10), hidden(Backend::VCenter, 2))
+        .at(s(10), Act::StartAll)
+        .at(s(30), Command::StopKubelet(machine(2)))
+        .at(s(250), Act::Scrape)
+        .at(s(260), Act::Heal)
+        .at(s(260), Command::StartKubelet(machine(2)))
+        .at(s(390), Act::Scrape);
+    Case::new(scenario, |run| {
+        is_ready(run, s(250))
+            .and(|| troubled(run, s(250), "unproven", 1))
+            .and(|| warned(run, "MachineNotProvenGone", &[name(2)]))
+            .and(|| is_ready(run, s(390)))
+            .and(|| troubled(run, s(390), "unproven", 0))
+    })
+    .named("a machine that was never seen")
+}
+
+/// Events about one object that a provider may write in this time: 25, and one per five minutes.
+fn allowed(lasts: Duration) -> u64 {
+    25 + lasts.as_secs() / 300
+}
+
+/// No object has more events than are allowed, repeated ones included; and the provider did write some.
+fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
+    let mut written: BTreeMap<String, u64> = BTreeMap::new();
+    for (at, event) in run.log.entries() {
+        if let Event::Cluster(event) = event
+            && event.key.resource == GroupResource::core("events")
+            && event.op != Op::Deleted
+            && (since..until).contains(&at.since_start())
+        {
+            let about = &event.object["involvedObject"];
+            let about = format!("{} {}", about["kind"], about["name"]);
+            *written.entry(about).or_default() += 1;
+        }
+    }
+    let allowed = allowed(until - since);
+    match written.iter().max_by_key(|(_, n)| **n) {
+        None => Verdict::inconclusive("no event was written"),
+        Some((about, n)) => Verdict::of(*n <= allowed, || {
+            format!("{n} events about {about} in {:?}; {allowed} are allowed", until - since)
+        }),
+    }
+}
+
+/// An hour without vCenter or Supervisor, with nodes that are not ready and nodes that join.
+fn long_outage(backend: Backend) -> Case {
+    let (begin, end) = (SETTLED, SETTLED + s(3600));
+    let mut scenario = away(world(4, end + RECOVERY), backend, begin, end)
+        .at(begin + s(5), Command::StopKubelet(machine(2)))
+        .at(begin + s(5), Command::StopKubelet(machine(3)))
+        .at(begin + s(10), newcomer("newcomer", None));
+    if !backend.is_vcenter() {
+        scenario = scenario.at(end + s(1), Command::StartKubelet(machine(2)));
+    }
+    Case::new(scenario, move |run| {
+        few_events(run, s(0), end).and(|| run.initializes(&names(4), s(0), SETTLED))
+    })
+    .named("an outage")
+}
+
+/// An hour in which the cluster refuses the deletion of a node whose machine is gone: each try has something to tell.
+fn refused_deletions() -> Case {
+    let (begin, end) = (SETTLED, SETTLED + s(3600));
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let refused = Rule::new("refused", [status]).on(Face::Cluster).op(["delete nodes"]);
+    let scenario = world(12, end + s(300))
+        .at(begin, refused)
+        .at(begin, Command::DeleteMachine(machine(3)))
+        .at(end, Act::Heal);
+    Case::new(scenario, move |run| {
+        few_events(run, begin, end).and(|| {
+            let told =
+                run.events().into_iter().any(|it| it.object == name(3) && it.kind == "Warning");
+            Verdict::of(told, || "no Warning tells of the node that cannot be deleted".to_owned())
+        })
+    })
+    .named("refused deletions")
+}
+
+/// Not ready before anything is known, ready when the first node is initialized.
+fn readiness(backend: Backend) -> Case {
+    let scenario = world(4, s(120))
+        .with(|it| it.start = false)
+        .at(s(10), Act::StartAll)
+        .at(s(10), Act::Scrape);
+    // From the start of the provider on, once a second.
+    let scenario = (11..=60).fold(scenario, |scenario, n| scenario.at(s(n), Act::Scrape));
+    Case::new(scenario, move |run| {
+        let first = names(4).iter().filter_map(|node| run.initialized(node)).min();
+        let Some(first) = first else {
+            return Verdict::inconclusive("no node was initialized");
+        };
+        at(run, s(10), |scrape| {
+            let is_early = scrape.unready().next().is_none();
+            Verdict::of(!is_early, || {
+                format!("/readyz passes as the process starts, before {backend} was asked")
+                    .at(s(10))
+            })
+        })
+        .and(|| {
+            let next = run.scrapes.iter().find(|it| it.at >= first + T_MONITOR);
+            let bad = next.and_then(|it| Some((it.at, it.unready().next()?)));
+            Verdict::of(bad.is_none(), || {
+                format!("a node is initialized at {first}, and /readyz fails: {bad:?}").at(first)
+            })
+        })
+    })
+    .named("start")
+}
+
+/// Of two replicas one says that it leads: that which the lease names. When it dies, the other does.
+fn leadership() -> Case {
+    let scenario = world(3, s(150))
+        .with(|it| it.replicas = 2)
+        .at(SETTLED, Act::Scrape)
+        .at(SETTLED, Act::CrashLeader)
+        .at(SETTLED + s(45), Act::Scrape);
+    Case::new(scenario, |run| {
+        let leads = |moment: Duration| {
+            let scrapes = run.scrapes.iter().filter(move |it| it.at.since_start() == moment);
+            let leads = |it: &Scrape| {
+                let samples = it.samples();
+                let status = sum(&samples, "leader_election_master_status", &[]);
+                let controllers = sum(&samples, "running_managed_controllers", &[]);
+                (it.replica, status, controllers)
+            };
+            scrapes.map(leads).collect::<Vec<_>>()
+        };
+        let (before, after) = (leads(SETTLED), leads(SETTLED + s(45)));
+        let leader = before.iter().find(|(_, status, _)| *status == 1.0).map(|(replica, ..)| *replica);
+        let standby = leader.map(|it| 1 - it);
+        let of = |status: Option<usize>, list: &[(usize, f64, f64)], both: f64| {
+            list.iter().filter(|(replica, ..)| Some(*replica) == status).all(|(_, status, controllers)| {
+                *status == both && *controllers == 2.0 * both
+            })
+        };
+        let holds = before.len() == 2
+            && leader.is_some()
+            && of(leader, &before, 1.0)
+            && of(standby, &before, 0.0)
+            && after.iter().any(|(replica, ..)| Some(*replica) == standby)
+            && of(standby, &after, 1.0);
+        Verdict::of(holds, || {
+            format!(
+                "replica, leader_election_master_status and running_managed_controllers: {before:?}, and after the \
+                 leader died {after:?}"
+            )
+        })
+    })
+    .named("two replicas")
+}

@@ -1,0 +1,256 @@
+//! Metrics agree with the ledger: what a replica counted is what went over the wire.
+//!
+//! A scrape is compared with the calls of one life of its replica: those between its last start and the scrape. A call that
+//! had not ended at that moment may be counted or not, and so may one whose end the replica did not wait for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sim::Face;
+use sim::ledger::{Kind, Record};
+
+use super::{Invariant, Violation};
+use crate::lab::{Run, Sample, Scrape, label, sum};
+use crate::scenario::Act;
+
+/// Calls of vCenters by operation, with how long they took. Upstream's name.
+const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
+/// Where the life of a replica cannot be told from what it counted.
+const WORKERS: f64 = 64.0;
+
+/// Every scrape that says something else than the ledger.
+pub(super) fn violations(run: &Run) -> Vec<Violation> {
+    let lives = run.scrapes.iter().map(|scrape| Life::of(run, scrape));
+    lives.flat_map(|life| life.violations()).collect()
+}
+
+/// What one replica did from its start to a scrape.
+struct Life<'a> {
+    run: &'a Run,
+    scrape: &'a Scrape,
+    samples: Vec<Sample>,
+    calls: Vec<&'a Record>,
+    /// Whether it was stopped where it was meanwhile, so that answers wait for it.
+    was_suspended: bool,
+}
+
+impl<'a> Life<'a> {
+    fn of(run: &'a Run, scrape: &'a Scrape) -> Self {
+        let starts = format!("replica {} starts", scrape.replica);
+        let until = run.ledger.iter().take_while(|it| it.seq < scrape.next_seq);
+        let since = until
+            .clone()
+            .filter(|it| it.kind == Kind::Note && it.op == starts)
+            .last()
+            .map_or(0, |it| it.seq);
+        let caller = label(scrape.replica);
+        let calls = until
+            .filter(|it| it.kind == Kind::Call && it.seq > since && it.client.client == caller)
+            .collect();
+        let was_suspended =
+            run.scenario.timeline.iter().any(|step| matches!(step.act, Act::SuspendLeader));
+        Self { run, scrape, samples: scrape.samples(), calls, was_suspended }
+    }
+
+    fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        sum(&self.samples, name, labels)
+    }
+
+    fn violations(&self) -> Vec<Violation> {
+        let mut said = self.vcenter_calls();
+        said.extend(self.logins());
+        said.extend(self.kubernetes_requests());
+        said.extend(self.deletions());
+        said.extend(self.queues());
+        said.extend(self.supervisor());
+        let to_violation = |text| Violation {
+            invariant: Invariant::MetricsAreTrue,
+            at: self.scrape.at,
+            text: format!("replica {}: {text}", self.scrape.replica),
+        };
+        said.into_iter().map(to_violation).collect()
+    }
+
+    /// Calls of these operations: ended for certain, and begun.
+    fn counted(&self, is_one: impl Fn(&Record) -> bool) -> (f64, f64) {
+        let (mut ended, mut begun) = (0.0, 0.0);
+        for call in self.calls.iter().filter(|call| is_one(call)) {
+            begun += 1.0;
+            let is_over = call.ended.as_ref().is_some_and(|it| {
+                it.at < self.scrape.at && it.broken.is_none_or(|why| why != "abandoned")
+            });
+            if is_over && !self.was_suspended {
+                ended += 1.0;
+            }
+        }
+        (ended, begun)
+    }
+
+    /// Each operation of each vCenter is counted, and successes are not counted as failures or the other way round.
+    fn vcenter_calls(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut operations: BTreeMap<(&str, &str), ()> = BTreeMap::new();
+        for call in self.calls.iter().filter(|call| call.is_vcenter_call()) {
+            operations.insert((&call.server, &call.op), ());
+        }
+        for (vcenter, operation) in operations.into_keys() {
+            let is_one = |call: &Record| {
+                call.is_vcenter_call() && call.server == vcenter && call.op == operation
+            };
+            let labels = [("vcenter", vcenter), ("request", operation)];
+            let all = self.sum(CALLS, &labels);
+            let well = self.sum(CALLS, &[labels[0], labels[1], ("code", "ok")]);
+            let (ended, _) = self.counted(is_one);
+            let (_, may_be_well) =
+                self.counted(|call| is_one(call) && (call.succeeded() || call.ended.is_none()));
+            let (bad, _) = self.counted(|call| {
+                is_one(call)
+                    && call.ended.as_ref().is_some_and(|it| it.status.is_some_and(|it| it >= 400))
+            });
+            if all < ended {
+                said.push(format!(
+                    "{CALLS} of {operation} at {vcenter} is {all}; {ended} calls have ended"
+                ));
+            }
+            if well > may_be_well {
+                said.push(format!(
+                    "{CALLS} of {operation} at {vcenter} with code ok is {well}; {may_be_well} calls succeeded"
+                ));
+            }
+            if all - well < bad {
+                said.push(format!(
+                    "{CALLS} of {operation} at {vcenter} with other codes than ok is {}; {bad} calls failed",
+                    all - well
+                ));
+            }
+        }
+        said
+    }
+
+    /// Logins are counted by themselves, too.
+    fn logins(&self) -> Vec<String> {
+        let apis = [("Login", "soap"), ("cis.session.create", "vapi")];
+        let differing = apis.into_iter().filter_map(|(operation, api)| {
+            let logins = self.sum("vsphere_logins_total", &[("api", api)]);
+            let calls = self.sum(CALLS, &[("request", operation)]);
+            (logins != calls).then(|| {
+                format!(
+                    "vsphere_logins_total of {api} is {logins}; {CALLS} of {operation} is {calls}"
+                )
+            })
+        });
+        differing.collect()
+    }
+
+    /// Requests to the workload cluster and to the Supervisor, by what they got.
+    fn kubernetes_requests(&self) -> Vec<String> {
+        const REQUESTS: &str = "rest_client_requests_total";
+        let mut said = Vec::new();
+        for (server, face) in [("cluster", Face::Cluster), ("supervisor", Face::Supervisor)] {
+            let all = self.sum(REQUESTS, &[("server", server)]);
+            // A request that is refused because its token is old is sent again below the counter.
+            let is_one = |call: &Record| {
+                let status = call.ended.as_ref().and_then(|ended| ended.status);
+                call.face == Some(face) && !(face == Face::Supervisor && status == Some(401))
+            };
+            let (ended, _) = self.counted(is_one);
+            let (_, begun) = self.counted(|call| call.face == Some(face));
+            // An answer without end has begun, and is counted then.
+            if all < ended || all > begun {
+                said.push(format!(
+                    "{REQUESTS} of {server} is {all}; {ended} of {begun} calls have ended"
+                ));
+            }
+            let codes = self.calls.iter().filter(|call| is_one(call));
+            let codes: BTreeSet<u16> =
+                codes.filter_map(|call| call.ended.as_ref()?.status).collect();
+            for code in codes {
+                let text = code.to_string();
+                let counted = self.sum(REQUESTS, &[("server", server), ("code", &text)]);
+                let (ended, _) = self.counted(|call| {
+                    let ended = call.ended.as_ref().filter(|it| it.broken.is_none());
+                    is_one(call) && ended.is_some_and(|it| it.status == Some(code))
+                });
+                if counted < ended {
+                    said.push(format!("{REQUESTS} of {server} with code {code} is {counted}; {ended} calls ended so"));
+                }
+            }
+        }
+        said
+    }
+
+    fn deletions(&self) -> Option<String> {
+        let counted = self.sum("vsphere_nodes_deleted_total", &[]);
+        let is_one = |call: &Record| call.op == "delete nodes" && call.is_cluster_call();
+        let (ended, _) = self.counted(|call| is_one(call) && call.succeeded());
+        let (_, begun) = self.counted(is_one);
+        (counted < ended || counted > begun).then(|| {
+            format!(
+                "vsphere_nodes_deleted_total is {counted}; {ended} of {begun} deletions succeeded"
+            )
+        })
+    }
+
+    /// Every key that was added waits or was taken, and every key that was taken is at hand or was given back.
+    fn queues(&self) -> Vec<String> {
+        let names = self.samples.iter().filter(|it| it.name == "workqueue_adds_total");
+        let names: Vec<&str> =
+            names.filter_map(|it| Some(it.labels.get("name")?.as_str())).collect();
+        let mut said = Vec::new();
+        for name in names {
+            let of = |metric: &str| self.sum(&format!("workqueue_{metric}"), &[("name", name)]);
+            let (adds, depth) = (of("adds_total"), of("depth"));
+            let (taken, done) =
+                (of("queue_duration_seconds_count"), of("work_duration_seconds_count"));
+            let at_hand = taken - done;
+            if adds != depth + taken {
+                said.push(format!(
+                    "queue {name}: {adds} keys were added, {depth} wait and {taken} were taken"
+                ));
+            }
+            if !(0.0..=WORKERS).contains(&at_hand) {
+                said.push(format!("queue {name}: {taken} keys were taken and {done} given back"));
+            }
+            let (unfinished, longest) =
+                (of("unfinished_work_seconds"), of("longest_running_processor_seconds"));
+            if (at_hand == 0.0 && unfinished != 0.0)
+                || longest > unfinished
+                || (unfinished > 0.0 && longest == 0.0)
+            {
+                said.push(format!(
+                    "queue {name}: {at_hand} keys are at hand, for {unfinished} s in all, the oldest for {longest} s"
+                ));
+            }
+        }
+        said
+    }
+
+    /// Lists and reads of the Supervisor's machines.
+    fn supervisor(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.run.backend().is_vcenter() || self.run.stage.mode.is_v1() {
+            return said;
+        }
+        for (metric, operation) in [
+            ("vsphere_supervisor_lists_total", "list virtualmachines"),
+            ("vsphere_supervisor_reads_total", "get virtualmachines"),
+        ] {
+            let counted = self.sum(metric, &[]);
+            // A list in pages is one, and so is one that begins anew because its pages grew too old.
+            let is_first =
+                |call: &Record| call.op == operation && !call.req.detail.contains("continue");
+            let (_, begun) = self.counted(is_first);
+            let (ended, _) = self.counted(|call| {
+                is_first(call) && (call.succeeded() || operation == "get virtualmachines")
+            });
+            if counted < ended || counted > begun {
+                said.push(format!("{metric} is {counted}; {ended} of {begun} calls have ended"));
+            }
+        }
+        let states = self.sum("vsphere_supervisor_view_state", &[]);
+        let leads = self.sum("leader_election_master_status", &[]);
+        if states != leads {
+            said.push(format!("vsphere_supervisor_view_state is 1 for {states} states, and the replica leads: {leads}"));
+        }
+        said
+    }
+}

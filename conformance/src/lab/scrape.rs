@@ -1,0 +1,138 @@
+//! Metrics and health that a replica served at one moment.
+
+use std::collections::BTreeMap;
+
+use sim::world::Time;
+
+/// What a replica served at its endpoint at one moment.
+#[derive(Clone, Debug)]
+pub struct Scrape {
+    /// The moment.
+    pub at: Time,
+    /// The replica.
+    pub replica: usize,
+    /// Position of the next record of the ledger at that moment.
+    pub next_seq: u64,
+    /// `/metrics`, in the OpenMetrics text format.
+    pub metrics: String,
+    /// The checks of `/livez`.
+    pub live: Checks,
+    /// The checks of `/readyz`.
+    pub ready: Checks,
+}
+
+/// The checks of a health endpoint by name, each with the reason if it fails.
+pub type Checks = Vec<(String, Result<(), String>)>;
+
+/// One line of a scrape: a value of a metric with its labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Name, with the suffixes of OpenMetrics (`_total`, `_count`, `_sum`, `_bucket`).
+    pub name: String,
+    /// Labels by name.
+    pub labels: BTreeMap<String, String>,
+    /// The value.
+    pub value: f64,
+}
+
+impl Scrape {
+    /// Every value that was served. Lines that are not samples are left out.
+    pub fn samples(&self) -> Vec<Sample> {
+        self.metrics.lines().filter_map(sample).collect()
+    }
+
+    /// The checks of `/readyz` that fail.
+    pub fn unready(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ready.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
+    }
+}
+
+/// A line of the text format; `None` for comments and for lines of another form.
+fn sample(line: &str) -> Option<Sample> {
+    let (series, value) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))?;
+    let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+    let labels = labels.strip_suffix('}')?;
+    Some(Sample { name: name.to_owned(), labels: pairs(labels), value: value.parse().ok()? })
+}
+
+/// `a="1",b="2"`, with backslashes before quotes, backslashes and `n`.
+fn pairs(mut text: &str) -> BTreeMap<String, String> {
+    let mut pairs = BTreeMap::new();
+    while let Some((name, rest)) = text.split_once("=\"") {
+        let mut value = String::new();
+        let mut letters = rest.char_indices();
+        let mut end = rest.len();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '"' => {
+                    end = at + 1;
+                    break;
+                }
+                '\\' => match letters.next() {
+                    Some((_, 'n')) => value.push('\n'),
+                    Some((_, other)) => value.push(other),
+                    None => {}
+                },
+                other => value.push(other),
+            }
+        }
+        pairs.insert(name.trim_start_matches(',').to_owned(), value);
+        text = &rest[end..];
+    }
+    pairs
+}
+
+/// The sum of all values of a metric whose labels are among others these.
+pub fn sum(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> f64 {
+    let fits = |it: &&Sample| {
+        it.name == name
+            && labels.iter().all(|(key, value)| it.labels.get(*key).is_some_and(|it| it == value))
+    };
+    samples.iter().filter(fits).map(|it| it.value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_with_their_labels() {
+        let read =
+            |line| sample(line).map(|it| (it.name, it.labels.into_iter().collect(), it.value));
+        let pairs = |it: &[(&str, &str)]| -> Vec<(String, String)> {
+            it.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        for (name, line, wanted) in [
+            ("no labels", "a_total 3", Some(("a_total".to_owned(), vec![], 3.0))),
+            (
+                "labels",
+                r#"a{b="c",d="e"} 0.5"#,
+                Some(("a".into(), pairs(&[("b", "c"), ("d", "e")]), 0.5)),
+            ),
+            (
+                "a quote",
+                r#"a{b="c\"d} ,\\"} 1"#,
+                Some(("a".into(), pairs(&[("b", "c\"d} ,\\")]), 1.0)),
+            ),
+            ("a comment", "# HELP a b 3", None),
+            ("no value", "a{b=\"c\"} x", None),
+            ("the end", "# EOF", None),
+        ] {
+            assert_eq!(read(line), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn sums_are_over_series_with_the_wanted_labels() {
+        let text = "a{x=\"1\",y=\"1\"} 1\na{x=\"1\",y=\"2\"} 2\na{x=\"2\"} 4\nb{x=\"1\"} 8\n";
+        let samples: Vec<Sample> = text.lines().filter_map(sample).collect();
+        for (labels, wanted) in [
+            (&[][..], 7.0),
+            (&[("x", "1")], 3.0),
+            (&[("x", "1"), ("y", "2")], 2.0),
+            (&[("z", "1")], 0.0),
+        ] {
+            assert_eq!(sum(&samples, "a", labels), wanted, "{labels:?}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Nodes that are gone. A question about a node may be under way when the node goes; it must not bring the record back, because
+//! nobody would ever drop it again.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio::time::Instant;
+
+/// No question about a node takes as long.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// UIDs of nodes that went a while ago at most.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten(BTreeMap<String, Instant>);
+
+impl Forgotten {
+    /// Notes that a node is gone.
+    pub(super) fn note(&mut self, uid: String, now: Instant) {
+        self.0.retain(|_, at| now.duration_since(*at) < REMEMBERED);
+        self.0.insert(uid, now);
+    }
+
+    /// The cluster shows the node: it is there, or there again.
+    pub(super) fn recall(&mut self, uid: &str) {
+        self.0.remove(uid);
+    }
+
+    pub(super) fn contains(&self, uid: &str) -> bool {
+        self.0.contains_key(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_remembered_as_gone_until_it_is_shown_again_or_for_ten_minutes() {
+        let mut forgotten = Forgotten::default();
+        for uid in ["a", "b"] {
+            forgotten.note(uid.to_owned(), Instant::now());
+        }
+        forgotten.recall("a");
+        assert!(!forgotten.contains("a") && forgotten.contains("b"));
+        tokio::time::advance(REMEMBERED).await;
+        forgotten.note("c".to_owned(), Instant::now());
+        assert!(!forgotten.contains("b") && forgotten.contains("c"));
+    }
+}
