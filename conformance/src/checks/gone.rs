@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
-use sim::world::{Command, Grant, PROVIDER_USER};
+use sim::world::{Command, ControlPlane, Grant, PROVIDER_USER};
 
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, vanishing, world};
 use super::canary::Canary;
@@ -24,7 +24,7 @@ const RECORDER: Duration = s(5);
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new("NODE-DEL-008", mass(backend)),
-        Check::new("NODE-DEL-010", [really_gone(backend)]),
+        Check::new("NODE-DEL-010", [really_gone(backend), gone_after_untold_deletions(backend)]),
         Check::new("NODE-DEL-011", [opted_out()]),
         Check::new("NODE-DEL-012", [event()]),
     ]
@@ -89,6 +89,37 @@ fn mass_vanish() -> Case {
     })
     .paced(Pace::Virtual("it reads a metric of our provider"))
     .named("machines really deleted")
+}
+
+/// Many machines are gone, and the watch of nodes never tells that their Nodes went. Later one more goes: it is the only one,
+/// and nothing holds its Node.
+fn gone_after_untold_deletions(backend: Backend) -> Case {
+    let (n, many) = (20, 12);
+    let last = many + 1;
+    let silent = Rule::new("silent", [Action::Blackhole]).on(Face::Cluster).op(["watch nodes"]);
+    let (begin, later) = (SETTLED + GRACE + s(10), s(900));
+    let mut scenario = world(n, later + s(200));
+    for gone in 1..=many {
+        scenario = scenario.at(SETTLED, Command::DeleteMachine(machine(gone)));
+    }
+    let scenario = scenario
+        .at(begin, silent)
+        .at(begin, Command::EndWatches { plane: ControlPlane::Workload })
+        .at(begin + s(240), Act::Heal)
+        .at(later, Command::DeleteMachine(machine(last)));
+    Case::new(scenario, move |run| {
+        let many_are_gone = names(many).iter().all(|name| run.deleted(name).is_some());
+        let gone = run.deleted(&name(last)).map(|at| at.since_start());
+        let bound = later + vanishing(backend) + GRACE + T_LIFE;
+        Verdict::of(many_are_gone, || format!("of {many} nodes some are left: {:?}", run.nodes()))
+            .and(|| {
+                Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
+                    format!("the node of one machine went at {gone:?}; it has to by {bound:?}")
+                        .at(gone)
+                })
+            })
+    })
+    .named("after deletions that no watch told of")
 }
 
 fn mass_hidden() -> Case {

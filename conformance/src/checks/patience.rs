@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::Command;
 use sim::world::vcenter::Family;
+use sim::world::{Command, Grant, PROVIDER_USER};
 
 use super::build::{
     SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, ips, machine, newcomer, s, set_address,
@@ -47,6 +47,12 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ];
     if backend.is_vcenter() {
         cases.push(sessions_end_young());
+        cases.push(hidden_zone());
+        cases.push(found_of_old());
+        let view: &[&str] = &["WaitForUpdatesEx"];
+        cases.push(found_alone("the view loses a machine", view));
+        let all: &[&str] = &["WaitForUpdatesEx", "RetrievePropertiesEx"];
+        cases.push(found_alone("searches alone show a machine", all));
     }
     cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
     vec![Check::new("EFF-010", cases)]
@@ -145,6 +151,77 @@ fn sessions_end_young() -> Case {
         })
     })
     .named("sessions end at once")
+}
+
+/// The login may not see the cluster of a machine, which has its zone. When it may, the node is initialized.
+fn hidden_zone() -> Case {
+    let grant =
+        Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: "DC0_C0".to_owned() };
+    let scenario = world(3, REFUSED + PAUSE + s(60))
+        .at(s(0), Command::RevokePrivilege(grant.clone()))
+        .at(s(0), Act::Phase("refused".into()))
+        .at(REFUSED, Command::GrantPrivilege(grant))
+        .at(REFUSED, Act::Phase(String::new()));
+    Case::new(scenario, |run| {
+        let asked = run.calls_in("refused").filter(|call| call.is_vcenter_call()).count();
+        let allowed = allowed(5);
+        Verdict::of(asked <= allowed, || {
+            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+        })
+        .and(|| {
+            let early = run.initialized(&name(1)).filter(|at| at.since_start() < REFUSED);
+            Verdict::of(early.is_none(), || {
+                format!("the node is initialized at {early:?} without the zone that it has")
+            })
+        })
+        .and(|| run.initializes(&names(3), REFUSED, PAUSE))
+    })
+    .named("a zone cannot be seen")
+}
+
+/// Searches find a machine that nothing else shows: the view, and where `reads` fail, too, a read by its reference.
+fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Case {
+    let rule = Rule::new("refused", [Action::Hide(name(1))]).on(Face::Soap).op(operations.to_vec());
+    let scenario = world(3, SETTLED + REFUSED + PAUSE + T_STATUS)
+        .at(SETTLED + s(5), Command::StopKubelet(machine(1)))
+        .at(SETTLED + REFUSED, Command::StartKubelet(machine(1)))
+        .at(SETTLED + REFUSED, set_address(1, &["10.6.0.1"]));
+    Case::new(refused(rule, SETTLED, scenario), |run| {
+        let asked = run.calls_in("refused").filter(|call| call.is_vcenter_call()).count();
+        let allowed = allowed(5);
+        Verdict::of(asked <= allowed, || {
+            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+        })
+        .and(|| {
+            let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
+            Verdict::of(shown.is_some(), || {
+                "an address that changed after the trouble was never shown".to_owned()
+            })
+        })
+    })
+    .named(name_of)
+}
+
+/// A search answers from before the deletion of a machine.
+fn found_of_old() -> Case {
+    let rule = Rule::new("refused", [Action::ReadStale(1)]).on(Face::Soap).op(["FindAllByUuid"]);
+    let scenario =
+        world(3, SETTLED + REFUSED + PAUSE + s(60)).at(SETTLED, Command::DeleteMachine(machine(3)));
+    Case::new(refused(rule, SETTLED, scenario), |run| {
+        let asked = run.calls_in("refused").filter(|call| call.is_vcenter_call()).count();
+        let allowed = allowed(5);
+        Verdict::of(asked <= allowed, || {
+            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+        })
+        .and(|| {
+            let gone = run.deleted(&name(3)).map(|at| at.since_start());
+            let end = SETTLED + REFUSED + PAUSE;
+            Verdict::of(gone.is_some_and(|gone| gone <= end), || {
+                format!("the node of a deleted machine went at {gone:?}; it has to by {end:?}")
+            })
+        })
+    })
+    .named("a search shows a machine of old")
 }
 
 /// An address changes every five seconds, as that of a card whose DHCP server has gone mad.

@@ -4,7 +4,9 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::supervisor::OperatorChange;
-use sim::world::{Command, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY};
+use sim::world::{
+    Command, Grant, PROVIDER_USER, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY,
+};
 
 use super::build::{
     GRACE, NAMESPACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, newcomer, s, set_address,
@@ -25,7 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ];
     }
     vec![
-        Check::new("ZONE-001", nearest()),
+        Check::new("ZONE-001", nearest().into_iter().chain(partly_visible())),
         Check::new("ZONE-002", [half_a_pair()]),
         Check::new("ZONE-003", two_of_one_category()),
         Check::new("ZONE-004", [moved_tag()]),
@@ -211,6 +213,33 @@ fn moved_tag() -> Case {
         shows(run, &name(1), "zone-a", "region-a")
             .and(|| shows(run, "newcomer", "zone-z", "region-a"))
     })
+}
+
+/// The login may not see an object above the machine: what is below it, or on another path, decides.
+fn partly_visible() -> Vec<Case> {
+    let case = |hidden: &str, name: &str, tags: Vec<TagName>, zone: &'static str| {
+        let grant =
+            Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: hidden.to_owned() };
+        let mut scenario = world(3, s(120)).at(s(0), Command::RevokePrivilege(grant));
+        for tag in tags {
+            scenario = scenario.at(s(0), Command::AttachTag(tag));
+        }
+        Case::new(scenario, move |run| {
+            shows(run, &super::observe::name(1), zone, "region-a")
+                .and(|| run.initializes(&names(3), s(0), T_INIT))
+        })
+        .named(name)
+    };
+    let of_folder = vec![tag(ZONE_CATEGORY, "rack-7", MACHINES)];
+    vec![
+        case("Resources", "the resource pool is not visible", vec![], "zone-a"),
+        case(
+            "DC0_C0",
+            "the cluster is not visible, and the folder has a zone",
+            of_folder,
+            "rack-7",
+        ),
+    ]
 }
 
 fn vmotion() -> Case {

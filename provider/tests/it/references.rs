@@ -121,6 +121,19 @@ async fn a_reference_that_names_another_machine_proves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reference_that_becomes_another_machine_proves_nothing_without_a_restart_either() {
+    let lab = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
+    sleep(60 * SECOND).await;
+    // The vCenter is restored from a backup that is older than the machine, which runs on.
+    lab.vcenter.remove("vm-1");
+    lab.vcenter.add("vm-1", &uuid(77), "another", None);
+    lab.cluster.set_ready("node-001", false);
+    sleep(600 * SECOND).await;
+    assert_eq!(lab.cluster.n_nodes(), 3);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn references_of_nodes_that_another_hand_initialized_are_recorded_once() {
     let first = lab_in(Vcenter::new().with_identity(), 30, PLAIN);
     sleep(60 * SECOND).await;

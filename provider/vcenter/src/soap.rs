@@ -71,7 +71,13 @@ impl Vcenter {
             })?;
         // Before any credential is sent: another vCenter's inventory says nothing about our machines.
         let uuid = content.about.instance_uuid.as_str();
-        let is_other = self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid;
+        if uuid.is_empty() && self.inner.instance.get().is_some() {
+            let what = "service content that does not say which vCenter it is";
+            return Err(self.malformed("RetrieveServiceContent", what));
+        }
+        // An answer without an identity is none to hold later ones to.
+        let is_other =
+            !uuid.is_empty() && self.inner.instance.get_or_init(|| uuid.to_owned()) != uuid;
         *self.inner.other_instance.lock().expect("nothing panics under this lock") =
             is_other.then(|| uuid.to_owned());
         if is_other {

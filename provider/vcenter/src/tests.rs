@@ -13,8 +13,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 
 use crate::{
-    Backoff, CallErrorKind, Chain, Credential, Endpoint, FaultKind, FilterSpec, FixedCredential,
-    MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter, from_service,
+    Backoff, CallError, CallErrorKind, Chain, Credential, Endpoint, Fault, FaultKind, FilterSpec,
+    FixedCredential, MoRef, Retry, Settings, TagId, Transport, UpdateKind, Vcenter, from_service,
 };
 
 /// What the script answers to one request.
@@ -441,5 +441,52 @@ proptest::proptest! {
             script.then([Answer::Raw(500, ""), Answer::Raw(500, "")]);
             let _ = script.client().tags_on_objects(&[vm("vm-1")]).await;
         });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_names_no_vcenter_is_no_identity() {
+    const NAMELESS: &str = "<returnval><rootFolder type=\"Folder\">group-d1</rootFolder>\
+        <propertyCollector type=\"PropertyCollector\">propertyCollector</propertyCollector>\
+        <viewManager type=\"ViewManager\">ViewManager</viewManager>\
+        <sessionManager type=\"SessionManager\">SessionManager</sessionManager>\
+        <searchIndex type=\"SearchIndex\">SearchIndex</searchIndex></returnval>";
+    let again =
+        || [Answer::Fault("NotAuthenticated"), Answer::Soap(CONTENT), Answer::Soap("<returnval/>")];
+    // It is logged in to, and the identity that it tells later is the first one.
+    let script = Script::new([Answer::Soap(NAMELESS), Answer::Soap("<returnval/>")]);
+    let client = script.client();
+    client.session().await.unwrap();
+    assert_eq!(client.instance_uuid(), None);
+    script.then(again());
+    script.then([Answer::Soap("")]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    client.find_all_by_uuid("42").await.unwrap();
+    assert_eq!(client.instance_uuid(), Some("i-1"));
+    assert_eq!(client.other_instance(), None);
+    // Once there is one, an answer without gets no credential.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    script.then([Answer::Fault("NotAuthenticated"), Answer::Soap(NAMELESS)]);
+    let err = client.find_all_by_uuid("42").await.unwrap_err();
+    assert!(Chain(&err).to_string().contains("which vCenter it is"), "{}", Chain(&err));
+    assert_eq!(script.operations().last().unwrap(), "RetrieveServiceContent");
+}
+
+#[test]
+fn a_fault_about_another_object_says_nothing_of_this_one() {
+    for (name, about, says_gone) in [
+        ("the machine", Some(vm("vm-1")), true),
+        ("another machine", Some(vm("vm-2")), false),
+        ("the collector", Some(MoRef::new("PropertyCollector", "propertyCollector")), false),
+        ("nothing", None, false),
+    ] {
+        let fault = Fault { kind: FaultKind::ManagedObjectNotFound(about), message: String::new() };
+        let err = CallError {
+            operation: "RetrievePropertiesEx",
+            vcenter: "vc".into(),
+            kind: CallErrorKind::Fault(fault),
+        };
+        assert_eq!(err.says_gone(&vm("vm-1")), says_gone, "{name}");
+        assert!(err.is_object_gone(), "{name}");
     }
 }

@@ -217,6 +217,13 @@ impl LifecycleController {
         true
     }
 
+    /// Drops a node that is gone, also where the watch never tells of it.
+    fn forget(&self, node: &Node) {
+        if self.store.remove(&node.name, &node.uid) {
+            self.instances.forget(&node.name);
+        }
+    }
+
     async fn delete(&self, node: &Arc<Node>) -> Result<(), ClusterError> {
         if self.settings.skip_deletion {
             return Ok(());
@@ -232,12 +239,12 @@ impl LifecycleController {
                 tracing::info!(node = %name, "node deleted: its machine is gone");
                 self.telemetry.deleted();
                 // A node with finalizers stays; the watch will say so.
-                self.store.remove(name, &node.uid);
+                self.forget(node);
                 Ok(())
             }
             // Deleted by somebody else.
             Err(err) if err.is_not_found() => {
-                self.store.remove(name, &node.uid);
+                self.forget(node);
                 Ok(())
             }
             // Another node of the same name, which is not ours to delete: the watch brings it. Or somebody wrote at

@@ -41,7 +41,7 @@ impl Shared {
 impl Instances for VcenterInstances {
     fn observe(&self, node: &NodeIdentity) {
         self.shared.with(|state, effects| {
-            if state.track(node, effects) {
+            if state.observe(node, effects) {
                 state.start_attempt(&node.name, Instant::now(), effects);
             }
         });

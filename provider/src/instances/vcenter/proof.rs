@@ -60,11 +60,17 @@ pub(super) async fn exists(
             state.track(node, effects);
             let is_shown = Shared::linked(state, &node.name).is_some();
             if is_shown || Shared::is_nameless(state, &node.name) {
+                if let Some(tracked) = state.nodes.get_mut(&node.name) {
+                    tracked.seen = None;
+                }
                 return Err(Lookup::Found(()));
             }
             let Some(tracked) = state.nodes.get(&node.name) else {
                 return Err(Lookup::Unknown(Unknown::Pending));
             };
+            if tracked.was_just_seen(Instant::now()) {
+                return Err(Lookup::Found(()));
+            }
             // It exists, and that is all anybody needs to know for a while.
             if let Some(why) = tracked.outside(Instant::now()) {
                 return Err(Lookup::Unknown(Unknown::Outside(why)));
@@ -139,11 +145,9 @@ async fn prove(
     if let Some(reference) = &reference {
         match by_reference(shared, reference).await? {
             Reference::NotFound => {}
-            // What the reference meant when it was noted is not known to this process, unless it was a link of its own.
-            Reference::Another => {
-                was_seen = shared
-                    .with(|state, _| state.nodes.get(&node.name).is_some_and(|it| it.matched));
-            }
+            // References are given out anew after a restore from a backup, which also loses machines that run: such an
+            // inventory does not prove anything by what it lacks.
+            Reference::Another => was_seen = false,
             Reference::There => {
                 // There, and not in the view: tell the view again.
                 again(shared, node);
@@ -233,6 +237,7 @@ fn again(shared: &Shared, node: &NodeIdentity) {
         if let Some(tracked) = state.nodes.get_mut(&node.name) {
             tracked.absent_since = None;
             tracked.gone = None;
+            tracked.note_seen(Instant::now());
         }
         state.start_attempt(&node.name, Instant::now(), effects);
     });
@@ -243,7 +248,7 @@ async fn by_reference(shared: &Shared, link: &Link) -> Result<Reference, CallErr
     let spec =
         FilterSpec::of_objects("VirtualMachine", &["config.uuid"], vec![link.machine.clone()]);
     match client.retrieve(&spec).await {
-        Err(err) if err.is_object_gone() => Ok(Reference::NotFound),
+        Err(err) if err.says_gone(&link.machine) => Ok(Reference::NotFound),
         Err(err) => Err(err),
         Ok(objects) => {
             let Some(object) = objects.first() else { return Ok(Reference::Hidden) };

@@ -135,7 +135,6 @@ impl State {
         let Some(attempt) = self.nodes.get_mut(name).and_then(|t| t.attempt.take()) else {
             return;
         };
-        effects.changed.insert(name.to_owned());
         let mut hits = Vec::new();
         let mut failure = None;
         let mut ambiguous = None;
@@ -188,14 +187,22 @@ impl State {
                 let vcenter = &mut self.vcenters[link.vcenter];
                 vcenter.desired.insert(link.machine.clone(), name.to_owned());
                 let is_lost = vcenter.machines.get(&link.machine).is_some_and(|m| !m.present);
-                if is_lost && vcenter.in_view.remove(&link.machine) {
-                    // Found although the view lost it. It may still be a member, and adding a member again would
-                    // not make it enter.
-                    vcenter.lost.insert(link.machine.clone());
+                if is_lost {
+                    // Found although the view lost it: it waits for the view like one that was never delivered.
+                    vcenter.machines.remove(&link.machine);
+                    if vcenter.in_view.remove(&link.machine) {
+                        // It may still be a member, and adding a member again would not make it enter.
+                        vcenter.lost.insert(link.machine.clone());
+                    }
                 }
                 effects.view.insert(link.vcenter);
-                if tracked.link.as_ref() != Some(&link) {
+                let is_new = tracked.link.as_ref() != Some(&link);
+                if is_new || is_lost {
                     tracked.linked_at = Some(now);
+                }
+                // A link that is confirmed is no news: whoever is told of it asks again at once.
+                if is_new {
+                    effects.changed.insert(name.to_owned());
                 }
                 tracked.link = Some(link);
             }
@@ -204,6 +211,7 @@ impl State {
                     tracked.absent_since = None;
                 }
                 tracked.failure = Some(why);
+                effects.changed.insert(name.to_owned());
             }
         }
     }

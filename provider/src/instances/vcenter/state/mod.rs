@@ -5,12 +5,16 @@
 
 mod attempt;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use provider_vcenter::{MoRef, Retry};
 use tokio::time::Instant;
 
 use super::{census::Census, machine::Machine, scope::Known, zone_reader::ZoneCache};
+use crate::instances::forgotten::Forgotten;
 use crate::model::{MachineId, MachineReference, NodeIdentity, Unknown};
 
 /// Index of a vCenter in the backend's list.
@@ -65,6 +69,9 @@ pub(super) struct Tracked {
     pub outside: Option<(String, Instant)>,
     /// When absence was last proved.
     pub gone: Option<Instant>,
+    /// A direct read or a search found the machine that the view does not show: how often in a row, and until when that is
+    /// believed.
+    pub seen: Option<(u32, Instant)>,
 }
 
 /// What is asked of one vCenter for one node.
@@ -126,6 +133,8 @@ pub(super) struct State {
     pub nodes: BTreeMap<String, Tracked>,
     pub vcenters: Vec<VcenterState>,
     attempts: u64,
+    /// Nodes that are gone, by UID: a question that was under way when a node went must not bring it back.
+    forgotten: Forgotten,
 }
 
 /// What a change of state asks others to do.
@@ -141,7 +150,23 @@ pub(super) struct Effects {
     pub grace: bool,
 }
 
+/// The longest time for which a machine is believed to exist that only a search or a direct read shows.
+const SEEN_AT_MOST: Duration = Duration::from_secs(60);
+
 impl Tracked {
+    /// Notes that a direct read or a search found the machine. The first time it is asked about again at the next look; a
+    /// server that goes on to contradict itself is asked ever more seldom.
+    pub(super) fn note_seen(&mut self, now: Instant) {
+        let n = self.seen.map_or(0, |(n, _)| n);
+        let pause = if n == 0 { Duration::ZERO } else { Duration::from_secs(5 << n.min(6)) };
+        self.seen = Some((n + 1, now + pause.min(SEEN_AT_MOST)));
+    }
+
+    /// Whether the machine was found a moment ago, though the view does not show it.
+    pub(super) fn was_just_seen(&self, now: Instant) -> bool {
+        self.seen.is_some_and(|(_, until)| now < until)
+    }
+
     /// Why its machine does not count, as long as that is believed.
     pub(super) fn outside(&self, now: Instant) -> Option<String> {
         self.outside.as_ref().filter(|(_, until)| now < *until).map(|(why, _)| why.clone())
@@ -151,10 +176,17 @@ impl Tracked {
 impl State {
     pub(super) fn new(n_vcenters: usize) -> Self {
         let vcenters = (0..n_vcenters).map(|_| VcenterState::default()).collect();
-        Self { nodes: BTreeMap::new(), vcenters, attempts: 0 }
+        Self { nodes: BTreeMap::new(), vcenters, attempts: 0, forgotten: Forgotten::default() }
     }
 
-    /// The record of a node, begun anew when the node is another one than before. True if it is new.
+    /// The record of a node that exists now, as the cluster says. See [`Self::track`].
+    pub(super) fn observe(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
+        self.forgotten.recall(&node.uid);
+        self.track(node, effects)
+    }
+
+    /// The record of a node, begun anew when the node is another one than before. True if it is new. A node that was forgotten
+    /// gets none.
     pub(super) fn track(&mut self, node: &NodeIdentity, effects: &mut Effects) -> bool {
         let known = self.nodes.get_mut(&node.name);
         if let Some(tracked) = known
@@ -169,7 +201,12 @@ impl State {
                 return false;
             }
         }
+        if self.forgotten.contains(&node.uid) {
+            return false;
+        }
         self.forget(&node.name, effects);
+        // It may be the same node with another identity.
+        self.forgotten.recall(&node.uid);
         self.nodes.insert(
             node.name.clone(),
             Tracked {
@@ -184,6 +221,7 @@ impl State {
                 hidden: None,
                 outside: None,
                 gone: None,
+                seen: None,
             },
         );
         true
@@ -197,7 +235,8 @@ impl State {
             vcenter.read_wanted.remove(name);
         }
         self.unlink(name, effects);
-        self.nodes.remove(name);
+        let Some(gone) = self.nodes.remove(name) else { return };
+        self.forgotten.note(gone.identity.uid, Instant::now());
     }
 
     /// Ends a link: the reference no longer stands for the node's machine.

@@ -222,7 +222,7 @@ impl Shared {
             Ok(objects) if objects.first().is_some_and(is_another) => {
                 Err(Lookup::Unknown(Unknown::Unproven(proof::UNPROVEN.to_owned())))
             }
-            Err(err) if err.is_object_gone() => {
+            Err(err) if err.says_gone(&machine) => {
                 Err(Lookup::Gone { proved_at: Instant::now(), matched: true })
             }
             Err(err) => Err(Lookup::Unknown(unavailable(&err))),
