@@ -79,6 +79,36 @@ sleep 8
 ok "restart: nothing is written to nodes" called "$before" writes
 ok 'restart: SIGTERM ends it cleanly' stop
 ok 'restart: SIGTERM leaves no login behind' judge "d[0]['vcenters'][0]['sessions'] == 0" "$world"
+
+# ---- a leader that is stopped while it writes, and wakes when another one leads
+lease=$CLUSTER/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager
+request() { # METHOD URL [BODY]
+  curl -fsSk -X "$1" -H "Authorization: Bearer $CLUSTER_TOKEN" -H 'Content-Type: application/merge-patch+json' ${3:+-d "$3"} "$2" >/dev/null
+}
+exited() { ! alive "$provider" && { wait "$provider"; provider=; true; }; }
+for round in 1 2 3 4 5; do
+  start --leader-elect=true --leader-elect-lease-duration=3s --leader-elect-renew-deadline=2s --leader-elect-retry-period=500ms \
+    --kube-api-qps=10 --kube-api-burst=1
+  until_so "stopped leader $round: it leads" 30 judge "d[0]['spec'].get('holderIdentity') not in (None, '', 'another')" "$lease"
+  sleep 2
+  for n in $(seq 4 "$NODES"); do
+    printf '{"guest.ip.set": {"machine": "node-%04d", "addresses": [["10.78.%d.%d"]]}},' "$n" "$round" "$n"
+  done | sed 's/,$/]/; s/^/[/' >"$dir/events"
+  before=$(calls writes)
+  "$SIM" world event "$(cat "$dir/events")" >/dev/null
+  writing() { [ "$(calls writes)" != "$before" ]; }
+  until_so "stopped leader $round: it writes" 20 writing
+  kill -STOP "$provider"
+  sleep 4
+  request PATCH "$lease" "{\"spec\": {\"holderIdentity\": \"another\", \"renewTime\": \"$(date -u +%FT%T.000000Z)\"}}"
+  ok "stopped leader $round: it has more to write" \
+    judge "any(not addresses(n)[0].startswith('10.78.$round.') for n in d[0]['items'] if n['metadata']['name'] > 'node-0003')" "$nodes"
+  before=$(calls writes)
+  kill -CONT "$provider"
+  until_so "stopped leader $round: it gives up" 20 exited
+  ok "stopped leader $round: it has written nothing since" called "$before" writes
+  request DELETE "$lease"
+done
 ok 'the log names no password' [ "$(grep -cF -- "$SIM_VC0_PROVIDER_PASSWORD" "$dir/provider.log")" -eq 0 ]
 
 verdict

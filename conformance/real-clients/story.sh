@@ -128,10 +128,10 @@ called() { # JSON WHAT…: whether the provider called exactly that; see calls.p
 
 # ---- the provider
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-start() {
+start() { # FLAG…: beside those of the story
   "$PROVIDER" "${provider_flags[@]}" --kubeconfig="$KUBECONFIG" --authentication-skip-lookup --leader-elect=false \
     --bind-address=127.0.0.1 --secure-port="$port" --authorization-always-allow-paths=/readyz,/metrics --v=2 --node-monitor-period=1s --node-status-update-frequency=5s \
-    >>"$dir/provider.log" 2>&1 &
+    "$@" >>"$dir/provider.log" 2>&1 &
   provider=$!
 }
 stop() { # within ten seconds, and with exit code 0

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::objects::{GroupResource, Op};
-use sim::world::{Command, Event, Named, Topology};
+use sim::world::{Command, Event, Grant, Named, PROVIDER_USER, Topology};
 
 use super::build::{
     SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, machine, newcomer, s, world,
@@ -24,7 +24,7 @@ use crate::verdict::{Told as _, Verdict};
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut healths = vec![outage(backend)];
     if backend.is_vcenter() {
-        healths.extend([one_of_two(), unknown_vcenter(), hidden_machine()]);
+        healths.extend([one_of_two(), unknown_vcenter(), hidden_machine(), lost_privilege()]);
     }
     vec![
         Check::new("OBS-001", [failures_are_counted(backend)]),
@@ -248,6 +248,26 @@ fn hidden_machine() -> Case {
             .and(|| troubled(run, s(390), "unproven", 0))
     })
     .named("a machine that was never seen")
+}
+
+/// A node that is not ready, whose machine the login may not see any more: a person is told which.
+fn lost_privilege() -> Case {
+    let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
+    let scenario = world(4, s(400))
+        .at(SETTLED, Command::RevokePrivilege(grant.clone()))
+        .at(SETTLED, Command::StopKubelet(machine(2)))
+        .at(s(250), Act::Scrape)
+        .at(s(260), Command::GrantPrivilege(grant))
+        .at(s(260), Command::StartKubelet(machine(2)))
+        .at(s(390), Act::Scrape);
+    Case::new(scenario, |run| {
+        is_ready(run, s(250))
+            .and(|| troubled(run, s(250), "not-visible", 1))
+            .and(|| warned(run, "MachineNotVisible", &[name(2)]))
+            .and(|| is_ready(run, s(390)))
+            .and(|| troubled(run, s(390), "not-visible", 0))
+    })
+    .named("a machine that is not visible any more")
 }
 
 /// Events about one object that a provider may write in this time: 25, and one per five minutes.

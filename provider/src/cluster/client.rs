@@ -180,7 +180,7 @@ impl Cluster {
                 limiter.take().await;
             }
             let request = build(&method, path, content_type, bytes.clone())?;
-            // Nothing is awaited between here and the connection.
+            // Asked as late as is possible above the client: between here and the socket are its queue and a connection.
             let is_write = method != Method::GET;
             if is_write && self.lease.as_ref().is_some_and(|lease| !lease.is_held()) {
                 return Err(ClusterError::NotLeading { method, path: path.to_owned() });

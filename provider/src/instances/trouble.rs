@@ -24,12 +24,19 @@ pub enum TroubleKind {
     NotDelivered,
     /// The machine is not visible, and nothing shows that it ever was.
     Unproven,
+    /// The login may not see the machine any more.
+    Hidden,
 }
 
 impl TroubleKind {
     /// Every kind.
-    pub const ALL: [Self; 4] =
-        [Self::UnknownVcenter, Self::OtherInstance, Self::NotDelivered, Self::Unproven];
+    pub const ALL: [Self; 5] = [
+        Self::UnknownVcenter,
+        Self::OtherInstance,
+        Self::NotDelivered,
+        Self::Unproven,
+        Self::Hidden,
+    ];
 
     /// Reason of the event.
     pub fn reason(self) -> &'static str {
@@ -38,6 +45,7 @@ impl TroubleKind {
             Self::OtherInstance => "VCenterReplaced",
             Self::NotDelivered => "MachineNotDelivered",
             Self::Unproven => "MachineNotProvenGone",
+            Self::Hidden => "MachineNotVisible",
         }
     }
 
@@ -48,19 +56,21 @@ impl TroubleKind {
             Self::OtherInstance => "other-instance",
             Self::NotDelivered => "not-delivered",
             Self::Unproven => "unproven",
+            Self::Hidden => "not-visible",
         }
     }
 
     /// Whether `/readyz` fails while there is such a node. A node that waits for a person's word does not make it fail:
     /// machines are looked after as configured.
     pub fn fails_readiness(self) -> bool {
-        !matches!(self, Self::Unproven)
+        !matches!(self, Self::Unproven | Self::Hidden)
     }
 
     /// The kind of a reason for which nothing is known of a machine, if a person should know of it.
     pub fn of(why: &Unknown) -> Option<Self> {
         match why {
             Unknown::Unproven(_) => Some(Self::Unproven),
+            Unknown::Hidden(_) => Some(Self::Hidden),
             Unknown::Elsewhere(_) => Some(Self::UnknownVcenter),
             _ => None,
         }

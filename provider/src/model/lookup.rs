@@ -41,6 +41,9 @@ pub enum Unknown {
     /// No machine of this identity is visible, and nothing shows that this login ever saw it: it may be hidden.
     #[error("{0}")]
     Unproven(String),
+    /// The node's reference is not answered, and not refused either: the login may not see the machine.
+    #[error("{0}")]
+    Hidden(String),
     /// The node names a vCenter that is not among those of the configuration.
     #[error("{0}")]
     Elsewhere(String),

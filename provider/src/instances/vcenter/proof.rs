@@ -27,7 +27,7 @@ use crate::{
     mutant::mutant,
 };
 
-const NOT_VISIBLE: &str = "its machine is not visible to this login";
+pub(super) const NOT_VISIBLE: &str = "its machine is not visible to this login; let the login read it, or delete the Node if the machine is gone";
 pub(super) const UNPROVEN: &str = "no machine with its provider ID is visible, and no reference shows that this login ever \
     saw one; if the machine is gone, delete the Node, or annotate it with \
     vsphere.cloud-provider/machine-gone=<its provider ID>";
@@ -154,8 +154,7 @@ async fn prove(
                 return Ok(Lookup::Found(()));
             }
             Reference::Hidden => {
-                let why = Unknown::Unavailable(NOT_VISIBLE.to_owned());
-                return Ok(hide(shared, node, why));
+                return Ok(hide(shared, node, Unknown::Hidden(NOT_VISIBLE.to_owned())));
             }
         }
     }

@@ -17,7 +17,6 @@ use crate::{
 
 /// Upstream reads the whole summary to learn whether a machine is off, and this to learn whether it is there.
 const STATE: &str = "summary.runtime.powerState";
-const NOT_VISIBLE: &str = "its machine is not visible to this login";
 
 /// What a kubelet shows, in vCenter's byte order. One without dashes is a machine ID in place of what firmware would tell; upstream
 /// leaves that as it is, because it is shorter.
@@ -232,7 +231,7 @@ impl Shared {
                     let why = "no power state".to_owned();
                     Err(Lookup::Unknown(Unknown::Incomplete(why)))
                 }
-                None => Err(Lookup::Unknown(Unknown::Unavailable(NOT_VISIBLE.to_owned()))),
+                None => Err(Lookup::Unknown(Unknown::Hidden(proof::NOT_VISIBLE.to_owned()))),
             },
         }
     }
