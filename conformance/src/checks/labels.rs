@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::build::{SETTLED, T_INIT, patch, s, world};
+use super::build::{SETTLED, T_INIT, T_STATUS, patch, s, set_address, world};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
@@ -15,7 +15,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-003", [foreign_taints()]),
         Check::new("NODE-007", [Case::new(world(5, SETTLED), twins)]),
         Check::new("NODE-008", [prelabelled(backend)]),
-        Check::new("NODE-011", [beta_only()]),
+        Check::new("NODE-011", [beta_only(), with_an_address()]),
         Check::new("NODE-012", [ga_changed()]),
     ]
 }
@@ -96,6 +96,34 @@ fn beta_only() -> Case {
         })
     });
     case.exempt(Invariant::LabelsStay, "a person takes the label off")
+}
+
+/// A label and an address are to be written at one moment. The second write is of the node as it is after the first one: nothing
+/// is refused for a version that the provider itself has outdated.
+fn with_an_address() -> Case {
+    let label = json!({
+        "topology.kubernetes.io/zone": null,
+        "failure-domain.beta.kubernetes.io/zone": "by-hand",
+    });
+    let scenario = relabel(100, label).at(s(100), set_address(1, &["10.6.0.1"]));
+    let case = Case::new(scenario, |run| {
+        let shown = run.when_after(&name(1), s(100), |node| {
+            node.labels[0].as_deref() == Some("by-hand") && node.ips().any(|ip| ip == "10.6.0.1")
+        });
+        let node = name(1);
+        let refused = run
+            .writes_on(&node)
+            .find(|call| call.ended.as_ref().is_some_and(|ended| ended.status == Some(409)));
+        Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_STATUS), || {
+            format!("label and address were shown at {shown:?}").at(shown)
+        })
+        .and(|| {
+            Verdict::of(refused.is_none(), || {
+                format!("a conflict: {}", refused.map_or(String::new(), ToString::to_string))
+            })
+        })
+    });
+    case.exempt(Invariant::LabelsStay, "a person takes the label off").named("with an address")
 }
 
 fn ga_changed() -> Case {

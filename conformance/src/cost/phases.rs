@@ -6,7 +6,7 @@ use std::time::Duration;
 use sim::world::{Command, Topology};
 
 use super::{Fit, Row};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Initializer, Scenario};
 
 /// A phase of a provider's life.
 pub struct Phase {
@@ -97,11 +97,12 @@ struct Allowed {
     delete: fn(u32) -> u64,
     change: fn(u32) -> u64,
     session_lost: fn(u32) -> u64,
+    takeover: fn(u32) -> u64,
     /// Long polls, by phase in turn.
-    polls: [u64; 6],
+    polls: [u64; 7],
 }
 
-const fn phases(allowed: &Allowed) -> [Phase; 6] {
+const fn phases(allowed: &Allowed) -> [Phase; 7] {
     [
         Phase {
             name: "join",
@@ -181,22 +182,39 @@ const fn phases(allowed: &Allowed) -> [Phase; 6] {
             allowed: allowed.session_lost,
             allowed_polls: allowed.polls[5],
         },
+        Phase {
+            name: "takeover",
+            what: "a provider starts over N nodes that upstream's has initialized, until it knows all machines and a minute longer",
+            scenario: |n| {
+                let begin = s(10);
+                world(n, begin + settled(n))
+                    .with(|it| it.start = false)
+                    .at(s(5), Act::Initialize { node: None, by: Initializer::Upstream })
+                    .at(begin, Act::Phase("takeover".into()))
+                    .at(begin, Act::StartAll)
+            },
+            formula: "not known",
+            upstream: None,
+            allowed: allowed.takeover,
+            allowed_polls: allowed.polls[6],
+        },
     ]
 }
 
 /// One list view, one filter, and a wait for what changes.
-pub(super) static WATCHING: [Phase; 6] = phases(&Allowed {
+pub(super) static WATCHING: [Phase; 7] = phases(&Allowed {
     join: |n| 20 + n as u64 / 50,
     steady: |_| 0,
     not_ready: |_| 0,
     delete: |_| 4,
     change: |_| 1,
     session_lost: |n| 10 + n as u64 / 50,
-    polls: [9 + 1, 10, 2, 3 + 1, 1 + 1, 2 + 2],
+    takeover: |n| 20 + n as u64 / 50,
+    polls: [9 + 1, 10, 2, 3 + 1, 1 + 1, 2 + 2, 9 + 1],
 });
 
 /// A read of the machines of all nodes at most every five seconds while somebody asks, and every five minutes otherwise.
-pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
+pub(super) static POLLING: [Phase; 7] = phases(&Allowed {
     // What a node begins with is seconds old, and they begin one after the other.
     join: |n| 20 + pages(n) * settled(n).as_secs() / 5,
     steady: pages,
@@ -206,16 +224,18 @@ pub(super) static POLLING: [Phase; 6] = phases(&Allowed {
     // Where the time of the next read is.
     change: pages,
     session_lost: |n| pages(n) + 3,
-    polls: [0; 6],
+    takeover: |n| 20 + pages(n) * settled(n).as_secs() / 5,
+    polls: [0; 7],
 });
 
 /// Upstream's calls one for one: what its formulas say has to come out.
-pub(super) static V1: [Phase; 6] = phases(&Allowed {
+pub(super) static V1: [Phase; 7] = phases(&Allowed {
     join: |n| 1 + 26 * n as u64,
     steady: |n| 20 * n as u64,
     not_ready: |_| 12 * 7 * NOT_READY as u64,
     delete: |_| 9,
     change: |_| 0,
     session_lost: |_| 0,
-    polls: [0; 6],
+    takeover: |n| 1 + 26 * n as u64,
+    polls: [0; 7],
 });

@@ -279,6 +279,7 @@ transcripts! {
     phase_delete: phase("delete");
     phase_change: phase("change");
     phase_session_lost: phase("session-lost");
+    phase_takeover: phase("takeover");
 
     join_to_delete: life();
     leader_killed_then_stopped: failover();

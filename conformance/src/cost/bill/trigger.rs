@@ -66,7 +66,7 @@ impl Trigger {
             "not-ready" => Self::NotReady,
             "delete" => Self::Deletion,
             "session-lost" | "watch-lost" | "reconnect" => Self::Reconnect,
-            "restart" => Self::Restart,
+            "restart" | "takeover" => Self::Restart,
             "stop" => Self::Stop,
             _ => return None,
         })
