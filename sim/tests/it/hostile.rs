@@ -121,22 +121,53 @@ async fn five_thousand_watches_are_told_of_every_change() {
 #[tokio::test]
 async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
     let cluster = Cluster::patient(Duration::from_millis(300)).await;
-    let connect = || async { TcpStream::connect(cluster.vcenter).await.expect("it listens") };
-    let versions = b"GET /sdk/vimServiceVersions.xml HTTP/1.1\r\nHost: x\r\n\r\n";
-    let mut buffer = vec![0; 4096];
-    let mut idle = connect().await;
-    idle.write_all(versions).await.expect("it is open");
-    assert!(idle.read(&mut buffer).await.is_ok_and(|n| n > 0));
-    let silent = connect().await;
-    let mut slow = connect().await;
-    slow.write_all(&versions[..20]).await.expect("it is open");
-    let ended = tokio::time::timeout(DEADLINE, slow.read(&mut buffer)).await.expect("it ends");
-    assert!(ended.is_err() || ended.is_ok_and(|n| n == 0), "there is nothing to answer");
-    for mut kept in [idle, silent] {
-        kept.write_all(versions).await.expect("it is open");
-        let n = kept.read(&mut buffer).await.expect("it is answered");
-        assert!(buffer[..n].starts_with(b"HTTP/1.1 200"));
+    let whole = "GET /sdk/vimServiceVersions.xml HTTP/1.1\r\nHost: x\r\n\r\n";
+    let posted = "POST /sdk HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n<a>";
+    let chunked =
+        "POST /sdk HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n<a>\r\n0\r\n\r\n";
+    let half = &whole[..20];
+    for face in [cluster.address, cluster.supervisor, cluster.vcenter] {
+        let connect = || async { TcpStream::connect(face).await.expect("it listens") };
+        let mut kept = vec![connect().await];
+        for request in [whole, posted, chunked] {
+            let mut idle = connect().await;
+            idle.write_all(request.as_bytes()).await.expect("it is open");
+            is_answered(&mut idle).await;
+            kept.push(idle);
+        }
+        let stream = TokioIo::new(connect().await);
+        let framed = http2::handshake(TokioExecutor::new(), stream);
+        let (mut http2, connection) = framed.await.expect("nothing is waited for");
+        tokio::spawn(connection);
+        for beginning in [
+            half.to_owned(),
+            format!("{whole}{half}"),
+            format!("{posted}{half}"),
+            format!("{chunked}{half}"),
+            format!("\r\n{half}"),
+            "PRI * HTTP/2.0\r\n\r\nSM".to_owned(),
+        ] {
+            let mut slow = connect().await;
+            slow.write_all(beginning.as_bytes()).await.expect("it is open");
+            let mut rest = Vec::new();
+            let ended = tokio::time::timeout(DEADLINE, slow.read_to_end(&mut rest)).await;
+            assert!(ended.is_ok(), "{face}: {beginning:?} stays open");
+        }
+        for mut kept in kept {
+            kept.write_all(whole.as_bytes()).await.expect("it is open");
+            is_answered(&mut kept).await;
+        }
+        if face != cluster.vcenter {
+            let request = cluster.request("/version");
+            http2.send_request(request).await.expect("frames have no deadline between requests");
+        }
     }
+}
+
+async fn is_answered(stream: &mut TcpStream) {
+    let mut buffer = vec![0; 65536];
+    let n = stream.read(&mut buffer).await.expect("it is answered");
+    assert!(buffer[..n].starts_with(b"HTTP/1.1 "), "{:?}", String::from_utf8_lossy(&buffer[..n]));
 }
 
 #[tokio::test]
