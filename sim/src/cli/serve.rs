@@ -5,6 +5,7 @@ use std::{fs, io};
 
 use jiff::Timestamp;
 use sim_world::{Command, Named, Nodes, Topology};
+use tokio::task::JoinSet;
 
 use super::args::{Serve, Switch};
 use super::signals::Signals;
@@ -107,9 +108,13 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let sim = builder.start();
+        // It ends with this function.
+        let mut beside = JoinSet::new();
         if let (Some(spill), Some(path)) = (spill, ledger) {
             let begun = sim.ledger().spill_to(spill);
             begun.map_err(|error| CliError::file("--ledger", path, &error))?;
+            let ledger = sim.ledger().clone();
+            beside.spawn(async move { ledger.spill_open().await });
         }
         if *heartbeats == Switch::Off {
             let off = Command::SetHeartbeats { every: None };

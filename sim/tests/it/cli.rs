@@ -1,10 +1,11 @@
 //! The command line, as a process.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use sim::ledger::Record;
 
 fn sim(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sim"));
@@ -578,6 +579,37 @@ fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
     // The next sim begins a ledger of its own.
     let (code, _) = Serving::start(directory.path(), &arguments).stop();
     assert_eq!((code, kept().contains("node-0001")), (Some(0), false));
+}
+
+#[test]
+fn a_watch_that_is_open_at_a_kill_is_in_the_ledger() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ledger = directory.path().join("ledger.jsonl");
+    let ledger_text = ledger.display().to_string();
+    let arguments = ["--vms", "1", "--plain-text", "--ledger", &ledger_text];
+    let mut sim = Serving::start(directory.path(), &arguments);
+    let kubeconfig = std::fs::read_to_string(&sim.variables["KUBECONFIG"]).expect("a kubeconfig");
+    let of = |key: &str| {
+        let value = kubeconfig.split_once(key).expect("a kubeconfig has it").1;
+        value.lines().next().expect("a value").trim_matches([' ', '"', '\'']).to_owned()
+    };
+    let (server, token) = (of("server:"), of("token:"));
+    let address = server.trim_start_matches("http://");
+    let mut watch = std::net::TcpStream::connect(address).expect("it listens");
+    let request = format!(
+        "GET /api/v1/nodes?watch=1 HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    watch.write_all(request.as_bytes()).expect("it listens");
+    let until = format!("until grep -q 'watch nodes' '{ledger_text}'; do sleep 0.05; done");
+    let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
+    sim.child.kill().expect("it runs");
+    sim.child.wait().expect("it ends");
+    let kept = std::fs::read_to_string(&ledger).expect("a ledger");
+    assert!(found.expect("sh runs").success(), "it is not written while it is open: {kept}");
+    let records: Vec<_> = kept.lines().map(Record::from_line).collect();
+    let watches = records.iter().flatten().filter(|record| record.op == "watch nodes");
+    let open: Vec<_> = watches.map(|record| record.ended.is_some()).collect();
+    assert_eq!(open, [false], "{kept}");
 }
 
 #[test]
