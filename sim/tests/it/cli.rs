@@ -47,9 +47,14 @@ const PICKED: [&str; 6] = [
 impl Serving {
     /// Starts one, and returns when its file is there.
     fn start(directory: &Path, arguments: &[&str]) -> Self {
+        Self::start_at(directory, &PICKED, arguments)
+    }
+
+    /// The same with addresses to listen at.
+    fn start_at(directory: &Path, listen: &[&str], arguments: &[&str]) -> Self {
         let env = directory.join("env");
         let mut command = sim(&["serve", "--env"]);
-        command.arg(&env).args(PICKED).args(arguments);
+        command.arg(&env).args(listen).args(arguments);
         let mut child = command
             .env("TMPDIR", directory)
             .stdout(Stdio::piped())
@@ -610,6 +615,28 @@ fn a_watch_that_is_open_at_a_kill_is_in_the_ledger() {
     let watches = records.iter().flatten().filter(|record| record.op == "watch nodes");
     let open: Vec<_> = watches.map(|record| record.ended.is_some()).collect();
     assert_eq!(open, [false], "{kept}");
+}
+
+#[test]
+fn every_face_beyond_loopback_warns_that_its_secrets_come_from_the_seed() {
+    let faces = [
+        ("--vcenter-listen", "the vCenter listens beyond loopback, and its passwords are"),
+        ("--cluster-listen", "the cluster listens beyond loopback, and its tokens are"),
+        ("--supervisor-listen", "the Supervisor listens beyond loopback, and its tokens are"),
+    ];
+    for (open, _) in faces.into_iter().chain([("", "")]) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mounts = directory.path().join("mounts").display().to_string();
+        let address = |face| if face == open { "0.0.0.0:0" } else { "127.0.0.1:0" };
+        let mut listen = vec!["--admin-listen", "127.0.0.1:0"];
+        faces.iter().for_each(|(face, _)| listen.extend([*face, address(*face)]));
+        let arguments = ["--vms", "1", "--seed", "17", "--supervisor", &mounts];
+        let sim = Serving::start_at(directory.path(), &listen, &arguments);
+        for (face, warning) in faces {
+            let warning = format!("{warning} those of seed 17");
+            assert_eq!(sim.told.contains(&warning), face == open, "{open}, {face}: {}", sim.told);
+        }
+    }
 }
 
 #[test]
