@@ -52,10 +52,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         tls_sans,
         plain_text,
     } = options;
-    // A file of an earlier run says nothing about this one.
-    if let Some(path) = env {
-        forget(path)?;
-    }
+    // A file of an earlier run says nothing about this one; one of a sim that runs is not ours.
+    let _env = env.as_deref().map(forget).transpose()?;
+    let _mounts = supervisor.as_deref().map(mount::claim).transpose()?;
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
     for doubt in rules.iter().flat_map(Rule::doubts) {
         let path = faults.as_deref().unwrap_or(Path::new(""));
@@ -363,17 +362,28 @@ fn kubelets_of(topology: &Topology) -> Vec<Named> {
     (0..topology.vcenters).flat_map(of_vcenter).collect()
 }
 
-fn forget(path: &Path) -> Result<(), CliError> {
+/// Removes the file of `--env`, which no other sim writes while the lock lives.
+fn forget(path: &Path) -> Result<files::Lock, CliError> {
     // Better now than when everything listens.
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
         && let Err(error) = fs::read_dir(parent)
     {
         return Err(CliError::file("--env", path, &error));
     }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".lock");
+    let lock = files::Lock::new(path.with_file_name(name)).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => CliError::input(
+            format!("--env {}: another sim writes it", path.display()),
+            "stop that one, or choose another file",
+        ),
+        _ => CliError::file("--env", path, &error),
+    })?;
     match fs::remove_file(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(CliError::file("--env", path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(CliError::file("--env", path, &error))
+        }
+        _ => Ok(lock),
     }
 }
 

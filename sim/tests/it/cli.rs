@@ -618,6 +618,36 @@ fn a_watch_that_is_open_at_a_kill_is_in_the_ledger() {
 }
 
 #[test]
+fn two_sims_share_neither_the_env_file_nor_the_mounts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mounts = directory.path().join("mounts").display().to_string();
+    let first =
+        Serving::start(directory.path(), &["--vms", "1", "--seed", "1", "--supervisor", &mounts]);
+    let env = directory.path().join("env").display().to_string();
+    let token = directory.path().join("mounts/etc/cloud/ccm-provider/token");
+    let read = || (std::fs::read(&env).expect("a file"), std::fs::read(&token).expect("a file"));
+    let before = read();
+    for (option, path) in [("--env", &env), ("--supervisor", &mounts)] {
+        // One that is let in would serve for ever.
+        let second = Command::new("timeout")
+            .args(["10", env!("CARGO_BIN_EXE_sim"), "serve", "--seed", "2", option, path])
+            .args(PICKED)
+            .env("TMPDIR", directory.path())
+            .output();
+        let told = said(&second.expect("it runs"));
+        let want = format!("{option} {path}: another sim");
+        assert!(told.starts_with("exit code 2") && told.contains(&want), "{told}");
+        assert_eq!(read(), before, "{option}");
+    }
+    assert_eq!(first.stop().0, Some(0));
+    let left = std::fs::read_dir(directory.path()).expect("a directory");
+    let left: Vec<_> = left.map(|it| it.expect("an entry").file_name()).collect();
+    assert_eq!(left, ["mounts"], "no lock is left behind");
+    // It is free again.
+    Serving::start(directory.path(), &["--vms", "1", "--supervisor", &mounts]);
+}
+
+#[test]
 fn every_face_beyond_loopback_warns_that_its_secrets_come_from_the_seed() {
     let faces = [
         ("--vcenter-listen", "the vCenter listens beyond loopback, and its passwords are"),
