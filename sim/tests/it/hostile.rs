@@ -6,7 +6,9 @@ mod requests;
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
@@ -168,6 +170,51 @@ async fn is_answered(stream: &mut TcpStream) {
     let mut buffer = vec![0; 65536];
     let n = stream.read(&mut buffer).await.expect("it is answered");
     assert!(buffer[..n].starts_with(b"HTTP/1.1 "), "{:?}", String::from_utf8_lossy(&buffer[..n]));
+}
+
+#[tokio::test]
+async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
+    // A cluster reads 3 MiB, and of unfinished ones 256 MiB: 88 of these.
+    const N_BODIES: usize = 90;
+    const N_REFUSED: usize = 2;
+    let size = (29 << 20) / 10;
+    let cluster = Cluster::new().await;
+    let head = |path: &str, kind: &str, length: usize| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut unfinished: FuturesUnordered<_> = (0..N_BODIES)
+        .map(|_| async {
+            let mut stream = cluster.connect().await;
+            let head = head("/api/v1/nodes", "application/json", size + 1);
+            stream.write_all(head.as_bytes()).await.expect("it listens");
+            // One that is refused is not read to the end.
+            let _ = stream.write_all(&vec![b' '; size]).await;
+            let mut line = [0; 12];
+            stream.read_exact(&mut line).await.map(|_| line)
+        })
+        .collect();
+    for _ in 0..N_REFUSED {
+        let answer = tokio::time::timeout(DEADLINE, unfinished.next()).await;
+        let answer = answer.expect("there are too many").expect("they are not all refused");
+        assert!(answer.is_err() || answer.is_ok_and(|line| &line == b"HTTP/1.1 503"));
+    }
+    for (face, path, kind) in [
+        (cluster.vcenter, "/sdk", "text/xml"),
+        (cluster.supervisor, "/api/v1/nodes", "application/json"),
+        (cluster.admin, "/world/events", "application/json"),
+    ] {
+        let mut stream = TcpStream::connect(face).await.expect("it listens");
+        let half = vec![b' '; 1 << 19];
+        let head = head(path, kind, 2 * half.len());
+        for part in [head.as_bytes(), &half, &half] {
+            stream.write_all(part).await.expect("it listens");
+        }
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).await.expect("it is answered");
+        assert_ne!(&line, b"HTTP/1.1 503", "{path} at {face}");
+    }
 }
 
 #[tokio::test]

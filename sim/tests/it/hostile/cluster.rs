@@ -25,6 +25,8 @@ pub(super) struct Cluster {
     pub(super) address: SocketAddr,
     /// Where the Supervisor listens.
     pub(super) supervisor: SocketAddr,
+    /// Where the admin port is.
+    pub(super) admin: SocketAddr,
     /// Where the vCenter listens.
     pub(super) vcenter: SocketAddr,
     pub(super) token: String,
@@ -43,7 +45,8 @@ impl Cluster {
         let token = sim.admin_token().to_owned();
         let vcenter = endpoints.vcenters["vc0"].address;
         let supervisor = endpoints.supervisor.as_ref().expect("the world has one").address;
-        Self { sim, address: endpoints.cluster.address, supervisor, vcenter, token }
+        let (address, admin) = (endpoints.cluster.address, endpoints.admin.address);
+        Self { sim, address, supervisor, admin, vcenter, token }
     }
 
     pub(super) async fn connect(&self) -> TcpStream {
