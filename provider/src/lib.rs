@@ -56,6 +56,8 @@ mod app;
 mod cluster;
 mod config;
 mod controllers;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod instances;
 mod model;
 mod mutant;

@@ -26,6 +26,19 @@ impl Control {
         Ok(applied)
     }
 
+    /// Makes all of it happen at one moment, or nothing.
+    ///
+    /// # Errors
+    /// Why it cannot, and which command it is about.
+    pub(crate) fn apply_all(&self, commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
+        let texts: Vec<String> = commands.iter().map(describe).collect();
+        let applied = self.world.lock().apply_all(commands)?;
+        for text in texts {
+            self.ledger.note(self.world.now(), Kind::World, text);
+        }
+        Ok(applied)
+    }
+
     /// The password of an account as it is now.
     pub(crate) fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
         self.world

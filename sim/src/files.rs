@@ -54,6 +54,53 @@ pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
+/// A file that says that this process uses what it stands beside; gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    path: PathBuf,
+    _file: fs::File,
+}
+
+impl Lock {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`] while another process has it.
+    pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
+        loop {
+            let file = exclusive(&path)?;
+            // The one before removes its file: who opened that one meanwhile holds a lock that the next does not see.
+            if is_at(&file, &path)? {
+                return Ok(Self { path, _file: file });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether an open file is the one at `path`.
+#[cfg(unix)]
+fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let ours = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (ours.dev(), ours.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Elsewhere an open file cannot be removed.
+#[cfg(not(unix))]
+fn is_at(_: &fs::File, _: &Path) -> io::Result<bool> {
+    Ok(true)
+}
+
 /// Makes a directory that its owner only can enter. It may exist already.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();

@@ -158,6 +158,28 @@ impl Locked<'_> {
         Ok(applied)
     }
 
+    /// Carries out all `commands` now, at one moment and in order, or none.
+    ///
+    /// # Errors
+    /// The world's fault, and which command met it; nothing has changed then.
+    pub(crate) fn apply_all(
+        &mut self,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Applied>, (usize, Fault)> {
+        self.advance();
+        let now = self.clock.now();
+        // Tried on a copy, which takes the world's place if all of it is well.
+        let mut copy = self.world.clone();
+        let mut all = Vec::new();
+        for (i, command) in commands.into_iter().enumerate() {
+            all.push(copy.apply(now, command).map_err(|fault| (i, fault))?);
+        }
+        *self.world = copy;
+        let events = all.iter().flat_map(|applied| &applied.events);
+        self.wake.is_due |= events.into_iter().any(Event::concerns_others);
+        Ok(all)
+    }
+
     /// Carries out a client's request to a vCenter.
     ///
     /// # Errors

@@ -117,19 +117,21 @@ impl Builder {
         tokens.issue(&admin_token, Identity::admin(), None);
         let ledger = Ledger::new(keep);
         let faults = Faults::new(seed);
-        let inbox = Inbox::default();
-        let path = |front: Front| CallPath {
+        let path = |front: Front, inbox: &Inbox| CallPath {
             world: world.clone(),
             ledger: ledger.clone(),
             faults: faults.clone(),
             inbox: inbox.clone(),
             front: Arc::new(front),
         };
+        // Clients of one face do not fill what is there for those of another.
+        let (of_vcenters, of_cluster, of_supervisor) =
+            (Inbox::default(), Inbox::default(), Inbox::default());
         let vcenters = names
             .into_iter()
             .map(|name| {
                 let front = Front::vcenter(&world, &name, secure_cookies);
-                let server = Server::new(name.clone(), path(front));
+                let server = Server::new(name.clone(), path(front, &of_vcenters));
                 (name, server)
             })
             .collect();
@@ -139,7 +141,7 @@ impl Builder {
         let api = KubeApi::new(CLUSTER, workload, tokens.clone())
             .with_access(access.clone())
             .with_backing(backed.clone());
-        let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api)));
+        let cluster = Server::new(CLUSTER.to_owned(), path(Front::Cluster(api), &of_cluster));
         let (namespace, workload) = world
             .read(|world| (world.supervisor.namespace.clone(), world.supervisor.cluster.clone()));
         let token = |of: &str| world.read(|world| world.ids().token("supervisor-token", of));
@@ -152,7 +154,8 @@ impl Builder {
             access.require_rbac();
             let cluster = ClusterHandle::new(world.clone(), ControlPlane::Supervisor);
             let api = KubeApi::new(SUPERVISOR, cluster, tokens.clone()).with_access(access.clone());
-            (Server::new(SUPERVISOR.to_owned(), path(Front::Cluster(api))), tokens, access)
+            let path = path(Front::Cluster(api), &of_supervisor);
+            (Server::new(SUPERVISOR.to_owned(), path), tokens, access)
         });
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();

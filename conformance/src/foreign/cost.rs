@@ -97,14 +97,14 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         usage(format!("--ledger {name}: cannot be read: {error}; name a ledger.jsonl"))
     })?;
     let mut records: Vec<Record> = Vec::new();
-    // Where the case begins. A sim writes a call when it has ended; what counts is when it came in.
+    // Where the case begins.
     let mut of_case = 0;
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match Record::from_line(line) {
             Ok(record) => records.push(record),
             // The head of a case in what `conformance run --out` leaves.
             Err(_) if line.starts_with("{\"check\":") => {
-                records[of_case..].sort_by_key(|record| record.seq);
+                settle(&mut records, of_case);
                 of_case = records.len();
             }
             Err(error) => {
@@ -113,7 +113,7 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
             }
         }
     }
-    records[of_case..].sort_by_key(|record| record.seq);
+    settle(&mut records, of_case);
     prepare(arguments.out.as_ref())?;
     let bill = Bill::of_ledger(&name.to_string(), nodes, &records);
     if bill.calls.is_empty() {
@@ -133,6 +133,22 @@ fn captured(out: &mut impl Write, path: &Path, arguments: &Arguments) -> anyhow:
         write(dir, "marks.jsonl", &marked(&records)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Brings the records of a case, which begins at `from`, into the order in which the calls came in.
+///
+/// A sim writes a call when it has ended, and one that takes long while it is open, too: the later line counts.
+fn settle(records: &mut Vec<Record>, from: usize) {
+    let mut case = records.split_off(from);
+    case.sort_by_key(|record| record.seq);
+    case.dedup_by(|later, earlier| {
+        let is_same = later.seq == earlier.seq;
+        if is_same {
+            std::mem::swap(later, earlier);
+        }
+        is_same
+    });
+    records.append(&mut case);
 }
 
 /// A provider that is played.
@@ -274,4 +290,29 @@ fn marked(records: &[Record]) -> anyhow::Result<String> {
 fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<()> {
     let path = dir.join(name);
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_call_counts_where_a_ledger_has_two() {
+        let line = |seq: u64, status: Option<u16>| {
+            let ended = status.map(
+                |status| serde_json::json!({"at": 1, "status": status, "objects": 0, "bytes": 0}),
+            );
+            let mut line = serde_json::json!({"seq": seq, "t": 0, "kind": "call", "op": format!("call {seq}")});
+            if let Some(ended) = ended {
+                line["ended"] = ended;
+            }
+            Record::from_line(&line.to_string()).expect("a record")
+        };
+        let mut records =
+            vec![line(9, None), line(2, None), line(3, Some(200)), line(2, Some(200))];
+        records.push(line(1, Some(200)));
+        settle(&mut records, 1);
+        let seen: Vec<_> = records.iter().map(|it| (it.seq, it.ended.is_some())).collect();
+        assert_eq!(seen, [(9, false), (1, true), (2, true), (3, true)], "the case before is whole");
+    }
 }

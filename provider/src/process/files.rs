@@ -12,8 +12,29 @@ const SYSTEM_ROOTS: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
+/// The trusted roots of this machine. They are read once, however many vCenters there are.
+pub(super) struct SystemRoots {
+    read: fn(&Path) -> io::Result<Vec<u8>>,
+    pem: Option<Vec<u8>>,
+}
+
+impl Default for SystemRoots {
+    fn default() -> Self {
+        Self { read: |path| std::fs::read(path), pem: None }
+    }
+}
+
+impl SystemRoots {
+    fn pem(&mut self) -> &[u8] {
+        let read = self.read;
+        self.pem.get_or_insert_with(|| {
+            SYSTEM_ROOTS.iter().find_map(|path| read(Path::new(path)).ok()).unwrap_or_default()
+        })
+    }
+}
+
 /// What to trust a vCenter by.
-pub(super) fn trust(vcenter: &VcenterConfig) -> Result<TlsTrust, String> {
+pub(super) fn trust(vcenter: &VcenterConfig, system: &mut SystemRoots) -> Result<TlsTrust, String> {
     let mut trust = TlsTrust {
         thumbprint: vcenter.thumbprint.clone(),
         insecure: vcenter.insecure,
@@ -28,8 +49,7 @@ pub(super) fn trust(vcenter: &VcenterConfig) -> Result<TlsTrust, String> {
             trust.roots_pem.push(b'\n');
         }
     } else if !vcenter.insecure {
-        trust.roots_pem =
-            SYSTEM_ROOTS.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+        system.pem().clone_into(&mut trust.roots_pem);
     }
     Ok(trust)
 }
@@ -64,4 +84,33 @@ pub(super) fn read_secrets(directory: &Path) -> Result<SecretData, String> {
         }
     }
     Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use provider::{Config, UnknownKeys};
+
+    use super::*;
+
+    static N_READ: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn the_roots_of_the_machine_are_read_once_for_all_vcenters() {
+        let count = |path: &Path| {
+            N_READ.fetch_add(1, Ordering::Relaxed);
+            if path == Path::new(SYSTEM_ROOTS[1]) {
+                return Ok(b"roots".to_vec());
+            }
+            Err(io::Error::from(io::ErrorKind::NotFound))
+        };
+        let mut system = SystemRoots { read: count, ..SystemRoots::default() };
+        let text = "global: {user: u, password: p}\nvcenter: {a: {server: a}, b: {server: b}, c: {server: c}}";
+        let (config, _) = Config::parse("vsphere.conf", text, UnknownKeys::Warn).unwrap();
+        let trust = |vcenter| trust(vcenter, &mut system).unwrap().roots_pem;
+        let roots: Vec<_> = config.vcenters.iter().map(trust).collect();
+        assert_eq!(roots, [b"roots", b"roots", b"roots"]);
+        assert_eq!(N_READ.load(Ordering::Relaxed), 2, "one is not there, and one is");
+    }
 }

@@ -9,6 +9,7 @@ mod supervisor;
 mod watched;
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write as _},
     path::Path,
 };
@@ -20,7 +21,7 @@ use provider::{
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-use self::files::{read_secrets, read_text, trust};
+use self::files::{SystemRoots, read_secrets, read_text, trust};
 
 pub(crate) use serve::{run, runtime};
 
@@ -61,7 +62,8 @@ struct Read {
     config: Config,
     /// The file that it was read from.
     text: String,
-    transports: Vec<(String, Transport)>,
+    /// By the names of vCenters, of which there may be many.
+    transports: BTreeMap<String, Transport>,
 }
 
 /// Reads the configuration and everything it points to, and makes a client of the API server.
@@ -78,7 +80,7 @@ pub(crate) fn prepare(runtime: &Runtime, arguments: &Arguments) -> Result<Prepar
             watched::check_unused(path, &text)?;
             let link = runtime.block_on(async { supervisor::link(supervisor) })?;
             let config = Config::without_vcenters();
-            (Read { config, text, transports: Vec::new() }, Some(link))
+            (Read { config, text, transports: BTreeMap::new() }, Some(link))
         }
     };
     let kube = runtime.block_on(kube::client(arguments))?;
@@ -97,7 +99,7 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
     default_secrets_directory(&mut config);
     let dual_stack = std::env::var_os("ENABLE_ALPHA_DUAL_STACK").is_some();
     let proxies = proxies()?;
-    let mut transports = Vec::new();
+    let (mut transports, mut system) = (BTreeMap::new(), SystemRoots::default());
     for vcenter in &config.vcenters {
         let name = &vcenter.endpoint.name;
         if vcenter.families.len() > 1 && !dual_stack {
@@ -107,14 +109,15 @@ fn load(path: &Path, text: String, unknown_keys: UnknownKeys) -> Result<Read, St
             ));
         }
         check_secrets(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
-        let trust = trust(vcenter).map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
+        let trust = trust(vcenter, &mut system)
+            .map_err(|what| format!("{file}: vCenter {name:?}: {what}"))?;
         let proxy = proxies.of(&vcenter.endpoint);
         if proxy.is_some() {
             tracing::info!(vcenter = %name, "reached through the proxy of HTTPS_PROXY");
         }
         let transport = provider::https_through(&vcenter.endpoint, &trust, proxy)
             .map_err(|err| format!("{file}: vCenter {name:?}: {}", unusable(vcenter, &err)))?;
-        transports.push((name.clone(), transport));
+        transports.insert(name.clone(), transport);
     }
     Ok(Read { config, text, transports })
 }

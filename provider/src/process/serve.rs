@@ -46,8 +46,8 @@ async fn serve(arguments: Arguments, prepared: Prepared) -> anyhow::Result<()> {
     let Read { config, text, transports } = read;
     let deps = Deps {
         connect: Arc::new(move |vcenter: &VcenterConfig| {
-            let found = transports.iter().find(|(name, _)| *name == vcenter.endpoint.name);
-            found.map(|(_, transport)| transport.clone()).ok_or_else(|| "no transport".to_owned())
+            let found = transports.get(&vcenter.endpoint.name).cloned();
+            found.ok_or_else(|| "no transport".to_owned())
         }),
         supervisor,
         secret_files: Some(Arc::new(read_secrets)),

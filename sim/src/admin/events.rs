@@ -13,51 +13,101 @@ use super::{AdminError, Ruled};
 use crate::control::Control;
 use crate::{Supervisor, document};
 
-/// `POST /world/events`: the body is a command, or a list of them, carried out in order. All of a list happen, or none.
+/// `POST /world/events`: the body is a command, or a list of them, carried out in order. All of a list happen at one moment, or none.
 ///
-/// What happens to the Supervisor as a server stands among them. That it cannot be done, where its files cannot be written, shows only
-/// when it is tried: what happened before stands in the answer then.
+/// What happens to the Supervisor as a server may stand among them. That it cannot be done, where its files cannot be written, shows only
+/// when it is tried: what happened before stands in the answer then. The events between two of these happen at one moment, or none.
 pub(super) async fn happen(
     State(ruled): State<Ruled>,
     body: Bytes,
 ) -> Result<Json<Value>, AdminError> {
     let Ruled { control, supervisor, endpoints: _ } = ruled;
     let value = document::json(&body)?;
-    let (commands, is_list) = match value {
-        Value::Array(list) => (list, true),
-        one => (vec![one], false),
+    let Value::Array(list) = value else {
+        let mut answers = carry_out(&control, supervisor.as_ref(), vec![read(value)?])
+            .map_err(|Stopped { error, .. }| error)?;
+        return Ok(Json(answers.remove(0)));
     };
-    let n = commands.len();
-    let place =
-        |i: usize| if is_list { format!("event {} of {n}: ", i + 1) } else { String::new() };
+    let n = list.len();
+    let place = |i: usize| format!("event {} of {n}: ", i + 1);
     let mut asked = Vec::new();
-    for (i, command) in commands.into_iter().enumerate() {
+    for (i, command) in list.into_iter().enumerate() {
         asked.push(read(command).map_err(|error| error.at(&place(i)))?);
     }
     rehearse(&control, supervisor.as_ref(), &asked, &place)?;
-    let mut answers: Vec<Value> = Vec::new();
-    for (i, command) in asked.into_iter().enumerate() {
-        let done = match command {
-            Asked::World(command) => control.apply(*command).map_err(refused).map(answer),
-            Asked::Supervisor(happening) => {
-                happening.happen(supervisor.as_ref()).map(|()| json!({"events": 0}))
-            }
-        };
-        let mut answer = done.map_err(|error| error.at(&place(i)).after(&answers))?;
-        answer["at"] = json!(control.world.now());
-        answers.push(answer);
-    }
-    Ok(Json(if is_list { Value::Array(answers) } else { answers.remove(0) }))
+    let answers = carry_out(&control, supervisor.as_ref(), asked);
+    let answers = answers.map_err(|Stopped { error, at, done }| match done.as_slice() {
+        [] if n > 1 => error.at(&place(at)).none_happened(),
+        done => error.at(&place(at)).after(done),
+    })?;
+    Ok(Json(Value::Array(answers)))
 }
 
-/// Whether all of it can happen, tried on a copy of the world.
+/// Why not all of a list happened.
+struct Stopped {
+    error: AdminError,
+    /// Which of the list could not happen.
+    at: usize,
+    /// The answers of those before that did.
+    done: Vec<Value>,
+}
+
+/// Lets it all happen in order: events of the world that follow each other all at one moment, or none of them.
+fn carry_out(
+    control: &Control,
+    supervisor: Option<&Supervisor>,
+    asked: Vec<Asked>,
+) -> Result<Vec<Value>, Stopped> {
+    let mut done: Vec<Value> = Vec::new();
+    let mut asked = asked.into_iter().peekable();
+    while let Some(first) = asked.next() {
+        let answers = match first {
+            Asked::Supervisor(happening) => match happening.happen(supervisor) {
+                Ok(()) => vec![json!({"events": 0})],
+                Err(error) => return Err(Stopped { error, at: done.len(), done }),
+            },
+            Asked::World(command) => {
+                let mut commands = vec![*command];
+                while let Some(Asked::World(command)) =
+                    asked.next_if(|asked| matches!(asked, Asked::World(_)))
+                {
+                    commands.push(*command);
+                }
+                match happened(control, commands) {
+                    Ok(applied) => applied.into_iter().map(answer).collect(),
+                    Err((i, fault)) => {
+                        return Err(Stopped { error: refused(fault), at: done.len() + i, done });
+                    }
+                }
+            }
+        };
+        let at = json!(control.world.now());
+        done.extend(answers.into_iter().map(|mut answer| {
+            answer["at"] = at.clone();
+            answer
+        }));
+    }
+    Ok(done)
+}
+
+/// Lets events of the world happen; a single one needs no copy of the world.
+fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
+    if commands.len() == 1 {
+        let applied = control.apply(commands.remove(0)).map_err(|fault| (0, fault))?;
+        return Ok(vec![applied]);
+    }
+    control.apply_all(commands)
+}
+
+/// Whether all of a list can happen in which the Supervisor has a part, tried on a copy of the world: events of the world alone are
+/// tried when they are carried out.
 fn rehearse(
     control: &Control,
     supervisor: Option<&Supervisor>,
     asked: &[Asked],
     place: &dyn Fn(usize) -> String,
 ) -> Result<(), AdminError> {
-    if asked.len() < 2 {
+    if asked.len() < 2 || asked.iter().all(|it| matches!(it, Asked::World(_))) {
         return Ok(());
     }
     let now = control.world.now();

@@ -4,6 +4,7 @@
 //! faulted, and recorded only as what they did to the world or to the rules. Every path is there at
 //! the root and below `/admin/v1`. Errors are JSON: what was wrong, and what to do about it.
 
+mod body;
 mod endpoints;
 mod error;
 mod events;
@@ -24,9 +25,6 @@ use crate::control::Control;
 use crate::{Endpoints, Supervisor};
 use error::AdminError;
 pub(crate) use error::Complaint;
-
-/// Requests larger than this are no requests of an administrator.
-const MAX_BODY: usize = 8 << 20;
 
 /// What the admin port rules over.
 #[derive(Clone)]
@@ -59,12 +57,12 @@ pub(crate) fn router(
         .route("/clock", get(look::clock))
         .route("/endpoints", get(endpoints::tell));
     let versioned = api.clone().route("/version", get(look::version));
-    Router::new()
+    let router = Router::new()
         .merge(api)
         .nest("/admin/v1", versioned)
         .fallback(unknown)
-        .method_not_allowed_fallback(not_allowed)
-        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY))
+        .method_not_allowed_fallback(not_allowed);
+    body::bounded(router)
         .layer(axum::middleware::from_fn_with_state(guard, guard::check))
         // Outside the guard: a health check holds no secrets.
         .route("/admin/v1/healthz", get(|| async { "ok\n" }).fallback(not_allowed))

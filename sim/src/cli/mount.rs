@@ -1,11 +1,24 @@
 //! What a provider is given to reach the Supervisor: files below a directory, and flags that name them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::CliError;
+use crate::files::Lock;
 use crate::supervisor::{SupervisorError, credentials, owner_ref};
 use crate::{Endpoint, Endpoints, Sim};
+
+/// Makes the directory, in which no other sim writes while the lock lives.
+pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
+    let lock = fs::create_dir_all(below).and_then(|()| Lock::new(below.join(".lock")));
+    lock.map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => CliError::input(
+            format!("--supervisor {}: another sim writes there", below.display()),
+            "stop that one, or choose another directory",
+        ),
+        _ => CliError::file("--supervisor", below, &error),
+    })
+}
 
 /// Writes the files, and writes them again whenever what they hold changes.
 pub(super) fn write(sim: &Sim, endpoints: &Endpoints, below: &Path) -> Result<(), CliError> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 
 use super::mount;
-use crate::{Endpoints, Sim};
+use crate::{Endpoint, Endpoints, Sim};
 
 /// Lines for a shell: every variable that a client may want. Without `directory` there are no files to name.
 pub(super) fn variables(
@@ -120,12 +120,11 @@ pub(super) fn text(
         };
         let _ = writeln!(out, "state    {}  {world}", directory.display());
     }
-    let is_open = endpoints.vcenters.values().any(|it| !it.address.ip().is_loopback());
-    if is_open {
-        let seed = sim.world().read(|world| world.ids().seed());
+    let seed = sim.world().read(|world| world.ids().seed());
+    for (face, secrets) in exposed(endpoints) {
         let _ = writeln!(
             out,
-            "warning  the vCenter listens beyond loopback, and its passwords are those of seed {seed}: whoever knows the \
+            "warning  the {face} listens beyond loopback, and its {secrets} are those of seed {seed}: whoever knows the \
              seed knows them. Start with a --seed of your own."
         );
     }
@@ -138,6 +137,17 @@ pub(super) fn text(
         );
     }
     out
+}
+
+/// The faces that are reached from elsewhere, and which of their secrets come from the seed.
+fn exposed(endpoints: &Endpoints) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_open = |endpoint: &Endpoint| !endpoint.address.ip().is_loopback();
+    let faces = [
+        ("vCenter", "passwords", endpoints.vcenters.values().any(is_open)),
+        ("cluster", "tokens", is_open(&endpoints.cluster)),
+        ("Supervisor", "tokens", endpoints.supervisor.as_ref().is_some_and(is_open)),
+    ];
+    faces.into_iter().filter(|(_, _, is_open)| *is_open).map(|(face, secrets, _)| (face, secrets))
 }
 
 /// A word of a shell.

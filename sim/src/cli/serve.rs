@@ -5,6 +5,7 @@ use std::{fs, io};
 
 use jiff::Timestamp;
 use sim_world::{Command, Named, Nodes, Topology};
+use tokio::task::JoinSet;
 
 use super::args::{Serve, Switch};
 use super::signals::Signals;
@@ -51,10 +52,9 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         tls_sans,
         plain_text,
     } = options;
-    // A file of an earlier run says nothing about this one.
-    if let Some(path) = env {
-        forget(path)?;
-    }
+    // A file of an earlier run says nothing about this one; one of a sim that runs is not ours.
+    let _env = env.as_deref().map(forget).transpose()?;
+    let _mounts = supervisor.as_deref().map(mount::claim).transpose()?;
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
     for doubt in rules.iter().flat_map(Rule::doubts) {
         let path = faults.as_deref().unwrap_or(Path::new(""));
@@ -107,9 +107,13 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let sim = builder.start();
+        // It ends with this function.
+        let mut beside = JoinSet::new();
         if let (Some(spill), Some(path)) = (spill, ledger) {
             let begun = sim.ledger().spill_to(spill);
             begun.map_err(|error| CliError::file("--ledger", path, &error))?;
+            let ledger = sim.ledger().clone();
+            beside.spawn(async move { ledger.spill_open().await });
         }
         if *heartbeats == Switch::Off {
             let off = Command::SetHeartbeats { every: None };
@@ -358,17 +362,28 @@ fn kubelets_of(topology: &Topology) -> Vec<Named> {
     (0..topology.vcenters).flat_map(of_vcenter).collect()
 }
 
-fn forget(path: &Path) -> Result<(), CliError> {
+/// Removes the file of `--env`, which no other sim writes while the lock lives.
+fn forget(path: &Path) -> Result<files::Lock, CliError> {
     // Better now than when everything listens.
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
         && let Err(error) = fs::read_dir(parent)
     {
         return Err(CliError::file("--env", path, &error));
     }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".lock");
+    let lock = files::Lock::new(path.with_file_name(name)).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => CliError::input(
+            format!("--env {}: another sim writes it", path.display()),
+            "stop that one, or choose another file",
+        ),
+        _ => CliError::file("--env", path, &error),
+    })?;
     match fs::remove_file(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(CliError::file("--env", path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(CliError::file("--env", path, &error))
+        }
+        _ => Ok(lock),
     }
 }
 

@@ -11,9 +11,10 @@ mod query;
 mod record;
 mod spill;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 pub use answer::Digest;
 pub use query::Counts;
@@ -26,6 +27,12 @@ use crate::Call;
 use crate::faults::Evaluation;
 use crate::signal::{Changes, Signal};
 use spill::Spill;
+
+/// How often calls are looked for that take long.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// Records of open calls that are written while the ledger is locked.
+const MAX_OPEN_AT_ONCE: usize = 100;
 
 /// How many records are kept in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,9 +63,35 @@ struct Inner {
     size: usize,
     phase: Option<Arc<str>>,
     spill: Option<Spill>,
+    /// Calls in memory that have not ended.
+    open: BTreeSet<u64>,
+    /// Those before this one are written already, as open ones.
+    told: u64,
 }
 
 impl Inner {
+    fn position(&self, seq: u64) -> Option<usize> {
+        seq.checked_sub(self.first).and_then(|at| usize::try_from(at).ok())
+    }
+
+    /// Writes the records of a few calls before `until` that are open and not written yet; true if there are more.
+    fn tell_open(&mut self, until: u64) -> bool {
+        if until <= self.told {
+            return false;
+        }
+        let open: Vec<u64> =
+            self.open.range(self.told..until).copied().take(MAX_OPEN_AT_ONCE).collect();
+        for seq in &open {
+            let record = self.position(*seq).and_then(|at| self.records.get(at));
+            if let (Some(record), Some(spill)) = (record, &mut self.spill) {
+                spill.line(record.to_line());
+            }
+        }
+        let is_all = open.len() < MAX_OPEN_AT_ONCE;
+        self.told = if is_all { until } else { open.last().map_or(until, |last| last + 1) };
+        !is_all
+    }
+
     /// True when the oldest record has to go.
     fn is_full(&self) -> bool {
         match self.keep {
@@ -72,7 +105,7 @@ impl Inner {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { keep, first, records, size, phase, spill } = self;
+        let Self { keep, first, records, size, phase, spill, open, told } = self;
         f.debug_struct("Ledger")
             .field("keep", keep)
             .field("first", first)
@@ -80,6 +113,8 @@ impl std::fmt::Debug for Inner {
             .field("size", size)
             .field("phase", phase)
             .field("spills", &spill.is_some())
+            .field("open", &open.len())
+            .field("told", told)
             .finish()
     }
 }
@@ -87,12 +122,23 @@ impl std::fmt::Debug for Inner {
 impl Ledger {
     /// An empty ledger.
     pub fn new(keep: Keep) -> Self {
-        let records = VecDeque::new();
-        let inner = Inner { keep, first: 1, records, size: 0, phase: None, spill: None };
+        let inner = Inner {
+            keep,
+            first: 1,
+            records: VecDeque::new(),
+            size: 0,
+            phase: None,
+            spill: None,
+            open: BTreeSet::new(),
+            told: 1,
+        };
         Self { inner: Arc::new(Mutex::new(inner)), changed: Signal::default() }
     }
 
     /// Writes every record to `sink` from now on, as JSON lines, each when its call has ended and within a second.
+    ///
+    /// With [`spill_open`](Self::spill_open), a call that takes long has two lines with the same `seq`: one without `ended` while
+    /// it is open, and a whole one later, which counts.
     ///
     /// # Errors
     /// When there is no thread to write it.
@@ -102,6 +148,22 @@ impl Ledger {
         Ok(())
     }
 
+    /// Writes the records of calls that stay open for longer than half a second, for as long as it is polled: those of long polls
+    /// and watches would be lost with a process that is killed.
+    ///
+    /// Each is written once more when its call ends.
+    pub async fn spill_open(&self) {
+        let mut until = self.next_seq();
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            // What came in since the last look is young.
+            while self.lock().tell_open(until) {
+                tokio::task::yield_now().await;
+            }
+            until = self.next_seq();
+        }
+    }
+
     /// Writes the records of calls that have not ended, waits until everything is written, and writes no more.
     ///
     /// # Errors
@@ -109,9 +171,8 @@ impl Ledger {
     pub fn end_spill(&self) -> std::io::Result<()> {
         let spill = {
             let mut inner = self.lock();
-            let Some(mut spill) = inner.spill.take() else { return Ok(()) };
-            let open = inner.records.iter().filter(|record| !record.is_over());
-            open.for_each(|record| spill.line(record.to_line()));
+            while inner.tell_open(u64::MAX) {}
+            let Some(spill) = inner.spill.take() else { return Ok(()) };
             spill
         };
         spill.end()
@@ -193,6 +254,7 @@ impl Ledger {
         let mut inner = self.lock();
         inner.first += inner.records.len() as u64;
         inner.records.clear();
+        inner.open.clear();
         inner.size = 0;
     }
 
@@ -209,9 +271,8 @@ impl Ledger {
     /// Records how a call ended.
     pub(crate) fn close(&self, seq: u64, ended: Ended) {
         let mut inner = self.lock();
-        let Some(at) = seq.checked_sub(inner.first).and_then(|at| usize::try_from(at).ok()) else {
-            return;
-        };
+        let Some(at) = inner.position(seq) else { return };
+        inner.open.remove(&seq);
         let Inner { records, spill, .. } = &mut *inner;
         if let Some(record) = records.get_mut(at) {
             record.ended = Some(ended);
@@ -228,7 +289,9 @@ impl Ledger {
         let seq = inner.first + inner.records.len() as u64;
         let phase = inner.phase.clone();
         let record = make(seq, phase);
-        if let Some(spill) = inner.spill.as_mut().filter(|_| record.is_over()) {
+        if !record.is_over() {
+            inner.open.insert(seq);
+        } else if let Some(spill) = &mut inner.spill {
             spill.line(record.to_line());
         }
         inner.size += record.size();
@@ -237,8 +300,9 @@ impl Ledger {
             let Some(record) = inner.records.pop_front() else { break };
             inner.first += 1;
             inner.size -= record.size();
-            // Nobody will know any more how it ended.
-            if let Some(spill) = inner.spill.as_mut().filter(|_| !record.is_over()) {
+            // How it ended will not be known any more.
+            let is_untold = inner.open.remove(&record.seq) && record.seq >= inner.told;
+            if let Some(spill) = inner.spill.as_mut().filter(|_| is_untold) {
                 spill.line(record.to_line());
             }
         }
@@ -303,6 +367,38 @@ mod tests {
             .collect();
         let want = [("quick", true), ("noted", false), ("slow", false), ("open", false)];
         assert_eq!(seen, want.map(|(op, ended)| (op.to_owned(), ended)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_takes_long_is_written_while_it_is_open_and_once_more_at_its_end() {
+        let ledger = Ledger::new(Keep::All);
+        let sink = Sink::default();
+        ledger.spill_to(sink.clone()).expect("a thread");
+        let call = || {
+            let note = Record::note(0, Time::ZERO, Kind::Call, "call".into(), None);
+            ledger.push(|seq, _| Record { seq, ..note })
+        };
+        let long: Vec<u64> = (0..250).map(|_| call()).collect();
+        let quick = call();
+        ledger.close(quick, Ended::default());
+        let look = |ms| tokio::time::timeout(Duration::from_millis(ms), ledger.spill_open());
+        look(1000).await.expect_err("it looks for ever");
+        let young = call();
+        look(500).await.expect_err("it looks for ever");
+        long.iter().for_each(|seq| ledger.close(*seq, Ended::default()));
+        ledger.end_spill().expect("it is written");
+        let text = String::from_utf8(sink.0.lock().expect("nobody panics").clone()).expect("text");
+        let record = |line| Record::from_line(line).expect("a record");
+        let seen: Vec<_> =
+            text.lines().map(record).map(|record| (record.seq, record.ended.is_some())).collect();
+        let of = |is_ended| long.iter().map(move |seq| (*seq, is_ended));
+        let want: Vec<_> = [(quick, true)]
+            .into_iter()
+            .chain(of(false))
+            .chain([(young, false)])
+            .chain(of(true))
+            .collect();
+        assert_eq!(seen, want);
     }
 
     #[test]

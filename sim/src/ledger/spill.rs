@@ -1,7 +1,7 @@
 //! Writes the ledger to a file as it grows, on a thread of its own: no call waits for a disk.
 //!
 //! A line is written when its call has ended, so lines are in the order of the ends; `seq` gives the order in which the calls
-//! came in. The thread hands over to the system what has come together whenever it has nothing else to do: a process that is
+//! came in. A call that takes long has an earlier line without `ended`: of two lines with one `seq` the later one counts. The thread hands over to the system what has come together whenever it has nothing else to do: a process that is
 //! killed loses no more than that.
 
 use std::io::{self, BufWriter, Write};

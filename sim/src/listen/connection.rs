@@ -19,7 +19,7 @@ use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::heads::{HeadDeadline, Heads};
+use super::heads::{Heads, Timed};
 use crate::Identity;
 use crate::server::http;
 use crate::tls::{self, Alpn};
@@ -58,8 +58,7 @@ impl Connection {
     ) -> Self {
         let reset = Arc::new(AtomicBool::new(false));
         let heads = Heads::default();
-        let socket =
-            Socket { stream, reset: Arc::clone(&reset), patience, stalled: None, head: None };
+        let socket = Socket { stream, reset: Arc::clone(&reset), patience, stalled: None };
         Self { socket, tls, ends, reset, identity: Arc::default(), heads }
     }
 
@@ -87,13 +86,12 @@ impl Connection {
             + Send
             + 'static,
     {
-        let Self { mut socket, tls, ends, reset, identity, heads } = self;
+        let Self { socket, tls, ends, reset, identity, heads } = self;
         let service = Noted { service, heads: heads.clone() };
-        // HTTP/2 has frames of its own between requests.
-        let head = (alpn == Alpn::Http1).then(|| HeadDeadline::new(heads, socket.patience));
+        let patience = socket.patience;
         let Some(acceptor) = tls else {
-            socket.head = head;
-            return exchange(socket, service, alpn, ends, &reset).await;
+            let stream = Timed::new(socket, heads, patience);
+            return exchange(stream, service, alpn, ends, &reset).await;
         };
         let shaken = tokio::select! {
             // A connection that breaks while it shakes hands has to break, not to finish.
@@ -106,15 +104,14 @@ impl Connection {
             shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)) => shaken,
         };
         match shaken {
-            Ok(Ok(mut stream)) => {
-                // What came in before was the handshake.
-                stream.get_mut().0.head = head;
+            Ok(Ok(stream)) => {
                 let (_, session) = stream.get_ref();
                 let shown = session.peer_certificates().and_then(<[_]>::first);
                 if let Some(named) = shown.and_then(|shown| tls::identity(shown)) {
                     // Nobody else sets it.
                     let _ = identity.set(named);
                 }
+                let stream = Timed::new(stream, heads, patience);
                 exchange(stream, service, alpn, ends, &reset).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
@@ -123,7 +120,7 @@ impl Connection {
     }
 }
 
-/// A service that tells when the head of a request was read and when it is answered.
+/// A service that tells while a request is being served.
 struct Noted<S> {
     service: S,
     heads: Heads,
@@ -138,7 +135,7 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
-        let open = self.heads.read();
+        let open = self.heads.open();
         let served = self.service.call(request);
         Box::pin(async move {
             let answer = served.await;
@@ -204,8 +201,6 @@ struct Socket {
     patience: Duration,
     /// When that is over, while it stays unread.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// When the head of a request that has begun must be there; over HTTP/1 only.
-    head: Option<HeadDeadline>,
 }
 
 impl Socket {
@@ -245,16 +240,7 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let Some(head) = &mut self.head else { return read };
-        if buf.filled().len() > before {
-            head.bytes();
-        } else if read.is_pending() && head.is_over(cx) {
-            let error = "the head of a request is not there in time";
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
-        }
-        read
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 

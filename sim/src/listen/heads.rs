@@ -2,75 +2,116 @@
 //!
 //! hyper's own deadline for heads runs while a connection is idle, too, and would end those that clients keep.
 
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Requests of one connection whose heads were read, and how many of them are not answered. Clones are the same connection.
+use super::framing::Framing;
+
+/// How many requests of one connection are being served. Clones are the same connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heads {
-    counts: Arc<Counts>,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    n_read: AtomicU64,
-    n_open: AtomicU64,
+    n_open: Arc<AtomicU64>,
 }
 
 /// A request that is being served.
-pub(super) struct Open(Arc<Counts>);
+pub(super) struct Open(Arc<AtomicU64>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.n_open.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Heads {
-    /// Notes that the head of a request has been read, and that it is being served until the answer is dropped.
-    pub(super) fn read(&self) -> Open {
-        self.counts.n_read.fetch_add(1, Ordering::Relaxed);
-        self.counts.n_open.fetch_add(1, Ordering::Relaxed);
-        Open(Arc::clone(&self.counts))
+    /// Notes that a request is being served until the answer is dropped.
+    pub(super) fn open(&self) -> Open {
+        self.n_open.fetch_add(1, Ordering::Relaxed);
+        Open(Arc::clone(&self.n_open))
     }
 }
 
-/// The deadline of the head that has begun.
-pub(super) struct HeadDeadline {
+/// The plain text of a connection, which ends when a head that has begun is not there in time.
+pub(super) struct Timed<S> {
+    stream: S,
     heads: Heads,
     lasts: Duration,
-    /// Heads that were read before it began, and when it is to be there.
+    framing: Framing,
+    /// The head that has begun, and when it is to be there.
     begun: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
-impl HeadDeadline {
-    pub(super) fn new(heads: Heads, lasts: Duration) -> Self {
-        Self { heads, lasts, begun: None }
-    }
-
-    /// Notes that bytes came in.
-    pub(super) fn bytes(&mut self) {
-        let Counts { n_read, n_open } = &*self.heads.counts;
-        let n_read = n_read.load(Ordering::Relaxed);
-        if n_open.load(Ordering::Relaxed) > 0 {
-            // They belong to a body, or to a request that is looked at later.
-            self.begun = None;
-        } else if self.begun.as_ref().is_none_or(|(of, _)| *of != n_read) {
-            self.begun = Some((n_read, Box::pin(tokio::time::sleep(self.lasts))));
-        }
+impl<S> Timed<S> {
+    /// A head may take as long as `lasts`.
+    pub(super) fn new(stream: S, heads: Heads, lasts: Duration) -> Self {
+        Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }
 
     /// Whether a head has begun, is not there, and is overdue.
-    pub(super) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let n_read = self.heads.counts.n_read.load(Ordering::Relaxed);
-        match &mut self.begun {
-            Some((of, due)) if *of == n_read => due.as_mut().poll(cx) == Poll::Ready(()),
-            _ => false,
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        // One that comes while another request is served is looked at later.
+        let is_idle = self.heads.n_open.load(Ordering::Relaxed) == 0;
+        let Some(head) = self.framing.begun().filter(|_| is_idle) else {
+            self.begun = None;
+            return false;
+        };
+        if self.begun.as_ref().is_none_or(|(of, _)| *of != head) {
+            self.begun = Some((head, Box::pin(tokio::time::sleep(self.lasts))));
         }
+        let due = self.begun.as_mut().map(|(_, due)| due.as_mut().poll(cx));
+        due.is_some_and(|due| due.is_ready())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.framing.read(&buf.filled()[before..]);
+        if read.is_pending() && self.is_over(cx) {
+            let error = "the head of a request is not there in time";
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, error)));
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }

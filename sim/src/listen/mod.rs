@@ -7,6 +7,7 @@ mod accept;
 mod connection;
 mod door;
 mod endpoints;
+mod framing;
 mod heads;
 mod open;
 mod options;

@@ -1,4 +1,4 @@
-//! Bodies of requests while they arrive: how large one may be, how long it may take, and what all of them hold together.
+//! Bodies of requests while they arrive: how large one may be, how long it may take, and what all those of one face hold together.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use http_body_util::BodyExt as _;
 /// How long a body may take to arrive. A kube-apiserver gives a whole request as much.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Bytes of unfinished bodies that all clients together may have sent.
+/// Bytes of unfinished bodies that all clients of one face together may have sent.
 const TOTAL: usize = 256 << 20;
 
 /// Why there is no body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(crate) enum Unread {
     /// It is larger than this many bytes.
     TooLarge(usize),
     /// It took longer than [`DEADLINE`].
@@ -29,7 +29,7 @@ pub(super) enum Unread {
 
 impl Unread {
     /// What the client is told.
-    pub(super) fn why(&self) -> String {
+    pub(crate) fn why(&self) -> String {
         match self {
             Self::TooLarge(limit) => format!("the body is larger than {limit} bytes"),
             Self::TooSlow => format!("the body did not arrive within {} s", DEADLINE.as_secs()),
@@ -40,14 +40,14 @@ impl Unread {
 }
 
 /// How much of a body is read.
-pub(super) struct Limit<F> {
+pub(crate) struct Limit<F> {
     /// Bytes that anybody may send.
-    pub(super) open: usize,
+    pub(crate) open: usize,
     /// Bytes that a client may send for whom `is_known` holds; it is asked once, when the body is larger than `open`.
-    pub(super) known: usize,
-    pub(super) is_known: F,
+    pub(crate) known: usize,
+    pub(crate) is_known: F,
     /// Whether a larger body is cut behind its first byte too many, for a handler that answers in its own words.
-    pub(super) cuts: bool,
+    pub(crate) cuts: bool,
 }
 
 /// The bytes of unfinished bodies. Clones count together.
@@ -80,7 +80,7 @@ impl Inbox {
     /// Reads a body.
     ///
     /// Cancel safe: what was read of it is dropped.
-    pub(super) async fn read<B>(
+    pub(crate) async fn read<B>(
         &self,
         body: B,
         limit: Limit<impl FnOnce() -> bool>,

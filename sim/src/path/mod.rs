@@ -8,7 +8,7 @@ mod front;
 mod inbox;
 
 pub(crate) use front::Front;
-pub(crate) use inbox::Inbox;
+pub(crate) use inbox::{Inbox, Limit, Unread};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,6 @@ use crate::ledger::{Ended, Ledger};
 use crate::{Body, Reply, WorldHandle};
 use body::Watched;
 use front::Parsed;
-use inbox::Unread;
 
 /// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

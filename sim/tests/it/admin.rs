@@ -329,6 +329,33 @@ async fn a_page_of_elsewhere_cannot_act() {
 }
 
 #[tokio::test]
+async fn a_list_that_fails_outside_of_the_world_says_what_was_done() {
+    let topology = Topology::zones(1).machines(2).supervisor();
+    let admin = Admin::of(Sim::builder().topology(topology).start()).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let mounts = directory.path().join("mounts");
+    let supervisor = admin.sim.supervisor().expect("there is one");
+    supervisor.mount(&mounts, "").expect("it can be written");
+    // The directory cannot be written to any more, whoever tries.
+    std::fs::remove_dir_all(&mounts).expect("it is there");
+    std::fs::write(&mounts, "").expect("a file");
+    let list = json!([
+        {"vm.powerOff": "node-0001"},
+        {"vm.powerOn": "node-0001"},
+        {"supervisor.token.rotate": {}},
+        {"vm.powerOff": "node-0002"},
+    ]);
+    let (status, answer) = admin.call("POST", "/world/events", &list.to_string()).await;
+    assert_eq!(status, 500, "{answer}");
+    let error = answer["error"].as_str().expect("an error");
+    assert!(error.starts_with("event 3 of 4: "), "{error}");
+    assert_eq!(answer["done"].as_array().map(Vec::len), Some(2), "{answer}");
+    let (_, world) = admin.call("GET", "/world", "").await;
+    let power: Vec<_> = (0..2).map(|n| world["machines"][n]["power"].clone()).collect();
+    assert_eq!(power, ["poweredOn", "poweredOn"], "the third is not done, nor what comes after it");
+}
+
+#[tokio::test]
 async fn a_list_of_events_happens_whole_or_not_at_all() {
     let admin = Admin::of(machines(2)).await;
     let list = r#"[{"vm.powerOff": "node-0001"}, {"vm.delete": "node-0009"}]"#;
@@ -345,6 +372,19 @@ async fn a_list_of_events_happens_whole_or_not_at_all() {
     let (status, answer) = admin.call("POST", "/world/events", list).await;
     assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(3)), "{answer}");
     assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOff");
+    // Nothing comes in between: the world is locked once for all of them, and not for each.
+    let list: Vec<Value> = (0..20)
+        .map(|n| json!({"vm.rename": {"machine": "node-0002", "to": format!("n{n}")}}))
+        .zip((0..20).map(|n| json!({"vm.rename": {"machine": format!("n{n}"), "to": "node-0002"}})))
+        .flat_map(|(there, back)| [there, back])
+        .collect();
+    let before = admin.sim.world().locks();
+    let (status, answer) =
+        admin.call("POST", "/world/events", &Value::Array(list).to_string()).await;
+    assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(40)), "{answer}");
+    let n_locks = admin.sim.world().locks() - before;
+    // Those of the listener and of the world's own clock are among them.
+    assert!(n_locks < 20, "the world is locked {n_locks} times for 40 events");
     // A list of one is answered as a list.
     let (_, answer) = admin.call("POST", "/world/events", r#"[{"vm.powerOn": "node-0001"}]"#).await;
     assert_eq!(answer.as_array().map(Vec::len), Some(1), "{answer}");

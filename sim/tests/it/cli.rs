@@ -1,10 +1,11 @@
 //! The command line, as a process.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
+use sim::ledger::Record;
 
 fn sim(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sim"));
@@ -46,9 +47,14 @@ const PICKED: [&str; 6] = [
 impl Serving {
     /// Starts one, and returns when its file is there.
     fn start(directory: &Path, arguments: &[&str]) -> Self {
+        Self::start_at(directory, &PICKED, arguments)
+    }
+
+    /// The same with addresses to listen at.
+    fn start_at(directory: &Path, listen: &[&str], arguments: &[&str]) -> Self {
         let env = directory.join("env");
         let mut command = sim(&["serve", "--env"]);
-        command.arg(&env).args(PICKED).args(arguments);
+        command.arg(&env).args(listen).args(arguments);
         let mut child = command
             .env("TMPDIR", directory)
             .stdout(Stdio::piped())
@@ -578,6 +584,89 @@ fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
     // The next sim begins a ledger of its own.
     let (code, _) = Serving::start(directory.path(), &arguments).stop();
     assert_eq!((code, kept().contains("node-0001")), (Some(0), false));
+}
+
+#[test]
+fn a_watch_that_is_open_at_a_kill_is_in_the_ledger() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ledger = directory.path().join("ledger.jsonl");
+    let ledger_text = ledger.display().to_string();
+    let arguments = ["--vms", "1", "--plain-text", "--ledger", &ledger_text];
+    let mut sim = Serving::start(directory.path(), &arguments);
+    let kubeconfig = std::fs::read_to_string(&sim.variables["KUBECONFIG"]).expect("a kubeconfig");
+    let of = |key: &str| {
+        let value = kubeconfig.split_once(key).expect("a kubeconfig has it").1;
+        value.lines().next().expect("a value").trim_matches([' ', '"', '\'']).to_owned()
+    };
+    let (server, token) = (of("server:"), of("token:"));
+    let address = server.trim_start_matches("http://");
+    let mut watch = std::net::TcpStream::connect(address).expect("it listens");
+    let request = format!(
+        "GET /api/v1/nodes?watch=1 HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    );
+    watch.write_all(request.as_bytes()).expect("it listens");
+    let until = format!("until grep -q 'watch nodes' '{ledger_text}'; do sleep 0.05; done");
+    let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
+    sim.child.kill().expect("it runs");
+    sim.child.wait().expect("it ends");
+    let kept = std::fs::read_to_string(&ledger).expect("a ledger");
+    assert!(found.expect("sh runs").success(), "it is not written while it is open: {kept}");
+    let records: Vec<_> = kept.lines().map(Record::from_line).collect();
+    let watches = records.iter().flatten().filter(|record| record.op == "watch nodes");
+    let open: Vec<_> = watches.map(|record| record.ended.is_some()).collect();
+    assert_eq!(open, [false], "{kept}");
+}
+
+#[test]
+fn two_sims_share_neither_the_env_file_nor_the_mounts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mounts = directory.path().join("mounts").display().to_string();
+    let first =
+        Serving::start(directory.path(), &["--vms", "1", "--seed", "1", "--supervisor", &mounts]);
+    let env = directory.path().join("env").display().to_string();
+    let token = directory.path().join("mounts/etc/cloud/ccm-provider/token");
+    let read = || (std::fs::read(&env).expect("a file"), std::fs::read(&token).expect("a file"));
+    let before = read();
+    for (option, path) in [("--env", &env), ("--supervisor", &mounts)] {
+        // One that is let in would serve for ever.
+        let second = Command::new("timeout")
+            .args(["10", env!("CARGO_BIN_EXE_sim"), "serve", "--seed", "2", option, path])
+            .args(PICKED)
+            .env("TMPDIR", directory.path())
+            .output();
+        let told = said(&second.expect("it runs"));
+        let want = format!("{option} {path}: another sim");
+        assert!(told.starts_with("exit code 2") && told.contains(&want), "{told}");
+        assert_eq!(read(), before, "{option}");
+    }
+    assert_eq!(first.stop().0, Some(0));
+    let left = std::fs::read_dir(directory.path()).expect("a directory");
+    let left: Vec<_> = left.map(|it| it.expect("an entry").file_name()).collect();
+    assert_eq!(left, ["mounts"], "no lock is left behind");
+    // It is free again.
+    Serving::start(directory.path(), &["--vms", "1", "--supervisor", &mounts]);
+}
+
+#[test]
+fn every_face_beyond_loopback_warns_that_its_secrets_come_from_the_seed() {
+    let faces = [
+        ("--vcenter-listen", "the vCenter listens beyond loopback, and its passwords are"),
+        ("--cluster-listen", "the cluster listens beyond loopback, and its tokens are"),
+        ("--supervisor-listen", "the Supervisor listens beyond loopback, and its tokens are"),
+    ];
+    for (open, _) in faces.into_iter().chain([("", "")]) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mounts = directory.path().join("mounts").display().to_string();
+        let address = |face| if face == open { "0.0.0.0:0" } else { "127.0.0.1:0" };
+        let mut listen = vec!["--admin-listen", "127.0.0.1:0"];
+        faces.iter().for_each(|(face, _)| listen.extend([*face, address(*face)]));
+        let arguments = ["--vms", "1", "--seed", "17", "--supervisor", &mounts];
+        let sim = Serving::start_at(directory.path(), &listen, &arguments);
+        for (face, warning) in faces {
+            let warning = format!("{warning} those of seed 17");
+            assert_eq!(sim.told.contains(&warning), face == open, "{open}, {face}: {}", sim.told);
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ mod requests;
 
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
@@ -121,21 +123,97 @@ async fn five_thousand_watches_are_told_of_every_change() {
 #[tokio::test]
 async fn a_head_that_does_not_end_is_given_up_and_an_idle_connection_is_not() {
     let cluster = Cluster::patient(Duration::from_millis(300)).await;
-    let connect = || async { TcpStream::connect(cluster.vcenter).await.expect("it listens") };
-    let versions = b"GET /sdk/vimServiceVersions.xml HTTP/1.1\r\nHost: x\r\n\r\n";
-    let mut buffer = vec![0; 4096];
-    let mut idle = connect().await;
-    idle.write_all(versions).await.expect("it is open");
-    assert!(idle.read(&mut buffer).await.is_ok_and(|n| n > 0));
-    let silent = connect().await;
-    let mut slow = connect().await;
-    slow.write_all(&versions[..20]).await.expect("it is open");
-    let ended = tokio::time::timeout(DEADLINE, slow.read(&mut buffer)).await.expect("it ends");
-    assert!(ended.is_err() || ended.is_ok_and(|n| n == 0), "there is nothing to answer");
-    for mut kept in [idle, silent] {
-        kept.write_all(versions).await.expect("it is open");
-        let n = kept.read(&mut buffer).await.expect("it is answered");
-        assert!(buffer[..n].starts_with(b"HTTP/1.1 200"));
+    let whole = "GET /sdk/vimServiceVersions.xml HTTP/1.1\r\nHost: x\r\n\r\n";
+    let posted = "POST /sdk HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n<a>";
+    let chunked =
+        "POST /sdk HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n<a>\r\n0\r\n\r\n";
+    let half = &whole[..20];
+    for face in [cluster.address, cluster.supervisor, cluster.vcenter] {
+        let connect = || async { TcpStream::connect(face).await.expect("it listens") };
+        let mut kept = vec![connect().await];
+        for request in [whole, posted, chunked] {
+            let mut idle = connect().await;
+            idle.write_all(request.as_bytes()).await.expect("it is open");
+            is_answered(&mut idle).await;
+            kept.push(idle);
+        }
+        let stream = TokioIo::new(connect().await);
+        let framed = http2::handshake(TokioExecutor::new(), stream);
+        let (mut http2, connection) = framed.await.expect("nothing is waited for");
+        tokio::spawn(connection);
+        for beginning in [
+            half.to_owned(),
+            format!("{whole}{half}"),
+            format!("{posted}{half}"),
+            format!("{chunked}{half}"),
+            format!("\r\n{half}"),
+            "PRI * HTTP/2.0\r\n\r\nSM".to_owned(),
+        ] {
+            let mut slow = connect().await;
+            slow.write_all(beginning.as_bytes()).await.expect("it is open");
+            let mut rest = Vec::new();
+            let ended = tokio::time::timeout(DEADLINE, slow.read_to_end(&mut rest)).await;
+            assert!(ended.is_ok(), "{face}: {beginning:?} stays open");
+        }
+        for mut kept in kept {
+            kept.write_all(whole.as_bytes()).await.expect("it is open");
+            is_answered(&mut kept).await;
+        }
+        if face != cluster.vcenter {
+            let request = cluster.request("/version");
+            http2.send_request(request).await.expect("frames have no deadline between requests");
+        }
+    }
+}
+
+async fn is_answered(stream: &mut TcpStream) {
+    let mut buffer = vec![0; 65536];
+    let n = stream.read(&mut buffer).await.expect("it is answered");
+    assert!(buffer[..n].starts_with(b"HTTP/1.1 "), "{:?}", String::from_utf8_lossy(&buffer[..n]));
+}
+
+#[tokio::test]
+async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
+    // A cluster reads 3 MiB, and of unfinished ones 256 MiB: 88 of these.
+    const N_BODIES: usize = 90;
+    const N_REFUSED: usize = 2;
+    let size = (29 << 20) / 10;
+    let cluster = Cluster::new().await;
+    let head = |path: &str, kind: &str, length: usize| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut unfinished: FuturesUnordered<_> = (0..N_BODIES)
+        .map(|_| async {
+            let mut stream = cluster.connect().await;
+            let head = head("/api/v1/nodes", "application/json", size + 1);
+            stream.write_all(head.as_bytes()).await.expect("it listens");
+            // One that is refused is not read to the end.
+            let _ = stream.write_all(&vec![b' '; size]).await;
+            let mut line = [0; 12];
+            stream.read_exact(&mut line).await.map(|_| line)
+        })
+        .collect();
+    for _ in 0..N_REFUSED {
+        let answer = tokio::time::timeout(DEADLINE, unfinished.next()).await;
+        let answer = answer.expect("there are too many").expect("they are not all refused");
+        assert!(answer.is_err() || answer.is_ok_and(|line| &line == b"HTTP/1.1 503"));
+    }
+    for (face, path, kind) in [
+        (cluster.vcenter, "/sdk", "text/xml"),
+        (cluster.supervisor, "/api/v1/nodes", "application/json"),
+        (cluster.admin, "/world/events", "application/json"),
+    ] {
+        let mut stream = TcpStream::connect(face).await.expect("it listens");
+        let half = vec![b' '; 1 << 19];
+        let head = head(path, kind, 2 * half.len());
+        for part in [head.as_bytes(), &half, &half] {
+            stream.write_all(part).await.expect("it listens");
+        }
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).await.expect("it is answered");
+        assert_ne!(&line, b"HTTP/1.1 503", "{path} at {face}");
     }
 }
 

@@ -44,8 +44,8 @@ impl Log {
         while self.entries.len() > kept {
             let Some((at, event)) = self.entries.pop_front() else { break };
             if let Some(base) = &mut self.base {
+                base.pass(at);
                 base.fold(&event);
-                base.latest = base.latest.max(at);
             }
         }
     }

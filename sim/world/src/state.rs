@@ -140,6 +140,13 @@ impl State {
         self.next_timer().into_iter().chain(idle).min()
     }
 
+    /// Lets time pass until `now`, at which nothing happens but that API servers forget what is long ago.
+    pub(crate) fn pass(&mut self, now: Time) {
+        self.latest = self.latest.max(now);
+        self.cluster.pass(self.latest);
+        self.supervisor.pass(self.latest);
+    }
+
     /// Carries out what happened.
     pub(crate) fn fold(&mut self, event: &Event) {
         match event {

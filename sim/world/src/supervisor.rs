@@ -154,6 +154,11 @@ impl Supervisor {
         self.machines.get(machine).map(String::as_str)
     }
 
+    /// Lets time pass until `now` for the API server.
+    pub(crate) fn pass(&mut self, now: Time) {
+        self.objects.pass(now);
+    }
+
     /// Makes a change of an object so.
     pub(crate) fn fold(&mut self, event: &objects::Event) {
         if event.key.resource == vmoperator::machines() {

@@ -123,7 +123,7 @@ impl World {
             self.log.append(at, &events);
             all.extend(events);
         }
-        self.state.latest = self.state.latest.max(now);
+        self.state.pass(now);
         all
     }
 

@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use sim::ledger::Record;
-use sim::world::Command;
 use sim::world::objects::{self, GroupResource};
+use sim::world::{Command, Topology};
 use sim::{ListenOptions, Sim, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -22,7 +22,11 @@ pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 /// A cluster on a socket, in plain text.
 pub(super) struct Cluster {
     pub(super) sim: Sim,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
+    /// Where the Supervisor listens.
+    pub(super) supervisor: SocketAddr,
+    /// Where the admin port is.
+    pub(super) admin: SocketAddr,
     /// Where the vCenter listens.
     pub(super) vcenter: SocketAddr,
     pub(super) token: String,
@@ -34,13 +38,15 @@ impl Cluster {
     }
 
     pub(super) async fn patient(patience: Duration) -> Self {
-        let sim = Sim::builder().plain_text().start();
+        let sim = Sim::builder().topology(Topology::standard().supervisor()).plain_text().start();
         let transport = Transport::PlainText;
         let options = ListenOptions { transport, patience, ..ListenOptions::default() };
         let endpoints = sim.listen(options).await.expect("free ports");
         let token = sim.admin_token().to_owned();
         let vcenter = endpoints.vcenters["vc0"].address;
-        Self { sim, address: endpoints.cluster.address, vcenter, token }
+        let supervisor = endpoints.supervisor.as_ref().expect("the world has one").address;
+        let (address, admin) = (endpoints.cluster.address, endpoints.admin.address);
+        Self { sim, address, supervisor, admin, vcenter, token }
     }
 
     pub(super) async fn connect(&self) -> TcpStream {

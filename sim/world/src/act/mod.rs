@@ -36,7 +36,7 @@ pub(crate) struct Act<'a> {
 
 impl<'a> Act<'a> {
     pub(crate) fn new(state: &'a mut State, now: Time) -> Self {
-        state.latest = state.latest.max(now);
+        state.pass(now);
         Self { state, now, events: Vec::new() }
     }
 

@@ -31,11 +31,14 @@ pub(super) struct Entry {
     pub(super) at: String,
     pub(super) object: Arc<Value>,
     pub(super) previous: Option<Arc<Value>>,
+    /// Whether `previous` is a copy of its own, and not what an earlier change or the store held.
+    pub(super) has_copy: bool,
 }
 
 impl Entry {
     fn size(&self) -> usize {
-        super::size::size(&self.object)
+        let copy = self.previous.as_ref().filter(|_| self.has_copy);
+        super::size::size(&self.object) + copy.map_or(0, |copy| super::size::size(copy))
     }
 }
 
@@ -51,6 +54,14 @@ impl Log {
 
     pub(super) fn keep(&mut self, n_entries: usize) {
         while self.entries.len() > n_entries {
+            self.forget();
+        }
+    }
+
+    /// Forgets what happened up to `revision`, but keeps at least so many changes.
+    pub(super) fn forget_until(&mut self, revision: u64, n_entries: usize) {
+        let is_old = |entry: &Entry| entry.revision <= revision;
+        while self.entries.len() > n_entries && self.entries.front().is_some_and(is_old) {
             self.forget();
         }
     }
@@ -149,7 +160,7 @@ fn too_old(revision: u64, floor: u64) -> Status {
 }
 
 fn told(selection: &Selection, entry: &Entry) -> Option<WatchEvent> {
-    let Entry { revision, op, at, object, previous } = entry;
+    let Entry { revision, op, at, object, previous, has_copy: _ } = entry;
     if !selection.is_in_namespace(at.split_once('/').map_or("", |(namespace, _)| namespace)) {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,12 +13,19 @@ use super::resources::{self, customresourcedefinitions};
 use super::{
     Admission, Conversion, Custom, Event, GroupResource, Key, Op, Outage, Quota, ResourceDef,
 };
-use crate::Ids;
+use crate::{Ids, Time};
 
-/// How many changes of one resource a watch may lag behind before it has to start over, at least. It is
+/// How many changes of one resource a watch may lag behind before it has to start over, while they are young. It is
 /// twice the objects where these are more: all of them may change at one moment, as Nodes do whose kubelets
 /// report together, and nobody who watches has been slow then.
 const DEFAULT_WINDOW: usize = 4096;
+
+/// How many changes of one resource are kept however old they are, unless twice the objects are more: a watch cache keeps the
+/// changes of a quiet resource beyond etcd's compaction.
+const MIN_WINDOW: usize = 512;
+
+/// How often the server forgets what happened before the last time (`--etcd-compaction-interval`).
+const COMPACTION: Duration = Duration::from_secs(5 * 60);
 
 /// The revision of a store in which nothing has happened yet.
 const FIRST_REVISION: u64 = 1;
@@ -49,6 +57,8 @@ pub struct Store {
     pub(super) quotas: Vec<Quota>,
     /// Changes that are kept of a resource; `None` for as many as [`DEFAULT_WINDOW`] says.
     window: Option<usize>,
+    /// When the next compaction is due, and the revision up to which it forgets.
+    compaction: (Time, u64),
     /// How often every watch was ended.
     watches_ended: u64,
 }
@@ -85,6 +95,7 @@ impl Store {
             is_founding: false,
             quotas: Vec::new(),
             window: None,
+            compaction: (Time::ZERO + COMPACTION, 0),
             watches_ended: 0,
         }
     }
@@ -141,13 +152,19 @@ impl Store {
         };
         let n_objects = objects.len();
         // Watchers whose selection it leaves are told of it as it was read.
-        let previous = previous.map(|object| self.read(&key.resource, &object));
+        let stored = previous;
+        let previous = stored.as_ref().map(|object| self.read(&key.resource, object));
+        let has_copy = match (&stored, &previous) {
+            (Some(stored), Some(read)) => !Arc::ptr_eq(stored, read),
+            _ => false,
+        };
         self.revision = *revision;
         if key.resource == customresourcedefinitions::id() {
             self.register(object, *op, previous.as_deref());
         }
         let log = self.logs.entry(key.resource.clone()).or_default();
-        log.push(Entry { revision: *revision, op: *op, at, object: object.clone(), previous });
+        let object = object.clone();
+        log.push(Entry { revision: *revision, op: *op, at, object, previous, has_copy });
         log.keep(self.window.unwrap_or_else(|| DEFAULT_WINDOW.max(2 * n_objects)));
     }
 
@@ -200,6 +217,7 @@ impl Store {
         let mut restored = backup.clone();
         restored.watches_ended = self.watches_ended + 1;
         restored.logs.values_mut().for_each(|log| *log = Log::after(backup.revision));
+        restored.compaction = (self.compaction.0, backup.revision);
         restored.graves = self.graves.clone();
         for (resource, objects) in &self.objects {
             let is_lost = |path: &&String| !backup.holds(resource, path);
@@ -217,6 +235,25 @@ impl Store {
     /// How often every watch was ended: one that began under another count is over.
     pub fn watches_ended(&self) -> u64 {
         self.watches_ended
+    }
+
+    /// Lets time pass until `now`: at every compaction that is due, changes are forgotten that were there at the one before.
+    ///
+    /// Changes are kept for five to ten minutes therefore, and a few of each resource for longer.
+    pub(crate) fn pass(&mut self, now: Time) {
+        let (due, until) = self.compaction;
+        if now < due {
+            return;
+        }
+        let missed = now.since(due).as_nanos() / COMPACTION.as_nanos();
+        // Nothing has happened since the first compaction that was missed.
+        let until = if missed == 0 { until } else { self.revision };
+        for (resource, log) in &mut self.logs {
+            let n_objects = self.objects.get(resource).map_or(0, BTreeMap::len);
+            log.forget_until(until, MIN_WINDOW.max(2 * n_objects));
+        }
+        let missed = u32::try_from(missed).unwrap_or(u32::MAX);
+        self.compaction = (due + COMPACTION.saturating_mul(missed) + COMPACTION, self.revision);
     }
 
     /// Forgets all but the last `keep` changes of every resource, as a compaction of etcd does.

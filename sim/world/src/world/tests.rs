@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::objects::{self, GroupResource, Key, Selection};
 use crate::vcenter::Family;
 use crate::{ADMINISTRATOR, Command, Outcome, Time, Topology, VcRequest, World};
 
@@ -31,6 +32,28 @@ fn a_resumed_world_serves_no_call_of_the_process_before() {
     assert!(lives(&world), "sessions outlive a restart");
     world.advance(Time::after_start(Duration::from_secs(24 * 3600)));
     assert!(!lives(&world), "it is idle, and ends like any other");
+}
+
+#[test]
+fn api_servers_forget_changes_as_the_world_grows_older() {
+    let mut world = Topology::standard().build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
+    let maps = || GroupResource::core("configmaps");
+    let key = || Key::new(maps(), "default", "a");
+    let at = |seconds: u64| Time::after_start(Duration::from_secs(seconds));
+    let create =
+        objects::Command::create(maps(), "default", serde_json::json!({"metadata": {"name": "a"}}));
+    world.apply(at(1), Command::Cluster(create)).unwrap();
+    let before = world.cluster.revision();
+    for n in 0..2_000 {
+        let patch = serde_json::json!({"data": {"n": n.to_string()}});
+        let patch = objects::Command::patch(key(), objects::PatchKind::Merge, patch);
+        world.apply(at(2), Command::Cluster(patch)).unwrap();
+    }
+    let told = |world: &World| world.cluster.watch_since(&maps(), &Selection::default(), before);
+    world.advance(at(9 * 60));
+    assert_eq!(told(&world).expect("all of them are young").len(), 2_000);
+    world.advance(at(11 * 60));
+    assert_eq!(told(&world).expect_err("they are forgotten").code, 410);
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Revisions, conflicts, doors, finalizers, pages and selections.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{create_node, nodes, now, store};
+use crate::Time;
 use crate::objects::{
     Action, Command, Effect, FieldSelector, GroupResource, Key, LabelSelector, Paging, PatchKind,
     Preconditions, Selection, Store, WatchType,
@@ -310,6 +313,41 @@ fn deterministic_identity_depends_on_the_path_alone() {
     two.done(create_node("a"));
     assert_eq!(one.node("a")["metadata"]["uid"], two.node("a")["metadata"]["uid"]);
     assert_eq!(now().to_string(), one.node("a")["metadata"]["creationTimestamp"]);
+}
+
+#[test]
+fn changes_older_than_two_compactions_are_forgotten_but_for_a_floor() {
+    let mut store = store();
+    for n in 0..10 {
+        store.done(create_node(&format!("n{n}")));
+    }
+    let patch = |n: usize| {
+        let patch = json!({"metadata": {"labels": {"n": n.to_string()}}});
+        Command::patch(Key::node("n0"), PatchKind::Merge, patch)
+    };
+    let known = |store: &Store| {
+        let since = |revision| store.watch_since(&nodes(), &Selection::default(), revision);
+        (0..store.revision()).filter(|revision| since(*revision).is_ok()).count()
+    };
+    let minute = |n: u64| Time::after_start(Duration::from_secs(60 * n));
+    (0..1_000).for_each(|n| {
+        store.done(patch(n));
+    });
+    let all = known(&store);
+    assert!(all > 1_000);
+    store.pass(minute(4));
+    assert_eq!(known(&store), all, "the server has not compacted yet");
+    store.pass(minute(5));
+    assert_eq!(known(&store), all, "the first compaction notes how far the next one goes");
+    (1_000..1_700).for_each(|n| {
+        store.done(patch(n));
+    });
+    store.pass(minute(9));
+    assert_eq!(known(&store), all + 700, "nothing is ten minutes old");
+    store.pass(minute(10));
+    assert_eq!(known(&store), 700, "what happened before the first compaction is forgotten");
+    store.pass(minute(60));
+    assert_eq!(known(&store), 512, "a watch that lags behind a few changes goes on");
 }
 
 #[test]

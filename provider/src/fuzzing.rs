@@ -1,0 +1,50 @@
+//! What fuzz targets hold to their promises: code of this crate that reads foreign bytes.
+//!
+//! There only when built for fuzzing and in tests, which play the committed inputs; the targets are in `fuzz/`.
+
+use crate::{Config, UnknownKeys};
+
+/// vsphere.conf in both dialects, and Secrets of Supervisor mode: read, or refused in words that name the file, twice the same
+/// way; strictness only refuses more.
+///
+/// # Panics
+/// If it is not so.
+pub fn config(text: &[u8]) {
+    // The process refuses other bytes before they come here.
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let read = |unknown| Config::parse("vsphere.conf", text, unknown);
+    let loose = read(UnknownKeys::Warn);
+    match &loose {
+        Ok((config, _)) => assert!(!config.vcenters.is_empty(), "a configuration names a vCenter"),
+        Err(error) => {
+            let words = error.to_string();
+            assert!(words.contains("vsphere.conf"), "{words}");
+            assert!(words.len() < 4000, "{} characters", words.len());
+        }
+    }
+    let again = read(UnknownKeys::Warn);
+    assert_eq!(format!("{loose:?}"), format!("{again:?}"));
+    if let Ok((strict, _)) = read(UnknownKeys::Refuse) {
+        let loose = loose.ok().map(|(config, _)| format!("{config:?}"));
+        assert_eq!(Some(format!("{strict:?}")), loose, "strictness only refuses");
+    }
+    let _ = Config::check_unused("vsphere.conf", text);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path};
+
+    #[test]
+    fn inputs_that_fuzzing_found_keep_their_promises() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs/config");
+        let mut n_played = 0;
+        for input in fs::read_dir(&folder).expect("the inputs are committed") {
+            let path = input.expect("a file").path();
+            println!("{}", path.display());
+            super::config(&fs::read(&path).expect("it can be read"));
+            n_played += 1;
+        }
+        assert!(n_played > 0, "{}", folder.display());
+    }
+}

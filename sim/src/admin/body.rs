@@ -1,0 +1,69 @@
+//! Bodies of requests to the admin port: how large one may be, how long it may take, and what all of them hold together.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+
+use super::AdminError;
+use crate::path::{Inbox, Limit, Unread};
+
+/// Requests larger than this are no requests of an administrator.
+const MAX_BODY: usize = 8 << 20;
+
+/// The same, where handlers get bodies that have arrived.
+pub(super) fn bounded<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    // What has arrived is not measured once more.
+    router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(Inbox::default(), arrive))
+}
+
+async fn arrive(State(inbox): State<Inbox>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let limit = Limit { open: MAX_BODY, known: MAX_BODY, is_known: || false, cuts: false };
+    match inbox.read(body, limit).await {
+        Ok(body) => next.run(Request::from_parts(parts, body.into())).await,
+        Err(unread) => refused(&unread).into_response(),
+    }
+}
+
+fn refused(unread: &Unread) -> AdminError {
+    let (status, remedy) = match unread {
+        Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "send it in several requests"),
+        Unread::TooSlow => (StatusCode::REQUEST_TIMEOUT, "send the whole body at once"),
+        Unread::Crowded => (StatusCode::SERVICE_UNAVAILABLE, "end the unfinished requests"),
+        Unread::Broken(_) => (StatusCode::BAD_REQUEST, "send a body as HTTP has it"),
+    };
+    AdminError::new(status, unread.why()).remedy(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use axum::routing::post;
+    use bytes::Bytes;
+    use futures::{StreamExt as _, stream};
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_end_or_is_too_large_is_refused() {
+        let length = |body: Bytes| async move { body.len().to_string() };
+        let router = bounded(Router::new().route("/", post(length)));
+        let ask = async |body: Body| {
+            let request = Request::post("/").body(body).expect("a good request");
+            let answer = router.clone().oneshot(request);
+            let answer = tokio::time::timeout(Duration::from_secs(3600), answer).await;
+            answer.expect("there is a deadline").expect("infallible").status().as_u16()
+        };
+        let pieces =
+            |n| stream::repeat(Ok::<_, Infallible>(Bytes::from(vec![b' '; 1 << 20]))).take(n);
+        assert_eq!(ask(Body::from_stream(pieces(8))).await, 200);
+        assert_eq!(ask(Body::from_stream(pieces(9))).await, 413);
+        assert_eq!(ask(Body::from_stream(pieces(1).chain(stream::pending()))).await, 408);
+    }
+}
