@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use provider::InstancesMode;
 
+pub(crate) use joins::{foreign_address, foreign_addresses};
+
 use crate::backend::Backend;
 use crate::judge::{Invariant, Violation, liveness, safety};
 use crate::lab::{Mode, Run};
