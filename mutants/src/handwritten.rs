@@ -121,3 +121,20 @@ fn place(source: &str, piece: &str) -> anyhow::Result<Range<usize>> {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_piece_is_in_its_source_once_and_no_two_cross() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let all = mutants(root).unwrap();
+        for (n, one) in all.iter().enumerate() {
+            let crossing = all[..n]
+                .iter()
+                .find(|other| other.file == one.file && other.wrap.crosses(&one.wrap));
+            assert!(crossing.is_none(), "{} and {}", one.what, crossing.unwrap().what);
+        }
+    }
+}

@@ -9,11 +9,12 @@ use sim::world::{Command, ControlPlane, Grant, PROVIDER_USER};
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, vanishing, world};
 use super::canary::Canary;
 use super::deletion::survives;
-use super::observe::{name, names};
+use super::observe::{Reported, name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;
 use crate::foreign::Pace;
+use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -32,10 +33,11 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 
 fn mass(backend: Backend) -> Vec<Case> {
     match backend {
-        Backend::VCenter => vec![mass_vanish(), mass_hidden()],
+        Backend::VCenter => vec![mass_vanish(), mass_vanish_of_ready(backend), mass_hidden()],
         Backend::Supervisor => {
             vec![
                 mass_vanish(),
+                mass_vanish_of_ready(backend),
                 listed_empty_once(),
                 empty_for_a_moment(),
                 half_restored(),
@@ -63,12 +65,7 @@ fn mass_vanish() -> Case {
         let not_ready = SETTLED + GRACE;
         let first = times.iter().min().copied();
         let gone = names(12);
-        let held = run.events().into_iter().any(|event| {
-            event.kind == "Warning"
-                && event.reason == HELD
-                && gone.contains(&event.object)
-                && Some(&event.uid) == run.first_uid(&event.object).as_ref()
-        });
+        let held = gone.iter().any(|gone| is_told_as_held(run, gone));
         Verdict::of(first.is_some_and(|first| first >= not_ready + s(30)), || {
             format!("the first node was deleted at {first:?}, NotReady since {not_ready:?}")
                 .at(first)
@@ -120,6 +117,54 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
             })
     })
     .named("after deletions that no watch told of")
+}
+
+/// Whether a Warning event about this very node says that its deletion is held back.
+fn is_told_as_held(run: &Run, node: &str) -> bool {
+    let uid = run.first_uid(node);
+    let is_it =
+        |event: &Reported| event.kind == "Warning" && event.reason == HELD && event.object == node;
+    run.events().iter().any(|event| is_it(event) && Some(&event.uid) == uid.as_ref())
+}
+
+/// One node is not ready when most machines vanish. The nodes of the others are still ready then, and nobody would ask for
+/// their machines: it is what the provider sees of all machines that holds the deletion of the one.
+fn mass_vanish_of_ready(backend: Backend) -> Case {
+    let vanish = s(112);
+    let mut scenario = world(20, s(900)).at(SETTLED, Command::StopKubelet(machine(1)));
+    for gone in 1..=12 {
+        scenario = scenario.at(vanish, Command::DeleteMachine(machine(gone)));
+    }
+    let judge = move |run: &Run| {
+        if run.stage.mode.is_v1() {
+            return Verdict::inconclusive("v1 asks for machines of nodes that are not ready alone");
+        }
+        let deleted = run.deleted(&name(1));
+        let first = vanish + vanishing(backend) + s(30);
+        let others = run.when(&name(2), |node| !node.is_ready());
+        run.was_not_ready(&name(1))
+            .and(|| match others {
+                Some(at) if at.since_start() > first => Verdict::Pass,
+                _ => Verdict::inconclusive(format!("the others were not ready at {others:?}")),
+            })
+            .and(|| {
+                Verdict::of(deleted.is_some_and(|at| at.since_start() >= first), || {
+                    format!("the node was deleted at {deleted:?}, {first:?} at the earliest is right: eleven other machines vanished with its own")
+                        .at(deleted)
+                })
+            })
+            .and(|| {
+                let is_told = is_told_as_held(run, &name(1));
+                Verdict::of(is_told, || format!("no Warning event {HELD} is about the node"))
+            })
+            .and(|| {
+                let left = run.nodes().len();
+                Verdict::of(left == 8, || format!("{left} nodes are left; 8 machines are"))
+            })
+    };
+    Case::new(scenario, judge)
+        .paced(Pace::Virtual("a provider need not see machines of ready nodes"))
+        .named("machines of ready nodes really deleted")
 }
 
 fn mass_hidden() -> Case {

@@ -8,7 +8,7 @@ use sim::world::vcenter::{Power, Tools};
 
 use super::Invariant::*;
 use super::Violation;
-use super::facts::{facts, machine_of, reported};
+use super::facts::{facts, machine_of, names_no_uuid, reported};
 use crate::lab::Run;
 use crate::periods::Periods;
 
@@ -19,6 +19,9 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     for node in run.end.cluster.all(&GroupResource::core("nodes")) {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         let node = facts(node);
+        if node.provider_id.as_deref().is_some_and(names_no_uuid) {
+            continue;
+        }
         let Some((_, id, machine)) = machine_of(&run.end, name) else {
             if run.end.kubelets.contains_key(name) && !node.is_ready() {
                 broken(GoneNodesGo, format!("node {name} is still there; its machine is gone"));

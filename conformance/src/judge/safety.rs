@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use sim::world::objects::{GroupResource, Key, Op};
+use sim::world::objects::{GroupResource, Key, Op, Subresource};
 use sim::world::vcenter::{Change, Power, Service, VcEvent};
-use sim::world::{Event, State, Time};
+use sim::world::{Command, Event, State, Time};
 
 use super::Invariant::{self, *};
 use super::Violation;
-use super::facts::{NodeFacts, facts, machine_for, machine_of, reported};
+use super::facts::{NodeFacts, facts, machine_for, machine_of, names_no_uuid, reported};
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 
@@ -26,6 +26,17 @@ fn by_others(scenario: &Scenario) -> BTreeSet<Time> {
     let steps = scenario.timeline.iter();
     let initializes = steps.filter(|step| matches!(step.act, Act::Initialize { .. }));
     initializes.map(|step| Time::after_start(step.at)).collect()
+}
+
+/// Times at which the scenario itself writes the status of a Node, addresses among it, in the place of others.
+fn statuses_by_others(scenario: &Scenario) -> BTreeSet<(Time, String)> {
+    let writes = scenario.timeline.iter().filter_map(|step| match &step.act {
+        Act::World(Command::Cluster(it)) if it.subresource == Some(Subresource::Status) => {
+            Some((Time::after_start(step.at), it.key.name.clone()))
+        }
+        _ => None,
+    });
+    writes.collect()
 }
 
 /// Taints of these keys are written by controllers of others in scenarios; no provider has any business with them.
@@ -53,6 +64,8 @@ pub(super) struct Judge {
     matched: BTreeSet<String>,
     /// Times at which the scenario initializes nodes in the place of others.
     by_others: BTreeSet<Time>,
+    /// Times at which it writes the status of a Node in the place of others, and the Node.
+    statuses_by_others: BTreeSet<(Time, String)>,
 }
 
 impl Judge {
@@ -64,6 +77,7 @@ impl Judge {
             zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
             placed: if run.backend().is_vcenter() { 2 } else { 1 },
             by_others: by_others(&run.scenario),
+            statuses_by_others: statuses_by_others(&run.scenario),
             ..Self::default()
         };
         if let Some(base) = run.log.base() {
@@ -144,9 +158,10 @@ impl Judge {
         }
         if let Some((vcenter, id, machine)) = machine_for(after, name, old.provider_id.as_deref()) {
             let same = old.provider_id.as_deref().is_none_or(|provider_id| {
-                machine.config.uuid.is_none_or(|uuid| {
-                    provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}"))
-                })
+                names_no_uuid(provider_id)
+                    || machine.config.uuid.is_none_or(|uuid| {
+                        provider_id.eq_ignore_ascii_case(&format!("vsphere://{uuid}"))
+                    })
             });
             if same {
                 let state = machine.connection.as_str();
@@ -233,7 +248,8 @@ impl Judge {
         if !old.shutdown && new.shutdown {
             self.marked_shut_down(at, name, new, after);
         }
-        if old.addresses != new.addresses {
+        let is_by_others = self.statuses_by_others.contains(&(at, name.to_owned()));
+        if old.addresses != new.addresses && !is_by_others {
             self.addresses(at, name, old, new, after);
         }
         let zone = |facts: &NodeFacts| (facts.labels[0].clone(), facts.labels[1].clone());

@@ -32,11 +32,10 @@ fn writes(state: &State, node: &Value, by: Initializer) -> Vec<Command> {
     if addresses.len() < 2 {
         return Vec::new();
     }
-    let id = format!("vsphere://{uuid}");
-    let id = if by == Initializer::Person {
-        id.to_uppercase().replace("VSPHERE", "vsphere")
-    } else {
-        id
+    let id = match by {
+        Initializer::Person => format!("vsphere://{}", uuid.to_string().to_uppercase()),
+        Initializer::InTreePath => format!("vsphere:///DC0/vm/{name}"),
+        _ => format!("vsphere://{uuid}"),
     };
     // The list is atomic: it is written whole, without the one taint.
     let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
@@ -66,7 +65,7 @@ fn labels(by: Initializer, node: &str) -> Value {
     });
     match by {
         Initializer::Person => json!({}),
-        Initializer::InTree => beta,
+        Initializer::InTree | Initializer::InTreePath => beta,
         Initializer::Upstream | Initializer::UpstreamHalf => json!({
             "failure-domain.beta.kubernetes.io/zone": zone,
             "failure-domain.beta.kubernetes.io/region": region,

@@ -1,6 +1,7 @@
 //! Lives of nodes that other hands initialized before the provider under test began.
 
 use sim::faults::{Action, Rule};
+use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Grant, Named, PROVIDER_USER, Topology};
 
 use super::{Life, calm, phase, s};
@@ -32,15 +33,16 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
             "a person initialized every node with kubectl; the provider takes over and restarts once",
             Initializer::Person,
         ),
+        adopted(
+            "by-in-tree",
+            "the in-tree provider initialized every node; the provider takes over and restarts once",
+            Initializer::InTree,
+        ),
+        by_path(),
         listed_partly(backend),
         gone_after_adoption(),
     ];
     if backend.is_vcenter() {
-        lives.push(adopted(
-            "by-in-tree",
-            "the in-tree provider initialized every node; the provider takes over and restarts once",
-            Initializer::InTree,
-        ));
         lives.push(hidden_at_adoption());
     }
     lives
@@ -68,6 +70,20 @@ fn adopted(name: &'static str, about: &'static str, by: Initializer) -> Life {
         .at(s(310), phase("delete"))
         .at(s(315), Command::DeleteMachine(machine(3)));
     Life::new(name, about, calm(scenario, s(470)))
+}
+
+/// The same with provider IDs that name no machine by its UUID: nothing is done to such nodes, and a newcomer is initialized.
+fn by_path() -> Life {
+    let about = "an old in-tree provider initialized every node, with provider IDs that are paths; the provider takes over and restarts once";
+    let newcomer = Command::CreateMachine {
+        vcenter: None,
+        spec: MachineSpec { name: Some("late".to_owned()), ..MachineSpec::default() },
+        cluster: None,
+        power_on: true,
+        kubelet: true,
+    };
+    let life = adopted("by-in-tree-path", about, Initializer::InTreePath);
+    Life { scenario: life.scenario.at(s(25), newcomer), ..life }
 }
 
 /// Taken over, and a machine is destroyed while nobody looks: what was noted at the takeover has to prove it.

@@ -1,5 +1,7 @@
 //! Lives in which nodes join, early or late, and machines come back under another reference.
 
+use std::time::Duration;
+
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
 use sim::world::objects::{self, Key, PatchKind};
@@ -79,42 +81,91 @@ fn registered_again() -> Life {
     Life::new("registered-again", about, calm(scenario, s(300)))
 }
 
-/// A controller of others taints and labels a node between the provider's look at it and its write, at the join and at a shutdown.
+/// Controllers of others write taints, labels and addresses of a node between the provider's look at it and its write, at the
+/// join, at a change of address and at a shutdown.
 fn foreign_writers(backend: Backend) -> Life {
     let slow = |id: &str, ops: &'static [&'static str]| {
         Rule::new(id, [Action::Delay(s(2))]).on(Face::Cluster).op(ops.iter().copied()).first(1)
     };
-    let taint = |n: u32, key: &str| {
-        let taint = serde_json::json!({"key": key, "effect": "NoSchedule"});
-        let patch = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
-        let key = Key::node(format!("node-{n:04}"));
-        Command::Cluster(objects::Command::patch(key, PatchKind::Json, patch))
-    };
-    let label = |n: u32, label: &str| {
-        let patch = serde_json::json!({"metadata": {"labels": {label: "theirs"}}});
-        let key = Key::node(format!("node-{n:04}"));
-        Command::Cluster(objects::Command::patch(key, PatchKind::Merge, patch))
+    let during = |rule: Rule, from, to| {
+        let mut rule = rule;
+        rule.when.between = Some(Between(from, to));
+        rule
     };
     let off = if backend.is_vcenter() { s(150) } else { s(155) };
-    let mut at_shutdown = slow("slow shutdown taint", &["patch nodes"]);
-    at_shutdown.when.between = Some(Between(off, off + s(100)));
+    let at_change = during(slow("slow addresses", &["patch nodes/status"]), s(70), s(250));
+    let at_shutdown = during(slow("slow shutdown taint", &["patch nodes"]), off, off + s(100));
     let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(0))
+        .with(|it| it.status_period = PERIOD)
         .at(s(0), phase("join"))
         .fault(slow("slow first write", &["patch nodes/status"]));
     // The first write is on its way for two seconds; within them each node is tainted once.
     for n in 1..=3 {
         scenario = scenario
-            .at(s(1), taint(n, "example.com/at-join"))
-            .at(s(1), label(n, "example.com/at-join"))
-            .at(s(30), label(n, "example.com/while-watched"));
+            .at(s(1), foreign_taint(n, "example.com/at-join"))
+            .at(s(1), foreign_label(n, "example.com/at-join"))
+            .at(s(1), foreign_addresses(n, &["192.0.2.66", "192.0.2.67"]))
+            .at(s(30), foreign_label(n, "example.com/while-watched"));
+    }
+    scenario = scenario
+        .at(s(31), foreign_addresses(1, &["10.0.0.1", "192.0.2.66"]))
+        .at(s(31), foreign_addresses(2, &[]))
+        .at(s(31), foreign_address(3, "10.0.0.3"))
+        .at(s(70), at_change)
+        .at(s(80), moves_to(1, 1));
+    // Whenever a provider writes the new address, told of it or in its next period, others have just written.
+    for begin in [s(80), PERIOD] {
+        for tenth in 0..60_u32 {
+            let at = begin + tenth * Duration::from_millis(100);
+            scenario = scenario.at(at, foreign_addresses(1, &["192.0.2.66", "192.0.2.67"]));
+        }
     }
     scenario = scenario
         .at(s(90), phase("shutdown"))
         .at(s(100), at_shutdown)
         .at(s(100), Command::PowerOff(machine(2)));
     for at in 140..165 {
-        scenario = scenario.at(s(at), taint(2, &format!("example.com/at-{at}")));
+        scenario = scenario.at(s(at), foreign_taint(2, &format!("example.com/at-{at}")));
     }
-    let about = "controllers of others taint nodes while the provider's writes are on their way";
+    let about = "controllers of others taint and label nodes and write their addresses while the provider's writes are on their way";
     Life::new("foreign-writers", about, calm(scenario, s(300)))
+}
+
+/// Short, so that every way of looking for machines finds twice within the life what others wrote.
+const PERIOD: Duration = s(100);
+
+fn foreign_taint(n: u32, key: &str) -> Command {
+    let taint = serde_json::json!({"key": key, "effect": "NoSchedule"});
+    let patch = serde_json::json!([{"op": "add", "path": "/spec/taints/-", "value": taint}]);
+    Command::Cluster(objects::Command::patch(node(n), PatchKind::Json, patch))
+}
+
+fn foreign_label(n: u32, label: &str) -> Command {
+    let patch = serde_json::json!({"metadata": {"labels": {label: "theirs"}}});
+    Command::Cluster(objects::Command::patch(node(n), PatchKind::Merge, patch))
+}
+
+/// Others write these internal addresses to a node in the place of all. The list is replaced, as by a client that updates what
+/// it has read: the host name is lost as well.
+pub(crate) fn foreign_addresses(n: u32, addresses: &[&str]) -> Command {
+    let typed = |address| serde_json::json!({"type": "InternalIP", "address": address});
+    addresses_by_others(n, addresses.iter().map(typed).collect())
+}
+
+/// Others write to a node one internal address beside those that it has.
+pub(crate) fn foreign_address(n: u32, own: &str) -> Command {
+    let typed = |(kind, address)| serde_json::json!({"type": kind, "address": address});
+    let name = format!("node-{n:04}");
+    let own = [("Hostname", name.as_str()), ("InternalIP", own), ("ExternalIP", own)];
+    let all = own.into_iter().chain([("InternalIP", "192.0.2.66")]);
+    addresses_by_others(n, all.map(typed).collect())
+}
+
+fn addresses_by_others(n: u32, list: Vec<serde_json::Value>) -> Command {
+    let patch = serde_json::json!({"status": {"addresses": list}});
+    Command::Cluster(objects::Command::patch(node(n), PatchKind::Merge, patch).on_status())
+}
+
+fn node(n: u32) -> Key {
+    Key::node(format!("node-{n:04}"))
 }

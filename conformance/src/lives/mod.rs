@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use provider::InstancesMode;
 
+pub(crate) use joins::{foreign_address, foreign_addresses};
+
 use crate::backend::Backend;
 use crate::judge::{Invariant, Violation, liveness, safety};
 use crate::lab::{Mode, Run};
@@ -83,6 +85,9 @@ fn exemption(life: &str, mode: Mode, invariant: Invariant) -> Option<&'static st
         }
         ("listed-partly", Mode::Supervisor(InstancesMode::V1), Invariant::NoWrongDeletion) => {
             Some("v1 keeps upstream's defect: one list that does not show a machine is believed")
+        }
+        ("by-in-tree-path", Mode::Supervisor(InstancesMode::V1), Invariant::NoWrongDeletion) => {
+            Some("v1 keeps upstream's defect: a provider ID that is no UUID is that of no machine")
         }
         ("stepped-clocks", Mode::Supervisor(InstancesMode::V1), Invariant::YoungNodeStays) => Some(
             "v1 keeps upstream's defect: a node without a machine is deleted however young it is",

@@ -19,6 +19,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
         restored_cluster(),
     ];
     if backend.is_vcenter() {
+        lives.push(vcenter_added());
         for (name, by) in [
             ("vcenter-removed", None),
             ("vcenter-removed-by-upstream", Some(Initializer::Upstream)),
@@ -50,6 +51,27 @@ fn begun(topology: Topology, by: Option<Initializer>) -> Scenario {
             scenario.with(|it| it.start = false).at(s(5), Act::Initialize { node: None, by })
         }
     }
+}
+
+/// Nodes of the second vCenter wait, one of them with a silent kubelet, until the configuration names that vCenter.
+fn vcenter_added() -> Life {
+    let silent = || Named::from("node-1-0002");
+    let scenario = Scenario::new("", Topology::zones(3).machines(3).vcenters(2), s(0))
+        .with(|it| it.vcenters = vec!["vc0".to_owned()])
+        .at(s(0), phase("join"))
+        .at(s(20), Command::StopKubelet(silent()))
+        .at(s(30), set_address(Named::from("node-1-0001"), 1))
+        .at(s(90), phase("added"))
+        .at(s(95), Act::Stop(0))
+        .at(s(95), Act::Vcenters(Vec::new()))
+        .at(s(97), Act::StartAll)
+        .at(s(120), Command::StartKubelet(silent()))
+        .at(s(150), phase("change"))
+        .at(s(155), set_address(Named::from("node-1-0001"), 2))
+        .at(s(156), Command::PowerOff(Named::from("node-1-0002")))
+        .at(s(157), Command::DeleteMachine(Named::from("node-1-0003")));
+    let about = "nodes of a second vCenter wait for their initialization until a restart with a configuration that names it";
+    Life::new("vcenter-added", about, calm(scenario, s(320)))
 }
 
 /// The second vCenter is taken out of the configuration while its machines run, and put back.

@@ -121,6 +121,8 @@ pub enum Initializer {
     Person,
     /// The in-tree provider of old clusters: as upstream, with beta labels alone.
     InTree,
+    /// The in-tree provider of still older clusters, whose provider IDs name a machine by its path in the inventory.
+    InTreePath,
 }
 
 /// How the provider is set up.

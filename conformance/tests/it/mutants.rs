@@ -1,6 +1,9 @@
 //! The tests tested: deliberate defects of our provider, each caught by the check that is named.
 
+use std::collections::BTreeSet;
+
 use conformance::backend::Backend;
+use conformance::catalogue::{self, Class};
 use conformance::checks::{self, Check};
 use conformance::lab::{Mutants, Stage};
 use conformance::verdict::Verdict;
@@ -75,6 +78,49 @@ fn every_mutant_is_killed_by_its_check() {
 fn every_mutant_of_supervisor_mode_is_killed_by_its_check() {
     let left = survivors(Backend::Supervisor, SUPERVISOR_KILLS, &Mutants::SUPERVISOR);
     assert_eq!(left, Vec::<String>::new());
+}
+
+/// A mutant of `mutants/handwritten.yaml`, as far as it concerns the catalogue.
+#[derive(serde::Deserialize)]
+struct Handwritten {
+    name: String,
+    caught_by: Vec<String>,
+}
+
+/// Checks that handwritten mutants name, each with its mode.
+fn caught_by() -> Vec<(Backend, String)> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../mutants/handwritten.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let all: Vec<Handwritten> = serde_saphyr::from_str(&text).unwrap();
+    let read = |name: &str, by: &str| {
+        let (mode, id) = by.split_once(' ').unwrap_or_else(|| panic!("{name}: {by}"));
+        let mode = mode.split('/').next().unwrap_or_default();
+        let backend = Backend::ALL.into_iter().find(|it| it.to_string() == mode);
+        (backend.unwrap_or_else(|| panic!("{name}: {by}")), id.to_owned())
+    };
+    all.iter().flat_map(|it| it.caught_by.iter().map(|by| read(&it.name, by))).collect()
+}
+
+#[test]
+fn every_safety_and_liveness_check_of_the_catalogue_kills_a_mutant() {
+    let by_hand = caught_by();
+    let kills: BTreeSet<&str> = by_hand
+        .iter()
+        .map(|(_, id)| id.as_str())
+        .chain(KILLS.iter().chain(SUPERVISOR_KILLS).map(|(_, id)| *id))
+        .collect();
+    let ids = |backend| checks::all(backend).into_iter().map(|check| check.id);
+    let is_final = |id: &&str| {
+        let class = catalogue::entry(id).expect("every check is in the catalogue").class;
+        matches!(class, Class::Safety | Class::Liveness)
+    };
+    let played: BTreeSet<&str> = Backend::ALL.into_iter().flat_map(ids).collect();
+    let without: Vec<&str> =
+        played.into_iter().filter(is_final).filter(|id| !kills.contains(id)).collect();
+    assert_eq!(without, Vec::<&str>::new(), "checks for which no mutant is written");
+    let unknown: Vec<_> =
+        by_hand.iter().filter(|(backend, id)| ids(*backend).all(|it| it != id)).collect();
+    assert!(unknown.is_empty(), "mutants name checks that are not played: {unknown:?}");
 }
 
 /// Whether every case passes; runs no more of them than needed.

@@ -29,6 +29,12 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     Ok(if key.is_empty() { Identity::Name } else { Identity::Uuid(key) })
 }
 
+/// Whether what stands for a UUID in a provider ID is none: the path of a machine in an inventory, or its name, as old in-tree
+/// providers wrote it. No machine has such a UUID, so no list proves that the machine is gone.
+pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
+    key.contains('/') || key == node.name.to_lowercase()
+}
+
 /// The provider ID of a machine, its UUID as the Supervisor writes it: Cluster API compares the text.
 pub(super) fn provider_id(bios_uuid: &str) -> String {
     format!("{SCHEME}{bios_uuid}")

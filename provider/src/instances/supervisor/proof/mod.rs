@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     answers::Read,
-    identity::{Identity, identity},
+    identity::{Identity, identity, is_path_or_name},
     listing::Listing,
     view::EVIDENCE_AGE,
 };
@@ -55,6 +55,12 @@ impl Claim<'_> {
     /// What may be said before any evidence is looked at.
     fn identity(&self) -> Result<Identity, Unknown> {
         let identity = identity(self.node)?;
+        if let Identity::Uuid(key) = &identity
+            && is_path_or_name(key, self.node)
+        {
+            let why = format!("the provider ID names {key:?} instead of a UUID");
+            return Err(Unknown::NotOurs(why));
+        }
         if self.any_matched || mutant!(self.active, NeverMatchedSkipped) {
             return Ok(identity);
         }

@@ -91,6 +91,16 @@ async fn a_list_without_the_machine_proves_it_gone_and_nothing_less_does() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_list_proves_a_machine_gone_whose_provider_id_is_a_path_or_a_name() {
+    let start = Instant::now();
+    let listing = Listing::new(start + seconds(98), "1".to_owned(), machines(&["x/bb"]), 0);
+    for id in ["vsphere:///DC0/vm/n", "vsphere://folder/n", "vsphere://N"] {
+        let verdict = by_list(&claim(&node("n", Some(id)), start), Some(&listing));
+        assert!(matches!(verdict, Verdict::Unknown(Unknown::NotOurs(_))), "{id}: {verdict:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn old_evidence_proves_nothing() {
     let start = Instant::now();
     let node = node("n", Some("vsphere://aa"));

@@ -1,5 +1,8 @@
 //! NODE-ADDR: which addresses a node shows.
 
+mod guests;
+mod writers;
+
 use base64::Engine as _;
 use sim::Face;
 use sim::faults::{Action, MissingPaths, Rule};
@@ -23,17 +26,30 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-ADDR-001", empty_guests(backend)),
         Check::new("NODE-ADDR-002", [foreign()]),
         Check::new("NODE-ADDR-003", [reordered(backend, true), reordered(backend, false)]),
-        Check::new("NODE-ADDR-004", [changed(), changed_by_reboot(), changed_without_node()]),
+        Check::new("NODE-ADDR-004", follows(backend)),
     ];
     if backend.is_vcenter() {
         checks.extend([
-            Check::new("NODE-ADDR-005", [internal_interfaces(), unusable_first()]),
+            Check::new(
+                "NODE-ADDR-005",
+                [internal_interfaces(), unusable_first(), guests::link_local_first()],
+            ),
             Check::new("NODE-ADDR-007", [network_name()]),
             Check::new("NODE-ADDR-008", [two_families(false), two_families(true), both_change()]),
             Check::new("NODE-ADDR-010", configured()),
         ]);
     }
     checks
+}
+
+fn follows(backend: Backend) -> Vec<Case> {
+    let mut cases =
+        vec![changed(), changed_by_reboot(), changed_without_node(), writers::overwritten()];
+    // VM Operator does not tell whether a guest's tools run.
+    if backend.is_vcenter() {
+        cases.push(guests::stale_while_stopped());
+    }
+    cases
 }
 
 /// Addresses of the node never change after it was initialized and has some: that they are there by then is asked
@@ -85,6 +101,7 @@ fn empty_guests(backend: Backend) -> Vec<Case> {
             judge,
         )
         .named("storage is lost"),
+        guests::tools_stopped(),
     ];
     for (case, actions) in unreadable(backend) {
         // The provider starts again meanwhile, so that it reads the machines anew.

@@ -1,5 +1,7 @@
 //! ISO: trouble stays where it is.
 
+mod absence;
+
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::{Command, Named, Topology};
@@ -18,7 +20,7 @@ use crate::verdict::{Told as _, Verdict};
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     match backend {
         Backend::VCenter => vec![
-            Check::new("ISO-001", one_of_two_down()),
+            Check::new("ISO-001", one_of_two_down().into_iter().chain(absence::cases())),
             Check::new("ISO-002", [one_search_hangs()]),
             Check::new("ISO-003", [tags_down()]),
         ],
@@ -32,15 +34,17 @@ fn other(n: u32) -> String {
     format!("node-1-{n:04}")
 }
 
+/// How a vCenter can be down: stopped, or by what its calls meet.
+const DOWN: [(&str, Option<Action>); 4] = [
+    ("stopped", None),
+    ("resets", Some(Action::Reset)),
+    ("black hole", Some(Action::Blackhole)),
+    ("503", Some(Action::Status { code: 503, retry_after: None, message: None })),
+];
+
 fn one_of_two_down() -> Vec<Case> {
-    let down: [(&str, Option<Action>); 4] = [
-        ("stopped", None),
-        ("resets", Some(Action::Reset)),
-        ("black hole", Some(Action::Blackhole)),
-        ("503", Some(Action::Status { code: 503, retry_after: None, message: None })),
-    ];
     let mut cases = Vec::new();
-    for (case, action) in down {
+    for (case, action) in DOWN {
         for from_the_start in [false, true] {
             let topology = Topology::zones(3).machines(4).vcenters(2);
             let begin = if from_the_start { s(0) } else { SETTLED };

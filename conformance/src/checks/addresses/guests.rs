@@ -1,0 +1,68 @@
+//! Guests whose tools have stopped, and guests with nothing but a link-local address.
+
+use sim::world::objects::{self, Key};
+use sim::world::{Command, Topology};
+
+use super::{Case, SETTLED, T_INIT, T_STATUS, machine, name, s, set_address, steady, world};
+use crate::judge::Invariant;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+/// The tools stop and the guest information stays as it was; the provider starts anew and finds it so.
+pub(super) fn tools_stopped() -> Case {
+    let long = T_STATUS * 2 + s(60);
+    let scenario = world(3, SETTLED + long + s(300))
+        .at(SETTLED, Command::StopTools(machine(1)))
+        .at(SETTLED + s(1), Act::Crash(0))
+        .at(SETTLED + s(2), Act::Start(0))
+        .at(SETTLED + long, Command::StartTools(machine(1)));
+    Case::new(scenario, |run| steady(run, &name(1))).named("tools stop, old addresses stay")
+}
+
+/// The same, and the machine gets another address and another Node meanwhile: the old one must not be on it.
+pub(super) fn stale_while_stopped() -> Case {
+    let (joins, back) = (s(130), s(250));
+    let delete = objects::Command::delete(Key::node(name(2)));
+    let scenario = world(4, s(500))
+        .at(s(90), Command::StopTools(machine(2)))
+        .at(s(100), Command::StopKubelet(machine(2)))
+        .at(s(101), Command::Cluster(delete))
+        .at(s(110), set_address(2, &["10.8.0.2"]))
+        .at(joins, Command::StartKubelet(machine(2)))
+        .at(back, Command::StartTools(machine(2)));
+    Case::new(scenario, move |run| {
+        let shows = |address: &'static str| {
+            run.when_after(&name(2), joins, |node| node.ips().any(|ip| ip == address))
+        };
+        let (old, new) = (shows("10.0.0.2"), shows("10.8.0.2"));
+        Verdict::of(old.is_none(), || {
+            format!("the Node shows at {old:?} what the tools said before they stopped").at(old)
+        })
+        .and(|| {
+            // A provider that asked in vain asks again after a minute, stretched by half.
+            let in_time = new.is_some_and(|at| at.since_start() <= back + s(90) + T_INIT);
+            Verdict::of(in_time, || {
+                format!("the new address was shown at {new:?}; the tools run since {back:?}")
+                    .at(new)
+            })
+        })
+    })
+    .named("another address while the tools are stopped")
+    .exempt(Invariant::NoWrongDeletion, "a person deletes the Node")
+}
+
+/// A guest that has only a link-local IPv6 address at first, in a cluster of that family.
+pub(super) fn link_local_first() -> Case {
+    const LOCAL: &str = "fe80::250:56ff:fe01:203";
+    let topology = Topology { dual_stack: true, ..Topology::zones(3).machines(3) };
+    let scenario = Scenario::new("", topology, s(60) + T_INIT + s(400))
+        .with(|it| it.families = vec!["ipv6".to_owned()])
+        .at(s(0), set_address(1, &[LOCAL]))
+        .at(s(60), set_address(1, &[LOCAL, "fd00::6:1"]));
+    Case::new(scenario, |run| {
+        let local = run.when(&name(1), |node| node.ips().any(|ip| ip.starts_with("fe80")));
+        Verdict::of(local.is_none(), || format!("the node shows {LOCAL} at {local:?}").at(local))
+            .and(|| run.initializes(&[name(1)], s(60), T_INIT))
+    })
+    .named("nothing but a link-local IPv6 address at first")
+}

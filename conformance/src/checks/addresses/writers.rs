@@ -1,0 +1,45 @@
+//! Addresses that others write over those of the cloud.
+
+use super::{Case, SETTLED, T_INIT, T_STATUS, name, s, world};
+use crate::lab::Run;
+use crate::lives::{foreign_address, foreign_addresses};
+use crate::verdict::{Told as _, Verdict};
+
+/// Others replace the list of one node, empty that of the next, and add to the last.
+pub(super) fn overwritten() -> Case {
+    let since = SETTLED + s(40);
+    let bound = since + T_STATUS + T_INIT;
+    let scenario = world(3, bound + T_STATUS + T_INIT)
+        .at(since, foreign_addresses(1, &["192.0.2.66", "192.0.2.67"]))
+        .at(since, foreign_addresses(2, &[]))
+        .at(since, foreign_address(3, "10.0.0.3"));
+    let judge =
+        move |run: &Run| (1..=3).fold(Verdict::Pass, |all, n| all.and(|| put_right(run, n)));
+    Case::new(scenario, judge).named("others write addresses")
+}
+
+/// The addresses that a node had before others wrote are back in time, by one change, and stay.
+fn put_right(run: &Run, n: u32) -> Verdict {
+    let since = SETTLED + s(40);
+    let bound = since + T_STATUS + T_INIT;
+    let name = name(n);
+    let mut shown: Vec<_> = run
+        .versions(&name)
+        .into_iter()
+        .filter_map(|(at, node)| Some((at, node?.addresses)))
+        .collect();
+    shown.dedup_by(|later, earlier| later.1 == earlier.1);
+    let written = shown.iter().position(|(at, _)| at.since_start() >= since);
+    let Some(written) = written.filter(|written| *written > 0) else {
+        return Verdict::inconclusive(format!("nothing of others was written to {name}"));
+    };
+    let wanted = &shown[written - 1].1;
+    match &shown[written + 1..] {
+        [(at, addresses)] if addresses == wanted => Verdict::of(at.since_start() <= bound, || {
+            format!("{name} shows its own addresses again at {at}; {bound:?} is allowed").at(*at)
+        }),
+        later => Verdict::fail(format!(
+            "others wrote addresses to {name} at {since:?}; it had {wanted:?}, and showed {later:?} afterwards"
+        )),
+    }
+}

@@ -1,0 +1,146 @@
+//! Machines that leave a vCenter while another vCenter does not answer.
+//!
+//! A machine that one vCenter does not have any more may have been moved to the other. So its Node stays until both have
+//! answered, and goes in time then if neither has the machine.
+
+use std::time::Duration;
+
+use sim::faults::{Action, Rule};
+use sim::world::vcenter::MachineSpec;
+use sim::world::{Command, Named, Topology};
+
+use super::{DOWN, other};
+use crate::backend::Backend;
+use crate::checks::Case;
+use crate::checks::build::{
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, known_uuid, machine, s, world,
+};
+use crate::checks::deletion::{PATIENCE, survives};
+use crate::checks::observe::name;
+use crate::lab::Run;
+use crate::scenario::{Act, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+/// Machines of each vCenter. Of twenty nodes two may be missing before deletion is held back.
+const N: u32 = 10;
+/// When the vCenter that is down answers again.
+const BACK: Duration = s(400);
+/// An address that no generated machine has.
+const ADDRESS: &str = "10.40.0.2";
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (how, action) in DOWN {
+        for restarted in [false, true] {
+            let label = |what: &str| {
+                format!("{what}, {how}{}", if restarted { ", started anew" } else { "" })
+            };
+            let action = action.as_ref();
+            cases.extend([
+                deleted(action, restarted)
+                    .named(label("a machine is deleted while the other vCenter is down")),
+                moved("vc1", action, restarted)
+                    .named(label("a machine moves to a vCenter that is down")),
+                moved("vc0", action, restarted)
+                    .named(label("a machine moves away from a vCenter that is down")),
+            ]);
+        }
+    }
+    cases
+}
+
+/// Two vCenters of which one is down from [`SETTLED`] until [`BACK`]. The provider may start anew meanwhile.
+fn one_down(scenario: Scenario, down: &str, action: Option<&Action>, restarted: bool) -> Scenario {
+    let vcenter = || Some(down.to_owned());
+    let scenario = match action {
+        None => scenario
+            .at(SETTLED, Command::StopVCenter { vcenter: vcenter() })
+            .at(BACK, Command::StartVCenter { vcenter: vcenter() }),
+        Some(action) => {
+            let rule = Rule::new("down", [action.clone()]).at(down);
+            scenario.at(SETTLED, rule).at(BACK, Act::Heal)
+        }
+    };
+    match restarted {
+        false => scenario,
+        true => scenario.at(s(80), Act::Crash(0)).at(s(81), Act::Start(0)),
+    }
+}
+
+fn two() -> Scenario {
+    let topology = Topology::zones(3).machines(N).vcenters(2);
+    Scenario { topology, ..world(N, s(700)) }
+}
+
+/// Inconclusive unless the provider worked for the healthy vCenter while the other was down.
+fn worked_meanwhile(run: &Run, node: &str) -> Verdict {
+    let shown = run.when_after(node, s(120), |it| it.ips().any(|ip| ip == ADDRESS));
+    let in_time = shown.is_some_and(|at| at.since_start() < s(120) + T_STATUS - T_INIT);
+    if in_time {
+        return Verdict::Pass;
+    }
+    Verdict::inconclusive(format!("the new address of {node} was shown at {shown:?}"))
+}
+
+/// The Node of a machine of the healthy vCenter goes, but not before the other one has said that it has no such machine.
+fn deleted(action: Option<&Action>, restarted: bool) -> Case {
+    let there = |n| Named { vcenter: Some("vc1".into()), name: other(n) };
+    let addresses = vec![crate::checks::build::ips(&[ADDRESS])];
+    let scenario = one_down(two(), "vc0", action, restarted)
+        .at(s(65), Command::DeleteMachine(there(1)))
+        .at(s(120), Command::SetAddresses { machine: there(2), addresses });
+    Case::new(scenario, |run| {
+        let gone = run.deleted(&other(1));
+        let (first, last) = (BACK, BACK + GRACE + PATIENCE);
+        run.was_not_ready(&other(1))
+            .and(|| {
+                let is_held = gone.is_none_or(|at| at.since_start() >= first);
+                Verdict::of(is_held, || {
+                    format!("the node was deleted at {gone:?}; the other vCenter, which may have its machine, answers from {first:?} on")
+                        .at(gone)
+                })
+            })
+            .and(|| {
+                Verdict::of(gone.is_some_and(|at| at.since_start() <= last), || {
+                    format!("the node was deleted at {gone:?}; {last:?} is allowed").at(gone)
+                })
+            })
+            .and(|| {
+                let left = run.nodes().len();
+                Verdict::of(left == 19, || format!("{left} nodes are left; 19 machines are"))
+            })
+            .and(|| worked_meanwhile(run, &other(2)))
+    })
+}
+
+/// A machine is moved from the first vCenter to the second, one of which is down. Its Node stays.
+fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
+    let spec =
+        MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() };
+    let arrives = Command::CreateMachine {
+        vcenter: Some("vc1".to_owned()),
+        spec,
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    };
+    let healthy = if down == "vc0" { other(2) } else { name(2) };
+    let vcenter = Some(if down == "vc0" { "vc1" } else { "vc0" }.to_owned());
+    let change = Command::SetAddresses {
+        machine: Named { vcenter, name: healthy.clone() },
+        addresses: vec![crate::checks::build::ips(&[ADDRESS])],
+    };
+    let scenario = one_down(known_uuid(Backend::VCenter, two(), 1), down, action, restarted)
+        .at(SETTLED, Command::StopKubelet(machine(1)))
+        .at(s(65), Command::DeleteMachine(machine(1)))
+        .at(s(65), arrives)
+        .at(s(120), change);
+    Case::new(scenario, move |run| {
+        survives(run, N)
+            .and(|| {
+                let left = run.nodes().len();
+                Verdict::of(left == 20, || format!("{left} nodes are left; 20 machines are"))
+            })
+            .and(|| worked_meanwhile(run, &healthy))
+    })
+}
