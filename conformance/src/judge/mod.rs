@@ -28,6 +28,7 @@ use crate::lab::{Exit, Run};
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
+pub(crate) use secrets::Secrets;
     /// Which.
     pub invariant: Invariant,
     /// When it was broken.
