@@ -2,7 +2,7 @@
 //!
 //! Upstream asks at every period, and so does v1; V2 hears of each change. Where a period lies between two happenings, a
 //! value that v1 writes of a provider ID, a label or the list of addresses is one that V2 has written too, byte for byte,
-//! and the Nodes are equal once all is calm. What comes and goes between two periods V2 alone sees.
+//! and the Nodes are equal once all is calm. What comes and goes between two periods V2 alone sees. The invariants hold of both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,6 +17,7 @@ use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Topology};
 
 use crate::backend::Backend;
+use crate::judge;
 use crate::lab::{Mode, Run, Stage, run};
 use crate::scenario::{Act, Scenario};
 
@@ -227,11 +228,18 @@ pub fn compare(
         let scenario = scenario(&history);
         let played = |mode, mutant| {
             let stage = Stage { mode: Mode::Supervisor(mode), seed, mutant, ..Stage::default() };
-            said(&run(&scenario, &stage))
+            let run = run(&scenario, &stage);
+            (said(&run), judge::all(&run))
         };
-        let v1 = played(InstancesMode::V1, None);
-        let v2 = played(InstancesMode::Auto, mutant);
+        let (v1, broken_by_v1) = played(InstancesMode::V1, None);
+        let (v2, broken_by_v2) = played(InstancesMode::Auto, mutant);
         differs(&v1, &v2).map_err(TestCaseError::fail)?;
+        // Both may be wrong in the same way.
+        for (name, broken) in [("v1", broken_by_v1), ("V2", broken_by_v2)] {
+            if let Some(violation) = broken.first() {
+                return Err(TestCaseError::fail(format!("{name} breaks {violation}")));
+            }
+        }
         let mut so_far = compared.get();
         so_far.histories += 1;
         so_far.nodes += v1.end.len() as u64;

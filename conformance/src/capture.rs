@@ -16,6 +16,9 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt as _;
 
+use crate::judge::Secrets;
+use crate::scenario::Scenario;
+
 /// Words shorter than this are not kept.
 const SHORTEST: usize = 6;
 
@@ -33,14 +36,18 @@ pub(crate) struct Captured {
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
 /// The words that were written, each once. What a provider logs at level trace in hours of virtual time is gigabytes, and says
-/// the same again and again; whoever looks for secrets needs each word once.
+/// the same again and again; whoever looks for secrets needs each word once. Lines with a password that has blanks in it, and
+/// is no word, are kept whole.
 #[derive(Clone, Debug, Default)]
-struct Words(Arc<Mutex<HashSet<Box<[u8]>>>>);
+struct Words {
+    words: Arc<Mutex<HashSet<Box<[u8]>>>>,
+    phrases: Option<Arc<Secrets>>,
+}
 
 impl Words {
     /// Every word, in order, one per line.
     fn text(&self) -> String {
-        let words = self.0.lock().expect("no writer panics");
+        let words = self.words.lock().expect("no writer panics");
         let mut sorted: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
         sorted.sort_unstable();
         String::from_utf8_lossy(&sorted.join(&b'\n')).into_owned()
@@ -49,7 +56,13 @@ impl Words {
 
 impl io::Write for Words {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut words = self.0.lock().expect("no writer panics");
+        let mut words = self.words.lock().expect("no writer panics");
+        // The writer is given an event at a time.
+        if let Some(phrases) = &self.phrases
+            && phrases.told_by(&String::from_utf8_lossy(bytes)).is_some()
+        {
+            words.insert(bytes.trim_ascii().into());
+        }
         for word in bytes.split(|byte| byte.is_ascii_whitespace()) {
             // No secret is as short, and times are the most frequent of short words.
             if word.len() >= SHORTEST && !words.contains(word) {
@@ -80,6 +93,13 @@ impl Lines {
 }
 
 impl Captured {
+    /// Captures the log of a run of this scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let phrases = Secrets::with_blanks(scenario).expect("a scenario has a few passwords");
+        let whispers = Words { phrases: phrases.map(Arc::new), ..Words::default() };
+        Self { whispers, ..Self::default() }
+    }
+
     /// Runs `work` with its log lines captured, at every level. Works for one thread: that of the run.
     pub(crate) fn during<R>(&self, work: impl FnOnce() -> R) -> R {
         // The sim runs in the same thread, and is not what is looked through.
@@ -150,5 +170,28 @@ impl<'a> MakeWriter<'a> for Lines {
 
     fn make_writer(&'a self) -> Self {
         self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::world::Topology;
+
+    use super::*;
+    use crate::scenario::Act;
+
+    #[test]
+    fn a_password_with_blanks_is_found_below_level_info() {
+        let password = "a new password".to_owned();
+        let scenario = Scenario::new("", Topology::zones(1), Duration::ZERO)
+            .at(Duration::ZERO, Act::Secret { name: "credentials".to_owned(), password });
+        let captured = Captured::of(&scenario);
+        captured.during(|| {
+            tracing::debug!("logging in");
+            tracing::trace!(password = "a new password", "logging in");
+        });
+        let secrets = Secrets::with_blanks(&scenario).unwrap().unwrap();
+        let told = secrets.told_by(&captured.whispers());
+        assert_eq!(told.as_deref(), Some("a password, as it is"));
     }
 }

@@ -237,7 +237,7 @@ pub(super) fn patch(node: &str, patch: serde_json::Value) -> Command {
 }
 
 /// A machine that runs from now on, whose kubelet registers once it is up.
-pub(super) fn newcomer(name: &str, cluster: Option<&str>) -> Command {
+pub(crate) fn newcomer(name: &str, cluster: Option<&str>) -> Command {
     Command::CreateMachine {
         vcenter: None,
         spec: MachineSpec { name: Some(name.to_owned()), ..MachineSpec::default() },

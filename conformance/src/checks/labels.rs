@@ -6,7 +6,6 @@ use super::build::{SETTLED, T_INIT, T_STATUS, patch, s, set_address, world};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::judge::Invariant;
 use crate::lab::Run;
 use crate::verdict::{Told as _, Verdict};
 
@@ -88,14 +87,13 @@ fn beta_only() -> Case {
             "failure-domain.beta.kubernetes.io/zone": "by-hand",
         }),
     );
-    let case = Case::new(scenario, |run| {
+    Case::new(scenario, |run| {
         let shown =
             run.when_after(&name(1), s(100), |node| node.labels[0].as_deref() == Some("by-hand"));
         Verdict::of(shown.is_some_and(|at| at.since_start() <= s(100) + T_INIT), || {
             format!("the GA label followed the beta label at {shown:?}").at(shown)
         })
-    });
-    case.exempt(Invariant::LabelsStay, "a person takes the label off")
+    })
 }
 
 /// A label and an address are to be written at one moment. The second write is of the node as it is after the first one: nothing
@@ -123,12 +121,12 @@ fn with_an_address() -> Case {
             })
         })
     });
-    case.exempt(Invariant::LabelsStay, "a person takes the label off").named("with an address")
+    case.named("with an address")
 }
 
 fn ga_changed() -> Case {
     let scenario = relabel(100, json!({"topology.kubernetes.io/zone": "by-hand"}));
-    let case = Case::new(scenario, |run| {
+    Case::new(scenario, |run| {
         let back =
             run.when_after(&name(1), s(101), |node| node.labels[0].as_deref() == Some("zone-a"));
         let now = run.node(&name(1)).and_then(|node| node.labels[0].clone());
@@ -141,8 +139,7 @@ fn ga_changed() -> Case {
         .and(|| {
             Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
         })
-    });
-    case.exempt(Invariant::LabelsStay, "a person changes the label")
+    })
 }
 
 /// The pairs that the cloud has a value for: a Supervisor knows zones alone.

@@ -3,7 +3,7 @@
 //! What an ID promises stands once, in `catalogue.yaml`; here stands how it is put to the test.
 
 mod addresses;
-mod build;
+pub(crate) mod build;
 mod canary;
 mod contract;
 mod deletion;

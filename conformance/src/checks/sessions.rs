@@ -18,6 +18,15 @@ use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
 
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = promises(backend);
+    // A log at its most verbose is where credentials are told, if anywhere.
+    for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
+        case.scenario.provider.verbose = true;
+    }
+    checks
+}
+
+fn promises(backend: Backend) -> Vec<Check> {
     // A Supervisor knows tokens, and no sessions.
     if !backend.is_vcenter() {
         let cases = [token(Duration::ZERO), token(s(60)), token_while_down()];

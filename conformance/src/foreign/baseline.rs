@@ -3,8 +3,8 @@
 //! What was recorded holds, and what is better than that has to be recorded: a check that passed and fails is red, one that
 //! failed and passes too, and so are calls that became more or fewer. Pure: what was seen comes in, a sentence goes out.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use sim::document::{self, Wrong};
 
 use crate::catalogue;
+use crate::judge::Invariant;
 use crate::suite::Conclusion;
 use crate::verdict::Verdict;
 
@@ -41,9 +42,45 @@ pub struct Accepted {
     /// Calls to vCenter or Supervisor in all its cases, where it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
+    /// The cases that fail in it, each with the invariant that it breaks.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub failures: BTreeSet<Failure>,
     /// Why that is accepted; kept when the file is written anew.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+}
+
+/// One way to fail a check. A baseline that accepts one does not accept another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// The case; empty if the check has but one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub case: String,
+    /// The invariant that was broken, by its number; none if the case asks for something of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invariant: Option<Invariant>,
+}
+
+impl Failure {
+    /// As a line of the file has it.
+    fn flow(&self) -> String {
+        let case = (!self.case.is_empty()).then(|| format!("case: {}", Value::from(&*self.case)));
+        let invariant = self.invariant.map(|it| format!("invariant: {}", it.number()));
+        let parts: Vec<String> = case.into_iter().chain(invariant).collect();
+        format!("{{{}}}", parts.join(", "))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.case.as_str(), self.invariant) {
+            ("", None) => write!(f, "its only case fails"),
+            ("", Some(invariant)) => write!(f, "its only case breaks {invariant}"),
+            (case, None) => write!(f, "case {case:?} fails"),
+            (case, Some(invariant)) => write!(f, "case {case:?} breaks {invariant}"),
+        }
+    }
 }
 
 /// How a check ended, as far as a baseline is concerned.
@@ -83,6 +120,8 @@ pub struct Seen {
     pub why: String,
     /// Calls to vCenter or Supervisor.
     pub calls: u64,
+    /// The cases that failed, also those that passed when they were tried again.
+    pub failures: BTreeSet<Failure>,
 }
 
 impl Seen {
@@ -102,7 +141,13 @@ impl Seen {
         let summary = conclusion.summary();
         let calls = (summary.vcenter_calls + summary.supervisor_calls) as u64;
         let why = conclusion.verdict.reason().map(ToString::to_string).unwrap_or_default();
-        Ok(Self { verdict, why, calls })
+        let failures = conclusion.outcomes.iter().filter_map(|it| match &it.verdict {
+            Verdict::Fail(why) | Verdict::Flaky(why) => {
+                Some(Failure { case: it.case.clone(), invariant: why.invariant })
+            }
+            _ => None,
+        });
+        Ok(Self { verdict, why, calls, failures: failures.collect() })
     }
 
     /// What a baseline accepts once this is recorded.
@@ -110,7 +155,7 @@ impl Seen {
         let calls = (self.verdict == Word::Pass).then_some(self.calls);
         let is_pass = self.verdict == Word::Pass;
         let reason = if is_pass { String::new() } else { reason.to_owned() };
-        Accepted { verdict: self.verdict, calls, reason }
+        Accepted { verdict: self.verdict, calls, failures: self.failures.clone(), reason }
     }
 }
 
@@ -205,7 +250,7 @@ impl Baseline {
             (Word::Pass, Word::Pass) => self.within_budget(id, accepted.calls, seen.calls),
             // It held, as it did now and then before.
             (Word::Flaky, Word::Pass) => Ok(()),
-            (was, is) if was == is => Ok(()),
+            (was, is) if was == is => self.same_failures(id, accepted, seen),
             (Word::Pass, _) => {
                 Err(format!("regression: {id} passed and is {} now: {}", is.as_str(), seen.why))
             }
@@ -217,6 +262,23 @@ impl Baseline {
                     format!("{id} was {} and is {} now: {}", was.as_str(), is.as_str(), seen.why);
                 Err(self.record(&change))
             }
+        }
+    }
+
+    /// Accepts the failures that are recorded and no others. A failure of a flaky check may be absent.
+    fn same_failures(&self, id: &str, accepted: &Accepted, seen: &Seen) -> Result<(), String> {
+        if let Some(new) = seen.failures.difference(&accepted.failures).next() {
+            return Err(self.record(&format!(
+                "regression: {id} fails otherwise than is recorded: {new}: {}",
+                seen.why
+            )));
+        }
+        let gone = accepted.failures.difference(&seen.failures).next();
+        match gone.filter(|_| accepted.verdict != Word::Flaky) {
+            Some(gone) => {
+                Err(self.record(&format!("improvement: of {id} is no longer true: {gone}")))
+            }
+            None => Ok(()),
         }
     }
 
@@ -263,10 +325,14 @@ impl Baseline {
             self.tolerance,
             if self.checks.is_empty() { " {}" } else { "" },
         );
-        for (id, Accepted { verdict, calls, reason }) in &self.checks {
+        for (id, Accepted { verdict, calls, failures, reason }) in &self.checks {
             let _ = write!(out, "  {id}: {{verdict: {}", verdict.as_str());
             if let Some(calls) = calls {
                 let _ = write!(out, ", calls: {calls}");
+            }
+            if !failures.is_empty() {
+                let failures: Vec<String> = failures.iter().map(Failure::flow).collect();
+                let _ = write!(out, ", failures: [{}]", failures.join(", "));
             }
             if !reason.is_empty() {
                 let _ = write!(out, ", reason: {}", Value::from(reason.as_str()));
@@ -290,7 +356,7 @@ mod tests {
     }
 
     fn seen(verdict: Word, calls: u64) -> Seen {
-        Seen { verdict, why: "because".to_owned(), calls }
+        Seen { verdict, why: "because".to_owned(), calls, failures: BTreeSet::new() }
     }
 
     #[test]
@@ -364,6 +430,33 @@ mod tests {
                     assert!(error.starts_with(want), "{name}: {error}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_recorded_failure_accepts_no_other_failure_of_the_same_check() {
+        let failure = |case: &str, invariant| Failure { case: case.to_owned(), invariant };
+        let seen = |verdict, failures: &[Failure]| Seen {
+            failures: failures.iter().cloned().collect(),
+            ..seen(verdict, 9)
+        };
+        let known = failure("power off", None);
+        let wrong = failure("power off", Some(Invariant::NoWrongDeletion));
+        let other = failure("a: b", Some(Invariant::NoWrongDeletion));
+        for word in [Word::Fail, Word::Flaky] {
+            let mut baseline = Baseline::empty(Path::new("baseline.yaml"));
+            let now = seen(word, &[known.clone(), other.clone()]);
+            baseline.update(&[("LIFE-005".to_owned(), now.clone())].into());
+            let again = Baseline::read(Path::new("baseline.yaml"), &baseline.text()).unwrap();
+            assert_eq!(again, baseline, "{}", baseline.text());
+            assert_eq!(again.judge("LIFE-005", &now), Ok(()));
+            let worse = seen(word, &[known.clone(), other.clone(), wrong.clone()]);
+            let error = again.judge("LIFE-005", &worse).unwrap_err();
+            assert!(error.contains("\"power off\" breaks invariant 1: because; record"), "{error}");
+            let better = again.judge("LIFE-005", &seen(word, std::slice::from_ref(&known)));
+            assert_eq!(better.is_ok(), word == Word::Flaky, "{better:?}");
+            baseline.update(&[("LIFE-005".to_owned(), worse.clone())].into());
+            assert_eq!(baseline.judge("LIFE-005", &worse), Ok(()));
         }
     }
 

@@ -25,7 +25,7 @@ mod run;
 mod template;
 
 pub use apiserver::{ApiServer, Real};
-pub use baseline::{Accepted, Baseline, BaselineError, Seen, Word};
+pub use baseline::{Accepted, Baseline, BaselineError, Failure, Seen, Word};
 pub use calibration::Calibration;
 pub use host::Setup;
 pub(crate) use host::{Host, Started};

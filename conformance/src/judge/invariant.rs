@@ -47,9 +47,11 @@ macro_rules! invariants {
 invariants! {
     WorldIsSound = 0, Contract, Observability, "The simulated world agrees with itself; if not, the harness has failed.";
     NoWrongDeletion = 1, Safety, Node, "No Node is deleted while its machine exists.";
+    NoDeletionOnError = 2, Safety, Node, "No Node is deleted for the sake of an error.";
     NoDeletionInOutage = 4, Safety, Node, "No Node is deleted while a vCenter that could own it cannot be asked.";
     NoMassDeletion = 5, Safety, Node, "At most a tenth of the Nodes are deleted within one monitor period.";
     YoungNodeStays = 6, Safety, Node, "A young Node that was never matched is not deleted.";
+    PredecessorOnly = 7, Safety, Node, "No Node is deleted for its predecessor of the same name.";
     OptOutIsAbsolute = 8, Safety, Node, "No Node is deleted where its operator has switched deletion off.";
     TaintLeavesOnceAndLast = 9, Safety, Node, "The uninitialized taint leaves once, after provider ID and labels.";
     ProviderIdStays = 10, Safety, Node, "A provider ID is well formed, nobody else's, and never changes.";
@@ -63,11 +65,17 @@ invariants! {
     NoForeignAddress = 18, Safety, Node, "Every address was reported by the machine.";
     HostNameStays = 19, Safety, Node, "The host name stays.";
     NoLocalAddress = 20, Safety, Node, "No link-local or loopback address is published.";
+    OneOrder = 21, Safety, Node, "One set of addresses has one order.";
+    NoIdleWrite = 22, Efficiency, Node, "No write of a Node changes nothing.";
     AddressesFollow = 23, Liveness, Node, "Addresses follow the machine.";
     LabelsStay = 25, Safety, Zone, "Zone and region of an initialized Node stay.";
-    LabelsAgree = 26, Safety, Zone, "Old and new names of a topology label agree.";
+    LabelsAgree = 26, Safety, Zone, "Zone and region are of one place and time, in old and new names.";
+    NoGuessOfZone = 27, Safety, Zone, "Of two tags of one category none is taken.";
+    NoTagsWhenOff = 28, Efficiency, Zone, "No tag is read where zones are switched off.";
+    LabelsMoveTogether = 29, Safety, Zone, "Zone and region stay both or follow both.";
     FewSessions = 50, Hygiene, Session, "There is one session per vCenter, dialect and replica.";
     NoLoginStorm = 51, Hygiene, Session, "Logins have a reason.";
+    NoDeadSession = 52, Hygiene, Session, "No session is used that is known to be dead.";
     NoLockOut = 53, Safety, Session, "The provider does not lock its account.";
     NoSessionLeft = 54, Hygiene, Session, "A provider that is told to stop leaves no session.";
     OnlyLeaderWrites = 61, Safety, Node, "Of several replicas only the one that holds the lease writes.";

@@ -4,16 +4,22 @@
 //! The log is played once for all of them. Every case of the catalogue, every trial of a sweep and every history is
 //! judged by all; a case that needs one broken names it with the reason (`Case::exempt`).
 
+mod authors;
+mod dead;
+mod deletions;
 mod facts;
 mod invariant;
 mod leadership;
 mod liveness;
 mod metrics;
+mod order;
 mod safety;
 mod secrets;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod writes;
+mod zones;
 
 use std::fmt;
 
@@ -23,6 +29,7 @@ use sim::world::Time;
 pub use facts::{NodeFacts, facts, machine_of, reported};
 pub use invariant::Invariant;
 pub use leadership::takeovers;
+pub(crate) use secrets::Secrets;
 
 use crate::lab::{Exit, Run};
 
@@ -47,12 +54,23 @@ impl fmt::Display for Violation {
 pub fn safety(run: &Run) -> Vec<Violation> {
     let mut nodes = safety::Judge::of(run);
     let mut sessions = sessions::Judge::of(run);
+    let mut deletions = deletions::Judge::of(run);
+    let mut zones = zones::Judge::of(run);
+    let mut order = order::Judge::of(run);
     run.log.play(|at, event, before, after| {
         nodes.see(at, event, before, after);
         sessions.see(at, event, after);
+        deletions.see(at, event, before, after);
+        zones.see(at, event, before, after);
+        order.see(at, event, before);
     });
     let mut found = nodes.violations();
     found.extend(sessions.violations());
+    found.extend(deletions.violations());
+    found.extend(zones.violations());
+    found.extend(order.violations());
+    found.extend(writes::violations(run));
+    found.extend(dead::violations(run));
     found.extend(leadership::violations(run));
     found.extend(metrics::violations(run));
     let panics = run.exits.iter().filter(|exit| **exit == Exit::Panicked).map(|exit| Violation {

@@ -252,12 +252,6 @@ impl Judge {
         if old.addresses != new.addresses && !is_by_others {
             self.addresses(at, name, old, new, after);
         }
-        let zone = |facts: &NodeFacts| (facts.labels[0].clone(), facts.labels[1].clone());
-        if !old.uninitialized && zone(old) != (None, None) && zone(old) != zone(new) {
-            let text =
-                format!("labels of node {name} went from {:?} to {:?}", zone(old), zone(new));
-            self.broken(LabelsStay, at, text);
-        }
         let twins = [
             ("failure-domain.beta.kubernetes.io/zone", 0),
             ("failure-domain.beta.kubernetes.io/region", 1),

@@ -9,6 +9,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use sim::world::Command;
+
+use crate::scenario::{Act, Scenario};
 
 /// What a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +29,7 @@ const SHORTEST: usize = 6;
 
 /// Secrets, in every form.
 #[derive(Debug)]
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     searcher: AhoCorasick,
     forms: Vec<(Kind, &'static str)>,
 }
@@ -61,8 +64,31 @@ impl Secrets {
         Ok(Self { searcher, forms: patterns.into_values().collect() })
     }
 
+    /// The passwords of a scenario that have blanks in them: in a text of single words nobody finds those.
+    ///
+    /// None if there is none, so that nothing has to be searched.
+    ///
+    /// # Errors
+    /// As [`Secrets::of`].
+    pub(crate) fn with_blanks(
+        scenario: &Scenario,
+    ) -> Result<Option<Self>, aho_corasick::BuildError> {
+        let passwords: Vec<(Kind, &str)> = scenario
+            .timeline
+            .iter()
+            .filter_map(|step| match &step.act {
+                Act::Secret { password, .. } => Some(password.as_str()),
+                Act::World(Command::RotatePassword { password, .. }) => Some(password.expose()),
+                _ => None,
+            })
+            .filter(|password| password.contains(char::is_whitespace))
+            .map(|password| (Kind::Password, password))
+            .collect();
+        if passwords.is_empty() { Ok(None) } else { Self::of(passwords.into_iter()).map(Some) }
+    }
+
     /// What is told by this text, and how; never the secret itself.
-    pub(super) fn told_by(&self, text: &str) -> Option<String> {
+    pub(crate) fn told_by(&self, text: &str) -> Option<String> {
         let found = self.searcher.find(text)?;
         let (kind, form) = self.forms[found.pattern().as_usize()];
         Some(format!("{}, {form}", kind.as_str()))

@@ -14,8 +14,10 @@ use crate::lab::{Exit, Run};
 use crate::scenario::Act;
 
 const WINDOW: Duration = Duration::from_secs(600);
-/// Seconds in which failed calls are one trouble.
+/// Seconds in which ended sessions are one trouble.
 const EPISODE: u64 = 5;
+/// Seconds between two logins of a client that waits for a server.
+const PATIENCE: u64 = 30;
 
 /// Watches logins, and gathers what is secret.
 pub(super) struct Judge<'a> {
@@ -81,9 +83,18 @@ impl<'a> Judge<'a> {
                 return tell(Time::ZERO, format!("secrets cannot be looked for: {error}"));
             }
         };
+        // Also of those that were written over, or are gone at the end.
+        let base = run.log.base().into_iter().chain([&run.end]);
         let resource = GroupResource::core("events");
-        let events = run.end.cluster.all(&resource).map(ToString::to_string);
-        let events = events.map(|text| ("an event", run.end_time(), text));
+        let events = base.flat_map(|state| state.cluster.all(&resource));
+        let events = events.map(|event| (run.end_time(), event.to_string()));
+        let written = run.log.entries().filter_map(|(at, event)| match event {
+            Event::Cluster(event) if event.key.resource.resource == "events" => {
+                Some((*at, event.object.to_string()))
+            }
+            _ => None,
+        });
+        let events = written.chain(events).map(|(at, text)| ("an event", at, text));
         let records = run.ledger.iter().map(|it| ("the ledger", it.t, it.to_line()));
         let metrics = run.scrapes.iter().map(|it| ("the metrics", it.at, it.metrics.clone()));
         for (place, at, text) in records.chain(events).chain(metrics) {
@@ -117,14 +128,7 @@ fn excused(run: &Run, until: Time) -> usize {
         )
     };
     // A client that is told its session has ended opens another, though the old one lives on.
-    let lied_to = |call: &Record| {
-        let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
-        // `SessionManager.currentSession` of a session that has ended is left out of the answer.
-        let asks_for_session = call.target.kind.as_deref() == Some("SessionManager")
-            && call.op.starts_with("RetrieveProperties");
-        call.was_faulted()
-            && (asks_for_session || matches!(fault, Some("NotAuthenticated" | "unauthenticated")))
-    };
+    let lied_to = |call: &Record| call.was_faulted() && tells_of_an_end(call);
     let unanswered = |call: &Record| {
         call.was_faulted() || call.ended.as_ref().is_none_or(|ended| ended.broken.is_some())
     };
@@ -145,15 +149,13 @@ fn excused(run: &Run, until: Time) -> usize {
 
 fn storms(run: &Run, found: &mut Vec<Violation>) {
     let mut logins: BTreeMap<(String, String), Vec<Time>> = BTreeMap::new();
-    for call in
-        run.calls().filter(|call| matches!(call.op.as_str(), "Login" | "cis.session.create"))
-    {
+    for call in run.calls().filter(|call| is_login(call)) {
         logins.entry((call.server.clone(), call.op.clone())).or_default().push(call.t);
     }
     for ((server, op), times) in logins {
         for (n, at) in times.iter().enumerate() {
             let since = times[..=n].iter().filter(|then| at.since(**then) < WINDOW).count();
-            let reasons = endings(run, &server, *at);
+            let reasons = reasons(run, &server, *at);
             if since > 2 * run.scenario.provider.replicas.max(1) + reasons {
                 let text =
                     format!("{since} × {op} at {server} within ten minutes, for {reasons} reasons");
@@ -164,33 +166,47 @@ fn storms(run: &Run, found: &mut Vec<Violation>) {
     }
 }
 
-/// Reasons to log in again within the window before `at`: trouble, restarts (also of replicas that lost their lease), ended
-/// sessions. Trouble is a reason once per [`EPISODE`], however many calls fail meanwhile: a login that fails is no reason
-/// for the next at once.
-fn endings(run: &Run, server: &str, at: Time) -> usize {
+/// Reasons to log in again within the window before `at`: what happens in the world and to rules, restarts (also of replicas
+/// that lost their lease), and sessions of which the client is told that they have ended.
+///
+/// A failed login does not excuse the next one at once. A client that waits for a server tries again all the same, in the
+/// long run once per [`PATIENCE`].
+fn reasons(run: &Run, server: &str, at: Time) -> usize {
     let recent = |then: Time| then <= at && at.since(then) < WINDOW + Duration::from_secs(60);
-    let broken: BTreeSet<u64> = run
-        .calls()
-        .filter(|call| call.server == server && recent(call.t))
-        .filter(|call| call.was_faulted() || !call.succeeded())
-        .map(|call| call.t.since_start().as_secs() / EPISODE)
-        .collect();
-    let steps = run
-        .scenario
-        .timeline
-        .iter()
-        .filter(|step| recent(Time::after_start(step.at)))
-        .filter(|step| {
-            matches!(step.act, Act::World(_) | Act::Crash(_) | Act::CrashLeader | Act::StopLeader)
-        })
-        .count();
+    let calls = || run.calls().filter(|call| call.server == server && recent(call.t));
+    let ended = calls().filter(|call| !is_login(call) && tells_of_an_end(call));
+    let ended: BTreeSet<u64> = ended.map(|call| within(call, EPISODE)).collect();
+    let failed = calls().filter(|call| is_login(call) && !call.succeeded());
+    let failed: BTreeSet<u64> = failed.map(|call| within(call, PATIENCE)).collect();
+    let steps = run.scenario.timeline.iter().filter(|step| {
+        recent(Time::after_start(step.at)) && !matches!(step.act, Act::Phase(_) | Act::Start(_))
+    });
     let starts = run
         .ledger
         .iter()
         .filter(|it| it.kind == ledger::Kind::Note && it.op.starts_with("replica ") && recent(it.t))
         .filter(|it| it.op.ends_with(" starts"))
         .count();
-    broken.len() + 2 * (steps + starts)
+    ended.len() + failed.len() + 2 * (steps.count() + starts)
+}
+
+/// The stretch of so many seconds that a call falls into.
+fn within(call: &Record, seconds: u64) -> u64 {
+    call.t.since_start().as_secs() / seconds
+}
+
+fn is_login(call: &Record) -> bool {
+    matches!(call.op.as_str(), "Login" | "cis.session.create")
+}
+
+/// Whether its client is told that its session has ended, be it true or not.
+fn tells_of_an_end(call: &Record) -> bool {
+    let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
+    // `SessionManager.currentSession` of a session that has ended is left out of the answer.
+    let asks_for_session = call.target.kind.as_deref() == Some("SessionManager")
+        && call.op.starts_with("RetrieveProperties");
+    matches!(fault, Some("NotAuthenticated" | "unauthenticated"))
+        || (asks_for_session && call.was_faulted())
 }
 
 fn left_behind(run: &Run, found: &mut Vec<Violation>) {

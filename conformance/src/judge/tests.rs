@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sim::world::{PROVIDER_USER, Topology};
+use sim::ledger::Record;
+use sim::world::{PROVIDER_USER, Time, Topology};
 
 use super::{Invariant, safety};
 use crate::backend::Backend;
 use crate::lab::{self, Run, Stage};
 use crate::scenario::Scenario;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn a_run(backend: Backend) -> Run {
     let scenario = Scenario::new("", Topology::zones(1).machines(1), Duration::from_secs(30));
@@ -53,11 +56,20 @@ fn a_login_that_fails_is_no_reason_for_the_next_at_once() {
     let storm = |run: &Run| safety(run).iter().any(|it| it.invariant == Invariant::NoLoginStorm);
     assert!(!storm(&run));
     let login = run.calls().find(|call| call.op == "Login").unwrap().clone();
-    for n in 1..=200 {
-        let mut again = login.clone();
-        again.t = login.t + Duration::from_millis(100 * n);
-        again.ended.as_mut().unwrap().fault = Some("InvalidLogin".to_owned());
-        run.ledger.push(again);
+    let login_at = login.t;
+    let failing = |every: Duration| {
+        let attempts =
+            (1..).map(move |n| login_at + every * n).take_while(|t| *t < Time::ZERO + HOUR);
+        attempts.map(|t| {
+            let mut again = Record { t, ..login.clone() };
+            again.ended.as_mut().unwrap().fault = Some("InvalidLogin".to_owned());
+            again
+        })
+    };
+    let begin = run.ledger.len();
+    for (every, is_storm) in [(100, true), (5_000, true), (15_000, true), (60_000, false)] {
+        run.ledger.truncate(begin);
+        run.ledger.extend(failing(Duration::from_millis(every)));
+        assert_eq!(storm(&run), is_storm, "a login every {every} ms, each for the failure before");
     }
-    assert!(storm(&run), "two hundred logins in twenty seconds, each for the failure before");
 }

@@ -122,7 +122,7 @@ pub fn run_within(scenario: &Scenario, stage: &Stage, bounds: Bounds) -> Run {
         .start_paused(true)
         .build()
         .expect("a runtime without I/O needs nothing from the system");
-    let captured = crate::capture::Captured::default();
+    let captured = crate::capture::Captured::of(scenario);
     let play = async {
         captured.begin();
         Lab::play(scenario, stage, bounds).await

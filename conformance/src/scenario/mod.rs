@@ -162,6 +162,9 @@ pub struct ProviderSetup {
     pub secret: Option<String>,
     /// Whether its operator has switched the deletion of nodes off.
     pub skip_deletion: bool,
+    /// Whether a process logs as much as it can, where its manifest has a knob for that. In virtual time everything is
+    /// looked through in any case.
+    pub verbose: bool,
 }
 
 impl Default for ProviderSetup {
@@ -182,6 +185,7 @@ impl Default for ProviderSetup {
             families: Vec::new(),
             secret: None,
             skip_deletion: false,
+            verbose: false,
         }
     }
 }

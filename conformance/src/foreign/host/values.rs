@@ -12,10 +12,13 @@ use crate::backend::Backend;
 use crate::foreign::manifest::Knob;
 use crate::foreign::template::{self, Values};
 use crate::lab::cloud_config;
-use crate::scenario::Scenario;
+use crate::scenario::{ProviderSetup, Scenario};
 
 /// The only datacenter of the worlds that checks use.
 const DATACENTER: &str = "DC0";
+
+/// The highest level that klog knows, and client-go with it: headers and bodies of requests.
+const MOST_VERBOSE: u8 = 10;
 
 impl Host {
     /// Arguments for every knob that is turned.
@@ -27,16 +30,7 @@ impl Host {
         let setup = &scenario.provider;
         let mut arguments = Vec::new();
         for (knob, texts) in &self.setup.manifest.spec.knobs {
-            let value = match knob {
-                Knob::Monitor => go(setup.monitor_period / self.pace),
-                Knob::Status => go(setup.status_period / self.pace),
-                Knob::LeaderElection => setup.elects().to_string(),
-                Knob::SkipDeletion if setup.skip_deletion => true.to_string(),
-                Knob::SkipDeletion => continue,
-                Knob::Qps => (setup.kube_qps * self.pace).to_string(),
-                Knob::IpFamily if setup.families.is_empty() => continue,
-                Knob::IpFamily => setup.families.concat(),
-            };
+            let Some(value) = turned(*knob, setup, self.pace) else { continue };
             let mut values = values.clone();
             values.insert("value".to_owned(), value);
             for text in &texts.0 {
@@ -171,4 +165,36 @@ fn free_port() -> anyhow::Result<u16> {
 /// A duration as Go writes it.
 fn go(duration: Duration) -> String {
     format!("{}ms", duration.as_millis().max(1))
+}
+
+/// The value that a knob is turned to, if it is turned at all.
+fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
+    match knob {
+        Knob::Monitor => Some(go(setup.monitor_period / pace)),
+        Knob::Status => Some(go(setup.status_period / pace)),
+        Knob::LeaderElection => Some(setup.elects().to_string()),
+        Knob::SkipDeletion => setup.skip_deletion.then(|| true.to_string()),
+        Knob::Qps => Some((setup.kube_qps * pace).to_string()),
+        Knob::IpFamily => (!setup.families.is_empty()).then(|| setup.families.concat()),
+        Knob::Verbosity => setup.verbose.then(|| MOST_VERBOSE.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks;
+
+    #[test]
+    fn the_log_is_at_its_most_verbose_in_checks_of_sessions_alone() {
+        for backend in Backend::ALL {
+            for check in checks::all(backend) {
+                let wanted = check.id.starts_with("SESS").then(|| "10".to_owned());
+                for case in &check.cases {
+                    let value = turned(Knob::Verbosity, &case.scenario.provider, 1);
+                    assert_eq!(value, wanted, "{}", check.id);
+                }
+            }
+        }
+    }
 }

@@ -146,16 +146,19 @@ pub enum Knob {
     Qps,
     /// The cluster's families in Supervisor mode, as `ipv6` or `ipv4ipv6`; not turned for IPv4 alone.
     IpFamily,
+    /// How much is logged, as klog counts it; turned, to the most, in checks that look for secrets.
+    Verbosity,
 }
 
 /// Every knob as it is written.
-const KNOBS: [(Knob, &str); 6] = [
+const KNOBS: [(Knob, &str); 7] = [
     (Knob::Monitor, "T.monitor"),
     (Knob::Status, "T.status"),
     (Knob::LeaderElection, "leaderElection"),
     (Knob::SkipDeletion, "skipDeletion"),
     (Knob::Qps, "qps"),
     (Knob::IpFamily, "ipFamily"),
+    (Knob::Verbosity, "verbosity"),
 ];
 
 /// As a text, so that an error below it names it.

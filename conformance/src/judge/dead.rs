@@ -1,0 +1,68 @@
+//! Sessions that are known to be dead.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim::ledger::Record;
+use sim::world::Time;
+
+use super::Invariant::NoDeadSession;
+use super::Violation;
+use crate::lab::Run;
+
+/// World time for an answer to reach its caller on a real clock, where the world lives faster.
+const ON_THE_WAY: Duration = Duration::from_secs(30);
+
+/// Calls with a session after its holder was answered that it has ended.
+///
+/// The session is known by its digest, which no two clients share. A made-up answer counts: its reader cannot tell.
+pub(super) fn violations(run: &Run) -> Vec<Violation> {
+    let slack = if run.hosted { ON_THE_WAY } else { Duration::ZERO };
+    let mut dead: BTreeMap<(&str, &str), Time> = BTreeMap::new();
+    for call in run.calls().filter(|call| call.is_vcenter_call() && is_refused(call)) {
+        let (Some(session), Some(ended)) = (&call.session, &call.ended) else { continue };
+        let known = dead.entry((&call.server, session)).or_insert(ended.at);
+        *known = (*known).min(ended.at);
+    }
+    let after = |call: &Record| {
+        let session = call.session.as_deref()?;
+        let known = *dead.get(&(call.server.as_str(), session))?;
+        (call.t > known + slack).then_some(known)
+    };
+    let used = run.calls().filter(|call| call.is_vcenter_call());
+    used.filter_map(|call| {
+        let known = after(call)?;
+        let text = format!("a session is used that is known to be dead since {known}: {call}");
+        Some(Violation { invariant: NoDeadSession, at: call.t, text })
+    })
+    .collect()
+}
+
+/// Whether its caller was told that it has no session.
+fn is_refused(call: &Record) -> bool {
+    let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
+    let fault = ended.and_then(|ended| ended.fault.as_deref());
+    fault.is_some_and(|fault| {
+        fault == "NotAuthenticated" || fault.eq_ignore_ascii_case("unauthenticated")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::{self, Stage};
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn a_session_is_used_once_after_its_end_and_not_again() {
+        let topology = sim::world::Topology::zones(1).machines(2);
+        let scenario = Scenario::new("", topology, Duration::from_secs(120))
+            .at(Duration::from_secs(60), crate::backend::Backend::VCenter.cut());
+        let mut run = lab::run(&scenario, &Stage::default());
+        let refused = run.calls().find(|call| is_refused(call)).expect("a session expires").clone();
+        assert_eq!(violations(&run), []);
+        let again = Record { t: refused.t + Duration::from_secs(1), ..refused };
+        run.ledger.push(again);
+        assert_eq!(violations(&run).len(), 1);
+    }
+}

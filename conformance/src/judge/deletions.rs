@@ -1,0 +1,273 @@
+//! Deletions of Nodes: what the request itself says, and what its sender had been told before.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sim::ledger::Record;
+use sim::world::objects::{GroupResource, Op};
+use sim::world::vcenter::{Change, MoRef, VcEvent};
+use sim::world::{Event, State, Time};
+
+use super::Invariant::{self, NoDeletionOnError, PredecessorOnly};
+use super::Violation;
+use super::authors;
+use super::facts::facts;
+use crate::backend::Backend;
+use crate::lab::Run;
+use crate::scenario::Act;
+
+/// A machine: its vCenter, and its reference there.
+type Machine = (String, MoRef);
+
+/// Watches machines go, and the deletions of their Nodes.
+pub(super) struct Judge<'a> {
+    run: &'a Run,
+    found: Vec<Violation>,
+    /// Every deletion that was asked for, in order.
+    asked: Vec<&'a Record>,
+    /// Calls about machines that were answered, with their ends. A watch that still tells has none.
+    heard: Vec<(&'a Record, Option<Time>)>,
+    /// Where each node's kubelet ran last.
+    owners: BTreeMap<String, Machine>,
+    /// When machines went, or became others.
+    gone: BTreeMap<Machine, Time>,
+    /// The last machine that had a UUID.
+    had: BTreeMap<uuid::Uuid, Machine>,
+    /// When the Node of a name was made.
+    made: BTreeMap<String, Time>,
+}
+
+impl<'a> Judge<'a> {
+    /// At the beginning of a run.
+    pub(super) fn of(run: &'a Run) -> Self {
+        let asked = authors::deletions(run);
+        let backend = run.backend();
+        let heard = run.calls().filter(|call| is_answer(backend, call));
+        let mut judge = Self {
+            run,
+            found: Vec::new(),
+            asked: asked.collect(),
+            heard: heard.map(|call| (call, call.ended.as_ref().map(|ended| ended.at))).collect(),
+            owners: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            had: BTreeMap::new(),
+            made: BTreeMap::new(),
+        };
+        if let Some(base) = run.log.base() {
+            judge.begin(base);
+        }
+        judge
+    }
+
+    /// Everything that was broken.
+    pub(super) fn violations(mut self) -> Vec<Violation> {
+        if !self.run.hosted {
+            self.without_uid();
+        }
+        self.found
+    }
+
+    fn begin(&mut self, base: &State) {
+        for (node, kubelet) in &base.kubelets {
+            self.owners.insert(node.clone(), (kubelet.vcenter.clone(), kubelet.machine));
+        }
+        for (name, vcenter) in &base.vcenters {
+            for (id, _, machine) in vcenter.inventory.machines() {
+                self.had.extend(machine.config.uuid.map(|uuid| (uuid, (name.clone(), id))));
+            }
+        }
+    }
+
+    /// Sees what happens next.
+    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State, after: &State) {
+        match event {
+            Event::KubeletSet { node, kubelet: Some(kubelet) } => {
+                self.owners.insert(node.clone(), (kubelet.vcenter.clone(), kubelet.machine));
+            }
+            Event::VCenter { vcenter, event: VcEvent::Object { id, change } } => {
+                let uuid = |state: &State| {
+                    state.vcenter(vcenter)?.inventory.machine(*id).and_then(|it| it.config.uuid)
+                };
+                match change {
+                    Change::Created(_) | Change::Config(_) | Change::Removed => {}
+                    _ => return,
+                }
+                let (old, new) = (uuid(before), uuid(after));
+                if let Some(new) = new {
+                    self.had.insert(new, (vcenter.clone(), *id));
+                }
+                if old.is_some() && old != new {
+                    self.gone.insert((vcenter.clone(), *id), at);
+                }
+            }
+            Event::Cluster(event) if event.key.resource == GroupResource::core("nodes") => {
+                let name = &event.key.name;
+                match event.op {
+                    Op::Added => {
+                        self.made.insert(name.clone(), at);
+                    }
+                    Op::Deleted => self.deleted(at, name, &event.object, after),
+                    Op::Modified => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn deleted(&mut self, at: Time, name: &str, node: &Value, after: &State) {
+        // A person or the scenario deletes Nodes, too.
+        let by = self.asked.iter().find(|call| authors::is_author(self.run, call, name, at));
+        let Some(call) = by.copied() else { return };
+        if self.made.get(name).is_some_and(|made| *made > call.t) {
+            let text = format!(
+                "node {name} was deleted by a request of {}, sent before it was made",
+                call.t
+            );
+            self.found.push(Violation { invariant: PredecessorOnly, at, text });
+        }
+        self.unheard(at, name, node, call, after);
+    }
+
+    /// Demands an answer about machines between the loss of the machine and the request.
+    fn unheard(&mut self, at: Time, name: &str, node: &Value, call: &Record, after: &State) {
+        let node = facts(node);
+        let uuid = node.provider_id.as_deref().and_then(|it| it.strip_prefix("vsphere://"));
+        let named = uuid.and_then(|it| it.parse().ok()).and_then(|uuid| self.had.get(&uuid));
+        let machine = self.owners.get(name).or(named);
+        let lost = machine.and_then(|machine| self.gone.get(machine)).copied();
+        let servers: Vec<Option<&str>> = match self.run.backend() {
+            Backend::Supervisor => vec![None],
+            Backend::VCenter => asked_for(self.run, machine, after),
+        };
+        let lost = lost.filter(|lost| *lost <= call.t).unwrap_or(Time::ZERO);
+        for server in servers {
+            let is_heard = self.heard.iter().any(|(heard, ended)| {
+                heard.t <= call.t
+                    && server.is_none_or(|server| heard.server == server)
+                    && ended.is_none_or(|ended| ended >= lost && ended <= call.t)
+            });
+            if !is_heard {
+                let who = server.unwrap_or("the Supervisor");
+                let text = format!(
+                    "node {name} was deleted, though {who} answered nothing about machines since \
+                     {lost}, when its machine was lost"
+                );
+                self.found.push(Violation { invariant: NoDeletionOnError, at, text });
+            }
+        }
+    }
+
+    /// A request names the Node by its UID, or it may hit another of the same name.
+    fn without_uid(&mut self) {
+        let invariant = Invariant::PredecessorOnly;
+        for call in self.asked.iter().filter(|call| !names_a_uid(&call.req.detail)) {
+            let text = format!("a Node is deleted by its name alone: {call}");
+            self.found.push(Violation { invariant, at: call.t, text });
+        }
+    }
+}
+
+/// Whether the preconditions of a deletion, as the ledger keeps them, have a UID.
+fn names_a_uid(detail: &str) -> bool {
+    let preconditions: Value = serde_json::from_str(detail).unwrap_or_default();
+    preconditions["uid"].as_str().is_some_and(|uid| !uid.is_empty())
+}
+
+/// Whether a call about machines has an answer that is no error. "Not found" is an answer, and so is a list that leaves
+/// something out: a deletion that believes it is judged by the machine, which exists (invariant 1).
+fn is_answer(backend: Backend, call: &Record) -> bool {
+    let is_about_machines = backend.takes(call)
+        && backend.operations().iter().any(|op| match op.strip_suffix('*') {
+            Some(begin) => call.op.starts_with(begin),
+            None => call.op == *op,
+        });
+    let says_not_there = |fault: &str| match backend {
+        Backend::VCenter => fault == "ManagedObjectNotFound",
+        Backend::Supervisor => fault == "NotFound" && call.op.starts_with("get "),
+    };
+    let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
+    let tells = match &call.ended {
+        Some(_) => call.succeeded() || fault.is_some_and(says_not_there),
+        None => backend.is_news(call),
+    };
+    is_about_machines && tells
+}
+
+/// The vCenters that could own a machine. Where the configuration changes on the way, only the owner is certain.
+fn asked_for<'b>(
+    run: &Run,
+    machine: Option<&'b Machine>,
+    after: &'b State,
+) -> Vec<Option<&'b str>> {
+    let owner = machine.map(|(vcenter, _)| vcenter.as_str());
+    let changes = run.scenario.timeline.iter().any(|step| matches!(step.act, Act::Vcenters(_)));
+    if changes {
+        return owner.map(Some).into_iter().collect();
+    }
+    let named = &run.scenario.provider.vcenters;
+    let could_own = after.vcenters.keys().filter(|it| named.is_empty() || named.contains(it));
+    could_own.map(|it| Some(it.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sim::world::{Command, Topology};
+
+    use super::*;
+    use crate::checks::build::newcomer;
+    use crate::judge::safety;
+    use crate::lab::{self, Stage};
+    use crate::scenario::Scenario;
+
+    /// A run in which a node joins, its machine goes after two minutes, and its Node after it.
+    fn a_deletion(mutant: Option<::provider::Mutant>, backend: Backend) -> Run {
+        let gone = Duration::from_secs(120);
+        let topology = Topology::zones(1).machines(3);
+        let scenario = Scenario::new("", topology, Duration::from_secs(300))
+            .at(Duration::from_secs(30), newcomer("late", None))
+            .at(gone, Command::DeleteMachine("late".into()));
+        lab::run(&scenario, &Stage { mode: backend.into(), mutant, ..Stage::default() })
+    }
+
+    fn broken(run: &Run) -> Vec<Violation> {
+        let is_here = |it: &Violation| matches!(it.invariant, PredecessorOnly | NoDeletionOnError);
+        safety(run).into_iter().filter(is_here).collect()
+    }
+
+    #[test]
+    fn a_deletion_without_uid_breaks_the_invariant_and_one_with_it_does_not() {
+        for backend in Backend::ALL {
+            assert_eq!(broken(&a_deletion(None, backend)), []);
+            let found = broken(&a_deletion(Some(::provider::Mutant::NoUidPrecondition), backend));
+            assert!(found.iter().any(|it| it.invariant == PredecessorOnly), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn another_provider_may_leave_the_uid_out_unless_it_hits_a_younger_node() {
+        let mut run = a_deletion(Some(::provider::Mutant::NoUidPrecondition), Backend::VCenter);
+        run.hosted = true;
+        assert_eq!(broken(&run), []);
+        let call = run.ledger.iter_mut().find(|call| call.op == "delete nodes").unwrap();
+        call.t = Time::after_start(Duration::from_secs(20));
+        let found = broken(&run);
+        assert!(found.iter().any(|it| it.invariant == PredecessorOnly), "{found:?}");
+    }
+
+    #[test]
+    fn a_deletion_after_nothing_but_errors_breaks_the_invariant() {
+        for backend in Backend::ALL {
+            let mut run = a_deletion(None, backend);
+            for call in run.ledger.iter_mut().filter(|call| backend.takes(call)) {
+                let ended = call.ended.get_or_insert_default();
+                if ended.at >= Time::after_start(Duration::from_secs(120)) {
+                    (ended.status, ended.fault) = (Some(503), Some("Unavailable".to_owned()));
+                }
+            }
+            let found = broken(&run);
+            assert!(found.iter().any(|it| it.invariant == NoDeletionOnError), "{found:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The order of a Node's addresses: one for each set of them.
+
+use std::collections::BTreeMap;
+
+use sim::world::objects::{GroupResource, Op};
+use sim::world::{Event, State, Time};
+
+use super::Invariant::OneOrder;
+use super::Violation;
+use super::authors::Written;
+use super::facts::facts;
+use crate::lab::Run;
+
+/// Type and address.
+type Address = (String, String);
+
+/// Watches the addresses of initialized Nodes.
+pub(super) struct Judge {
+    found: Vec<Violation>,
+    /// Others have an order of their own.
+    written: Written,
+    /// By node and set, the order in which it is shown.
+    orders: BTreeMap<(String, Vec<Address>), Vec<Address>>,
+}
+
+impl Judge {
+    /// At the beginning of a run.
+    pub(super) fn of(run: &Run) -> Self {
+        Self { found: Vec::new(), written: Written::by(run), orders: BTreeMap::new() }
+    }
+
+    /// Everything that was broken.
+    pub(super) fn violations(self) -> Vec<Violation> {
+        self.found
+    }
+
+    /// Sees what happens next.
+    pub(super) fn see(&mut self, at: Time, event: &Event, before: &State) {
+        let Event::Cluster(event) = event else { return };
+        let is_change =
+            event.key.resource == GroupResource::core("nodes") && event.op == Op::Modified;
+        if !is_change || !self.written.covers(&event.key.name, at) {
+            return;
+        }
+        let old = before.cluster.get(&event.key).map(|node| facts(node).addresses);
+        let node = facts(&event.object);
+        if node.uninitialized || old.as_ref() == Some(&node.addresses) {
+            return;
+        }
+        let name = &event.key.name;
+        let mut set = node.addresses.clone();
+        set.sort_unstable();
+        let first =
+            self.orders.entry((name.clone(), set)).or_insert_with(|| node.addresses.clone());
+        if *first != node.addresses {
+            let text = format!(
+                "node {name} shows its addresses as {:?}, and before as {first:?}",
+                node.addresses
+            );
+            self.found.push(Violation { invariant: OneOrder, at, text });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use sim::ledger::Record;
+    use sim::world::objects::{self, Key, PatchKind};
+    use sim::world::{Command, Topology};
+
+    use super::*;
+    use crate::judge::safety;
+    use crate::lab::{self, Stage};
+    use crate::scenario::Scenario;
+
+    #[test]
+    fn the_same_addresses_in_another_order_break_the_invariant() {
+        let (first, second) = (
+            json!({"type": "InternalIP", "address": "10.0.0.1"}),
+            json!({"type": "ExternalIP", "address": "10.0.0.2"}),
+        );
+        let write = |addresses| {
+            let status = json!({"status": {"addresses": addresses}});
+            let patch = objects::Command::patch(Key::node("node-0001"), PatchKind::Merge, status);
+            Command::Cluster(patch.on_status())
+        };
+        let (straight, turned) = (json!([first, second]), json!([second, first]));
+        let play = |last: &serde_json::Value| {
+            let topology = Topology::zones(1).machines(1);
+            let at = |seconds| Duration::from_secs(seconds);
+            let scenario = Scenario::new("", topology, at(180))
+                .at(at(120), write(straight.clone()))
+                .at(at(121), write(json!([second])))
+                .at(at(122), write(last.clone()));
+            let mut run = lab::run(&scenario, &Stage::default());
+            let write = run.calls().find(|call| call.op == "patch nodes/status").unwrap().clone();
+            let doctored = (120..=122).map(|t| Record {
+                t: Time::after_start(at(t)),
+                ended: None,
+                ..write.clone()
+            });
+            run.ledger.extend(doctored.collect::<Vec<_>>());
+            run.scenario.timeline.clear();
+            let found = safety(&run);
+            found.iter().filter(|it| it.invariant == OneOrder).count()
+        };
+        assert_eq!((play(&straight), play(&turned)), (0, 1));
+    }
+}
