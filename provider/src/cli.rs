@@ -114,7 +114,9 @@ pub fn command() -> Command {
 ///
 /// See [`ArgumentsError`].
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, ArgumentsError> {
-    let matches = command().try_get_matches_from(arguments.into_iter().map(normalize))?;
+    let arguments = arguments.into_iter().map(normalize);
+    let arguments = arguments.filter(|argument| argument != "--version=false");
+    let matches = command().try_get_matches_from(arguments)?;
     let flags = Flags(&matches);
     let is_supervisor = match flags.text("cloud-provider").as_str() {
         "vsphere" => false,
@@ -132,7 +134,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
     }
     let path = |name| Some(flags.text(name)).filter(|t| !t.is_empty());
     let mut notes = notes(flags)?;
+    let secure_port = flags.parsed("secure-port", "a port number")?;
     let serving = serving::read(flags, &mut notes)?;
+    if secure_port == 0 {
+        notes.extend(serving::notes_without_port(flags));
+    }
     let mut options = options(flags, &mut notes)?;
     let mode = flags.text("instances-mode");
     let mode = mode.parse::<InstancesMode>().map_err(|what| fail("instances-mode", what))?;
@@ -157,7 +163,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Arguments, A
         kubeconfig: path("kubeconfig").map(PathBuf::from),
         master: path("master"),
         bind_address: flags.parsed("bind-address", "an IP address")?,
-        secure_port: flags.parsed("secure-port", "a port number")?,
+        secure_port,
         serving,
         unknown_keys: if flags.flag("strict-config")? {
             UnknownKeys::Refuse
@@ -365,8 +371,11 @@ fn boolean(name: &'static str, text: &str) -> Result<bool, ArgumentsError> {
     }
 }
 
-/// Underscores in the name of a flag count as dashes.
+/// Underscores in the name of a flag count as dashes, and the version is asked for as with component-base.
 fn normalize(argument: String) -> String {
+    if matches!(argument.as_str(), "--version=raw" | "--version=true") {
+        return "--version".to_owned();
+    }
     let Some(rest) = argument.strip_prefix("--") else { return argument };
     match rest.split_once('=') {
         Some((name, value)) => format!("--{}={value}", name.replace('_', "-")),

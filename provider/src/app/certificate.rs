@@ -145,3 +145,118 @@ fn self_signed() -> Result<CertifiedKey, String> {
     let key = ring::sign::any_supported_type(&key).map_err(|err| fail(&err))?;
     Ok(CertifiedKey::new(vec![made.cert.der().clone()], key))
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::{
+        CipherSuite::{
+            TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 as AES_128,
+            TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 as AES_256,
+        },
+        ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, ServerConnection,
+    };
+
+    use super::*;
+
+    type Agreed = (ProtocolVersion, CipherSuite, NamedGroup);
+
+    /// What a client knows.
+    struct Client {
+        version: &'static SupportedProtocolVersion,
+        suites: Vec<CipherSuite>,
+        groups: Vec<NamedGroup>,
+    }
+
+    impl Client {
+        fn of_12(suites: &[CipherSuite]) -> Self {
+            Self { version: &TLS12, suites: suites.to_vec(), groups: vec![NamedGroup::X25519] }
+        }
+
+        fn of_13(groups: &[NamedGroup]) -> Self {
+            Self { version: &TLS13, suites: Vec::new(), groups: groups.to_vec() }
+        }
+
+        fn config(&self, trusted: &CertifiedKey) -> ClientConfig {
+            let mut provider = ring::default_provider();
+            if !self.suites.is_empty() {
+                provider.cipher_suites.retain(|it| self.suites.contains(&it.suite()));
+            }
+            let all = provider.kx_groups.clone();
+            let by_name = |name: &NamedGroup| all.iter().find(|it| it.name() == *name).copied();
+            provider.kx_groups = self.groups.iter().filter_map(by_name).collect();
+            let mut roots = RootCertStore::empty();
+            roots.add(trusted.cert[0].clone()).unwrap();
+            ClientConfig::builder_with_provider(Arc::new(provider))
+                .with_protocol_versions(&[self.version])
+                .unwrap()
+                .with_root_certificates(roots)
+                .with_no_client_auth()
+        }
+
+        /// Shakes hands in memory with an endpoint that was started with `flags`; `None` where it does not come about.
+        fn meets(&self, flags: &str) -> Option<Agreed> {
+            let words = format!("provider --cloud-config=c {flags}");
+            let arguments = crate::cli::parse(words.split_whitespace().map(str::to_owned)).unwrap();
+            let certificate = Certificate::new(None).unwrap();
+            let client = self.config(&certificate.current.read().unwrap());
+            let server = certificate.config(&arguments.serving.tls).unwrap();
+            let name = "localhost".try_into().unwrap();
+            let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
+            let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+            while client.is_handshaking() || server.is_handshaking() {
+                let (mut sent, mut answer) = (Vec::new(), Vec::new());
+                client.write_tls(&mut sent).unwrap();
+                server.read_tls(&mut sent.as_slice()).unwrap();
+                server.process_new_packets().ok()?;
+                server.write_tls(&mut answer).unwrap();
+                client.read_tls(&mut answer.as_slice()).unwrap();
+                client.process_new_packets().ok()?;
+            }
+            let group = client.negotiated_key_exchange_group()?.name();
+            Some((client.protocol_version()?, client.negotiated_cipher_suite()?.suite(), group))
+        }
+    }
+
+    #[test]
+    fn versions_suites_and_groups_are_those_of_the_flags() {
+        use NamedGroup::{X25519, secp256r1, secp384r1};
+        let of_12 = |suite| Some((ProtocolVersion::TLSv1_2, suite, X25519));
+        let both = [AES_128, AES_256];
+        for (flags, client, want) in [
+            ("", Client::of_12(&[AES_128]), of_12(AES_128)),
+            ("--tls-min-version=VersionTLS12", Client::of_12(&[AES_128]), of_12(AES_128)),
+            ("--tls-min-version=VersionTLS13", Client::of_12(&both), None),
+            (
+                "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+                Client::of_12(&both),
+                of_12(AES_256),
+            ),
+            (
+                "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+                Client::of_12(&both),
+                of_12(AES_128),
+            ),
+            (
+                "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+                Client::of_12(&[AES_128]),
+                None,
+            ),
+            ("--tls-cipher-suites=TLS_AES_128_GCM_SHA256", Client::of_12(&both), None),
+            ("--tls-curve-preferences=24", Client::of_12(&both), None),
+            ("--tls-curve-preferences=24", Client::of_13(&[X25519]), None),
+        ] {
+            assert_eq!(client.meets(flags), want, "{flags}");
+        }
+        for (flags, group) in [
+            ("", X25519),
+            ("--tls-min-version=VersionTLS13", X25519),
+            ("--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", X25519),
+            ("--tls-curve-preferences=24", secp384r1),
+            ("--tls-curve-preferences=23", secp256r1),
+        ] {
+            let met = Client::of_13(&[X25519, secp384r1, secp256r1]).meets(flags);
+            let met = met.map(|(version, _, group)| (version, group));
+            assert_eq!(met, Some((ProtocolVersion::TLSv1_3, group)), "{flags}");
+        }
+    }
+}

@@ -88,6 +88,28 @@ const GROUPS: [(u16, NamedGroup); 3] =
 /// Groups that Go knows and this provider does not serve: P-521 and those with ML-KEM.
 const GROUPS_NOT_SERVED: [u16; 4] = [25, 4587, 4588, 4589];
 
+/// Flags that are about the endpoint alone.
+const OF_ENDPOINT: [&str; 12] = [
+    "bind-address",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "tls-cipher-suites",
+    "tls-min-version",
+    "tls-curve-preferences",
+    "authentication-kubeconfig",
+    "authentication-token-webhook-cache-ttl",
+    "authorization-kubeconfig",
+    "authorization-always-allow-paths",
+    "authorization-webhook-cache-authorized-ttl",
+    "authorization-webhook-cache-unauthorized-ttl",
+];
+
+/// What is said of the flags of the endpoint where there is none.
+pub(super) fn notes_without_port(flags: Flags<'_>) -> impl Iterator<Item = String> {
+    let given = OF_ENDPOINT.into_iter().filter(move |name| flags.is_given(name));
+    given.map(|name| format!("--{name} has no effect with --secure-port=0: no port is served"))
+}
+
 /// Reads the flags of the endpoint.
 pub(super) fn read(
     flags: Flags<'_>,

@@ -34,6 +34,36 @@ fn defaults_are_those_of_upstream() {
 }
 
 #[test]
+fn flags_of_the_endpoint_say_that_they_have_no_effect_where_no_port_is_served() {
+    let flags = [
+        "--tls-cert-file=c",
+        "--tls-private-key-file=k",
+        "--tls-cipher-suites=TLS_AES_128_GCM_SHA256",
+        "--tls-min-version=VersionTLS13",
+        "--tls-curve-preferences=23",
+        "--authentication-kubeconfig=k",
+        "--authentication-token-webhook-cache-ttl=1s",
+        "--authorization-kubeconfig=k",
+        "--authorization-always-allow-paths=/metrics",
+        "--authorization-webhook-cache-authorized-ttl=1s",
+        "--authorization-webhook-cache-unauthorized-ttl=1s",
+        "--bind-address=127.0.0.1",
+    ];
+    let line = format!("--cloud-config=c {}", flags.join(" "));
+    assert_eq!(parse_line(&line).unwrap().notes, [""; 0]);
+    let mut notes = parse_line(&format!("{line} --secure-port=0")).unwrap().notes;
+    notes.sort_unstable();
+    let mut want: Vec<String> = flags
+        .iter()
+        .filter_map(|flag| flag.split('=').next())
+        .map(|flag| format!("{flag} has no effect with --secure-port=0: no port is served"))
+        .collect();
+    want.sort_unstable();
+    assert_eq!(notes, want);
+    assert_eq!(parse_line("--cloud-config=c --secure-port=0").unwrap().notes, [""; 0]);
+}
+
+#[test]
 fn controllers_named_one_by_one_add_up_as_with_go() {
     for (line, want) in [
         ("", (true, true)),

@@ -203,6 +203,49 @@ fn input_that_cannot_be_used_is_named_before_anything_starts() {
     insta::assert_snapshot!(seen.replace(&directory.path().display().to_string(), "DIR"));
 }
 
+#[test]
+fn the_log_is_json_where_it_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("vsphere.conf"), scenarios::PLAIN).unwrap();
+    std::fs::write(path("kubeconfig"), kubeconfig("http://127.0.0.1:9")).unwrap();
+    let process = Process::start(&[
+        format!("--cloud-config={}", path("vsphere.conf")),
+        format!("--kubeconfig={}", path("kubeconfig")),
+        "--secure-port=0".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+        "--logging-format=json".to_owned(),
+    ]);
+    for words in ["--bind-address has no effect with --secure-port=0", "waiting for the lease"] {
+        let line: serde_json::Value = serde_json::from_str(&process.until(words)).expect(words);
+        assert_eq!(line["level"], "INFO", "{line}");
+        assert!(line["fields"]["message"].as_str().is_some_and(|it| it.contains(words)), "{line}");
+    }
+}
+
+#[test]
+fn a_proxy_that_cannot_be_used_is_named_before_anything_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(path("vsphere.conf"), scenarios::PLAIN).unwrap();
+    std::fs::write(path("kubeconfig"), kubeconfig("http://127.0.0.1:9")).unwrap();
+    for variable in ["HTTPS_PROXY", "https_proxy"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_provider"))
+            .args([
+                format!("--cloud-config={}", path("vsphere.conf")),
+                "--secure-port=0".to_owned(),
+            ])
+            .arg(format!("--kubeconfig={}", path("kubeconfig")))
+            .env_clear()
+            .env(variable, "ftp://u:hunter2@127.0.0.1:9")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("{variable}: ")) && !said.contains("hunter2"), "{said}");
+    }
+}
+
 /// A certificate for loopback that nobody knows, in PEM, and what serves it.
 fn tls() -> (String, tokio_rustls::TlsAcceptor) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -316,6 +359,14 @@ impl Lab {
         self.write("vsphere.conf", &text);
     }
 
+    /// Starts a process with a proxy and exceptions in these variables.
+    fn behind(&self, variables: [&str; 2], proxy: u16, exceptions: &str) -> Process {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
+        command.args(self.with_kubeconfig()).env_clear();
+        command.env(variables[0], format!("http://u:hunter2@127.0.0.1:{proxy}"));
+        Process::spawn(command.env(variables[1], exceptions))
+    }
+
     fn path(&self, name: &str) -> String {
         self.directory.path().join(name).display().to_string()
     }
@@ -401,8 +452,9 @@ async fn the_address_of_a_master_is_enough() {
     tokio::task::spawn_blocking(move || process.until("initialized")).await.unwrap();
 }
 
-/// A proxy that leads every tunnel to one port of this machine; keeps what it was asked for.
-async fn serve_proxy(to: u16) -> (u16, Arc<Mutex<Vec<String>>>) {
+/// A proxy that leads every tunnel to one port of this machine, or refuses it where it `says` something else than 200; keeps what
+/// it was asked for.
+async fn serve_proxy(to: u16, says: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
     let (listener, port) = listen().await;
     let asked = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&asked);
@@ -415,7 +467,10 @@ async fn serve_proxy(to: u16) -> (u16, Arc<Mutex<Vec<String>>>) {
                     head.push(stream.read_u8().await.unwrap());
                 }
                 asked.lock().unwrap().push(String::from_utf8(head).unwrap().to_lowercase());
-                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+                stream.write_all(format!("HTTP/1.1 {says}\r\n\r\n").as_bytes()).await.unwrap();
+                if !says.starts_with("200") {
+                    return;
+                }
                 let mut further = tokio::net::TcpStream::connect(("127.0.0.1", to)).await.unwrap();
                 let _ = tokio::io::copy_bidirectional(&mut stream, &mut further).await;
             });
@@ -426,25 +481,37 @@ async fn serve_proxy(to: u16) -> (u16, Arc<Mutex<Vec<String>>>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vcenter_is_reached_through_a_proxy_unless_it_is_excepted() {
+    for variables in [["HTTPS_PROXY", "NO_PROXY"], ["https_proxy", "no_proxy"]] {
+        let lab = Lab::new().await;
+        let vcenter_port = serve_vcenter(lab.vcenter.clone()).await;
+        let (proxy, asked) = serve_proxy(vcenter_port, "200 OK").await;
+        lab.configure("vc.invalid", 443);
+        let start = |no_proxy: &str, until: &'static str| {
+            let process = lab.behind(variables, proxy, no_proxy);
+            tokio::task::spawn_blocking(move || process.until(until))
+        };
+        start("other.invalid", "initialized").await.unwrap();
+        let taken = std::mem::take(&mut *asked.lock().unwrap());
+        assert!(taken[0].starts_with("connect vc.invalid:443 http/1.1\r\n"), "{taken:?}");
+        assert!(taken[0].contains("proxy-authorization: basic dtpodw50zxiy"), "{taken:?}");
+        lab.cluster.join("node-002", &scenarios::swapped(2));
+        let said = start(".invalid", "no answer").await.unwrap();
+        assert!(said.contains("vc.invalid"), "{said}");
+        assert_eq!(asked.lock().unwrap().len(), 0, "not asked");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_refuses_the_tunnel_is_named_in_the_log_without_its_password() {
     let lab = Lab::new().await;
-    let vcenter_port = serve_vcenter(lab.vcenter.clone()).await;
-    let (proxy, asked) = serve_proxy(vcenter_port).await;
+    let (proxy, asked) = serve_proxy(9, "407 Proxy Authentication Required").await;
     lab.configure("vc.invalid", 443);
-    let start = |no_proxy: &str, until: &'static str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_provider"));
-        command.args(lab.with_kubeconfig()).env_clear();
-        command.env("HTTPS_PROXY", format!("http://u:hunter2@127.0.0.1:{proxy}"));
-        let process = Process::spawn(command.env("NO_PROXY", no_proxy));
-        tokio::task::spawn_blocking(move || process.until(until))
-    };
-    start("other.invalid", "initialized").await.unwrap();
-    let taken = std::mem::take(&mut *asked.lock().unwrap());
-    assert!(taken[0].starts_with("connect vc.invalid:443 http/1.1\r\n"), "{taken:?}");
-    assert!(taken[0].contains("proxy-authorization: basic dtpodw50zxiy"), "{taken:?}");
-    lab.cluster.join("node-002", &scenarios::swapped(2));
-    let said = start(".invalid", "no answer").await.unwrap();
-    assert!(said.contains("vc.invalid"), "{said}");
-    assert_eq!(asked.lock().unwrap().len(), 0, "not asked");
+    let process = lab.behind(["HTTPS_PROXY", "NO_PROXY"], proxy, "");
+    let said = tokio::task::spawn_blocking(move || process.until("proxy authorization required"))
+        .await
+        .unwrap();
+    assert!(said.contains("vc.invalid") && !said.contains("hunter2"), "{said}");
+    assert_ne!(asked.lock().unwrap().len(), 0, "it was asked");
 }
 
 /// The endpoint of a process, asked without looking at its certificate.

@@ -68,6 +68,8 @@ pub(super) async fn read(
             let mut sum = Counts::default();
             for part in parts {
                 part.iter().filter(|record| chosen(record)).for_each(|record| sum.add(record));
+                // Calls are served meanwhile.
+                tokio::task::yield_now().await;
             }
             axum::Json(counts(&sum)).into_response()
         }
@@ -109,4 +111,51 @@ fn counts(counts: &Counts) -> Value {
         .map(|((server, op), n)| json!({"server": server, "op": op, "calls": n}))
         .collect();
     json!({"total": counts.total(), "operations": operations, "clients": counts.by_client()})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures::FutureExt as _;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::Sim;
+
+    /// Reads a ledger of ten parts, a poll at a time: how often something else could be done meanwhile, and the body.
+    async fn read_beside_others(format: Format) -> (usize, String) {
+        let sim = Sim::builder().start();
+        for n in 0..10 * PART {
+            sim.ledger().note(sim.world().now(), Kind::Note, format!("note {n}"));
+        }
+        let wanted = Wanted { format, ..Wanted::default() };
+        let mut answer = pin!(read(State(sim.control().clone()), Ok(Query(wanted))));
+        let mut n_turns = 0;
+        let answer = loop {
+            match (&mut answer).now_or_never() {
+                Some(answer) => break answer.expect("it can be read"),
+                None => n_turns += 1,
+            }
+            tokio::task::yield_now().await;
+        };
+        let mut body = answer.into_body();
+        let mut text = Vec::new();
+        while let Some(frame) = body.frame().await {
+            text.extend_from_slice(&frame.expect("no error").into_data().expect("data"));
+            n_turns += 1;
+        }
+        (n_turns, String::from_utf8(text).expect("text"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn others_take_turns_while_a_long_ledger_is_read() {
+        let (n_turns, lines) = read_beside_others(Format::Jsonl).await;
+        assert!(n_turns >= 10, "{n_turns}");
+        assert_eq!(lines.lines().filter(|line| line.contains("\"note ")).count(), 10 * PART);
+        let (n_turns, counts) = read_beside_others(Format::Counts).await;
+        assert!(n_turns >= 10, "{n_turns}");
+        let counts: Value = serde_json::from_str(&counts).expect("JSON");
+        assert_eq!(counts["total"], 0, "notes are no calls");
+    }
 }

@@ -2,8 +2,9 @@
 
 use futures::FutureExt;
 use sim::Sim;
+use sim::world::{Command, Named};
 
-use crate::client::{COLLECTOR, Client, SEARCH, SESSIONS, VIEWS, lab};
+use crate::client::{COLLECTOR, Client, SEARCH, SESSIONS, VIEWS, lab, machines, object, props};
 
 /// Locks by a call, and whether it woke those who wait for a change. The call is polled once, so that nothing else runs.
 fn cost(sim: &Sim, client: &mut Client, call: (&str, (&str, &str), &str)) -> (u64, bool) {
@@ -22,6 +23,22 @@ async fn a_soap_call_locks_the_world_twice_and_wakes_nobody_unless_it_changes_so
     let path = "<inventoryPath>DC0/vm/node-0001</inventoryPath>";
     let list = format!("<obj type=\"VirtualMachine\">{machine}</obj>");
     let service = ("ServiceInstance", "ServiceInstance");
+    let uuid = sim.world().read(|world| {
+        let vcenter = world.vcenter("vc0").expect("vc0 is there");
+        let mut machines = vcenter.inventory.machines();
+        let (_, _, machine) =
+            machines.find(|(id, _, _)| id.to_string() == machine).expect("it is there");
+        machine.config.uuid.expect("it has one")
+    });
+    let find =
+        format!("<uuid>{uuid}</uuid><vmSearch>true</vmSearch><instanceUuid>false</instanceUuid>");
+    let spec = format!(
+        "{}{}",
+        props("VirtualMachine", &["name", "runtime.powerState"]),
+        object("VirtualMachine", &machine)
+    );
+    let specification = format!("<specSet>{spec}</specSet><options></options>");
+    let filter = format!("<spec>{spec}</spec><partialUpdates>false</partialUpdates>");
     let no_wait = "<version></version><options><maxWaitSeconds>0</maxWaitSeconds></options>";
     for call in [
         ("RetrieveServiceContent", service, "<_this>ServiceInstance</_this>"),
@@ -29,6 +46,9 @@ async fn a_soap_call_locks_the_world_twice_and_wakes_nobody_unless_it_changes_so
         ("FindByInventoryPath", SEARCH, path),
         ("CreateListView", VIEWS, list.as_str()),
         ("AcquireCloneTicket", SESSIONS, ""),
+        ("FindByUuid", SEARCH, find.as_str()),
+        ("RetrievePropertiesEx", COLLECTOR, specification.as_str()),
+        ("CreateFilter", COLLECTOR, filter.as_str()),
     ] {
         assert_eq!(cost(&sim, &mut client, call), (2, false), "{}", call.0);
     }
@@ -38,4 +58,40 @@ async fn a_soap_call_locks_the_world_twice_and_wakes_nobody_unless_it_changes_so
     let power_off = ("PowerOffVM_Task", ("VirtualMachine", machine.as_str()), "");
     assert_eq!(cost(&sim, &mut client, power_off), (2, true));
     assert_eq!(cost(&sim, &mut client, ("Logout", SESSIONS, "")), (2, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_waits_locks_the_world_twice_before_and_three_times_after_it() {
+    let (sim, mut client) = lab(3).await;
+    let machine = client.machine("node-0001").await;
+    let spec =
+        props("VirtualMachine", &["runtime.powerState"]) + &object("VirtualMachine", &machine);
+    let filter = format!("<spec>{spec}</spec><partialUpdates>false</partialUpdates>");
+    client.call("CreateFilter", COLLECTOR, &filter).await.ok();
+    let first = client.call("WaitForUpdatesEx", COLLECTOR, "<version></version>").await;
+    let update = first.returned().expect("what there is");
+    let arguments = format!("<version>{}</version>", update.text_of("version"));
+    let before = sim.world().locks();
+    let mut wait = std::pin::pin!(client.call("WaitForUpdatesEx", COLLECTOR, &arguments));
+    assert!((&mut wait).now_or_never().is_none(), "nothing has changed");
+    let begun = sim.world().locks() - before;
+    for name in ["node-0002", "node-0001"] {
+        sim.apply(Command::PowerOff(Named::from(name))).expect("a machine that is on");
+    }
+    let before = sim.world().locks();
+    let answer = (&mut wait).now_or_never().expect("it is told").payload();
+    assert_eq!(answer.name, "WaitForUpdatesExResponse");
+    // Both changes are one look: is there something, does the vCenter still serve, and the end of the call.
+    assert_eq!((begun, sim.world().locks() - before), (2, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_locks_the_world_twice() {
+    let sim = machines(1);
+    let mut client = Client::new(&sim);
+    client.call("RetrieveServiceContent", ("ServiceInstance", "ServiceInstance"), "").await.ok();
+    let before = sim.world().locks();
+    client.login(&sim).await;
+    // The test itself looks for the password.
+    assert_eq!(sim.world().locks() - before, 1 + 2);
 }

@@ -194,3 +194,25 @@ fn the_table_and_the_flags_of_the_command_line_are_the_same_ones() {
     known.sort_unstable();
     assert_eq!(held, known);
 }
+
+#[test]
+fn version_and_help_are_printed_as_upstream_is_asked_for_them() {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+    for (words, want) in [
+        ("--version", DisplayVersion),
+        ("--version=raw", DisplayVersion),
+        ("--version=true", DisplayVersion),
+        ("--version=true --cloud-config=c", DisplayVersion),
+        ("--help", DisplayHelp),
+        ("-h", DisplayHelp),
+        ("--cloud-config=c --help", DisplayHelp),
+    ] {
+        match parse_line(words) {
+            Err(ArgumentsError::Clap(err)) => assert_eq!(err.kind(), want, "{words}: {err}"),
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+    parse_line("--cloud-config=c --version=false").expect("it asks for nothing");
+    let err = parse_line("--cloud-config=c --version=v9").unwrap_err().to_string();
+    assert!(err.contains("--version"), "{err}");
+}

@@ -186,7 +186,11 @@ mod tests {
 
     #[test]
     fn every_message_is_there() {
+        let raw: Raw = serde_json::from_str(include_str!("schema.json")).expect("it is readable");
         assert!(SCHEMA.kinds.len() >= 25, "{} kinds", SCHEMA.kinds.len());
+        let known: Vec<&String> =
+            raw.kinds.keys().filter(|kind| SCHEMA.kinds.contains_key(*kind)).collect();
+        assert_eq!(known.len(), raw.kinds.len(), "a kind whose message is missing is dropped");
         for message in &SCHEMA.messages {
             for field in message.fields.values() {
                 if let Kind::Message(at) = field.kind {

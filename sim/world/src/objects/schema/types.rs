@@ -301,14 +301,17 @@ mod tests {
     use super::{TYPES, Types};
 
     #[test]
-    fn the_file_is_read_as_a_whole() {
-        let raw: serde_json::Value = serde_json::from_str(TYPES).unwrap();
-        let types = Types::builtin();
-        for (full, rows) in raw["structs"].as_object().unwrap() {
-            let read = types.named(full).unwrap();
-            assert_eq!(read.fields.len(), rows.as_array().unwrap().len(), "{full}");
+    fn files_are_read_as_a_whole() {
+        for text in [TYPES, include_str!("../../../schemas/vmoperator.json")] {
+            let raw: serde_json::Value = serde_json::from_str(text).unwrap();
+            let types = Types::read(text);
+            for (full, rows) in raw["structs"].as_object().unwrap() {
+                let read = types.named(full).unwrap();
+                assert_eq!(read.fields.len(), rows.as_array().unwrap().len(), "{full}");
+            }
+            assert_eq!(types.versions.len(), raw["kinds"].as_object().unwrap().len());
         }
-        assert_eq!(types.kinds.len(), raw["kinds"].as_object().unwrap().len());
+        assert_eq!(Types::builtin().kinds.len(), Types::builtin().versions.len());
     }
 
     #[test]
