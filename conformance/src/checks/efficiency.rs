@@ -13,6 +13,7 @@ use super::canary::Canary;
 use super::observe::names;
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::catalogue;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
@@ -50,15 +51,16 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
     Case::new(scenario, judge).canary(Canary::Gone(n), end)
 }
 
+/// Calls that a check allows, as the catalogue says.
+fn allowed(id: &str, backend: Backend) -> u64 {
+    catalogue::entry(id).map_or(0, |entry| entry.allowed(backend))
+}
+
 fn slope(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
         let calls = run.calls_in("steady").filter(|call| backend.takes(call)).count();
-        let allowed = match backend {
-            // One call per 30 s and vCenter, whatever the number of nodes.
-            Backend::VCenter => (T_STATUS * 3).as_secs() / 30,
-            // A watch that is opened anew every minute, or lists in pages. What ours takes stands in budgets.yaml.
-            Backend::Supervisor => (T_STATUS * 3).as_secs() / 60,
-        };
+        // What ours takes stands in budgets.yaml.
+        let allowed = allowed("EFF-001", backend);
         Verdict::of(calls as u64 <= allowed, || {
             format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")
         })
@@ -73,9 +75,9 @@ fn intercept(backend: Backend) -> Case {
             *by_operation.entry(call.op.as_str()).or_default() += 1;
         }
         let total: usize = by_operation.values().sum();
-        let allowed = 15;
-        Verdict::of(total <= allowed, || {
-            format!("{total} calls in three periods: {by_operation:?}")
+        let allowed = allowed("EFF-002", backend);
+        Verdict::of(total as u64 <= allowed, || {
+            format!("{total} calls in three periods, {allowed} are allowed: {by_operation:?}")
         })
     })
 }
@@ -219,7 +221,7 @@ const RELIST: &str = "list virtualmachines";
 
 fn known_nodes(backend: Backend) -> Case {
     let n = 100;
-    let allowed = if backend.is_vcenter() { 20 + 2 + 10 } else { 2 };
+    let allowed = allowed("EFF-007", backend);
     let scenario = world(n, s(400))
         .at(s(120), Act::Crash(0))
         .at(s(121), Act::Phase("again".into()))
@@ -233,7 +235,7 @@ fn known_nodes(backend: Backend) -> Case {
             .count();
         run.initializes(&names(n), s(0), T_INIT + s(15))
             .and(|| {
-                Verdict::of(calls <= allowed, || {
+                Verdict::of(calls as u64 <= allowed, || {
                     format!("{calls} calls for 100 known nodes; {allowed} are allowed")
                 })
             })

@@ -3,7 +3,8 @@
 //!
 //! Actions are abstract while they are generated and become steps of a [`Scenario`], which proptest
 //! shrinks; what fails is written as YAML to `tests/it/regressions/` and played from then on. Half of the
-//! histories have two replicas, one of which leads until it dies or is stopped.
+//! histories have two replicas, one of which leads until it dies or is stopped. Others begin with a life, in any mode, and go
+//! on from there.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,11 @@ use std::time::Duration;
 
 use conformance::checks::fault_kinds;
 use conformance::judge::{Invariant, Violation, liveness, safety, takeovers};
-use conformance::lab::{Mutants, Run, Stage, run};
+use conformance::lab::{Mode, Mutants, Run, Stage, run};
+use conformance::lives::{self, Life};
 use conformance::periods::Periods;
 use conformance::scenario::{Act, Initializer, Scenario};
+use conformance::sweep::mode_name;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRng, TestRunner};
 use sha2::{Digest, Sha256};
@@ -130,7 +133,7 @@ fn foreign_taint(machine: u32, n: u8) -> Command {
 }
 
 /// Steps for one happening, and how long after it they come. The number keeps rule names apart.
-fn steps(n: usize, happening: &Happening) -> Vec<(Duration, Act)> {
+fn steps(n: usize, happening: &Happening, mode: Mode) -> Vec<(Duration, Act)> {
     let now = Duration::ZERO;
     let command = match *happening {
         Happening::Power { machine, on: true } => Command::PowerOn(named(machine)),
@@ -190,7 +193,11 @@ fn steps(n: usize, happening: &Happening) -> Vec<(Duration, Act)> {
             kubelet: true,
         },
         Happening::Fault { face, kind, first } => {
-            let face = [Face::Soap, Face::Vapi, Face::Cluster][usize::from(face) % 3];
+            let faces = match mode {
+                Mode::VCenter(_) => [Face::Soap, Face::Vapi, Face::Cluster],
+                Mode::Supervisor(_) => [Face::Supervisor, Face::Supervisor, Face::Cluster],
+            };
+            let face = faces[usize::from(face) % 3];
             let kinds = fault_kinds(face);
             let kind = &kinds[usize::from(kind) % kinds.len()];
             let rule = Rule::new(format!("fault-{n}"), kind.actions.clone()).on(face);
@@ -215,17 +222,23 @@ fn scenario(replicas: usize, by: Option<Initializer>, history: &[(u8, Happening)
     let mut at = Duration::from_secs(20);
     for (n, (pause, happening)) in history.iter().enumerate() {
         at += Duration::from_secs(u64::from(*pause));
-        for (after, act) in steps(n, happening) {
+        for (after, act) in steps(n, happening, Mode::default()) {
             scenario = scenario.at(at + after, act);
         }
     }
-    let last = scenario.timeline.last().map_or(at, |step| step.at);
+    calm(scenario)
+}
+
+/// Ends in calm: faults healed, vCenters up, replicas running, machines connected and reporting.
+fn calm(scenario: Scenario) -> Scenario {
+    let last = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
     let calm = last + Duration::from_secs(30);
-    scenario = scenario
-        .at(calm, Act::Heal)
-        .at(calm, Command::StartVCenter { vcenter: None })
-        .at(calm, Act::ResumeAll)
-        .at(calm, Act::StartAll);
+    let mut scenario = scenario.at(calm, Act::Heal);
+    for n in 0..scenario.topology.vcenters {
+        let vcenter = Some(format!("vc{n}"));
+        scenario = scenario.at(calm, Command::StartVCenter { vcenter });
+    }
+    scenario = scenario.at(calm, Act::ResumeAll).at(calm, Act::StartAll);
     for machine in 1..=MACHINES {
         scenario = scenario.at(calm, Command::Connect(named(machine)));
         // A guest that was silenced reports again; one that is off does not mind.
@@ -300,14 +313,7 @@ fn sixty_four_histories_break_nothing_and_end_well() {
         }
     });
     if let Err(TestError::Fail(why, (replicas, by, history))) = &result {
-        // The shortest list of steps that still breaks it stays, to be played with every test from now on.
-        let text = serde_saphyr::to_string(&scenario(*replicas, *by, history)).unwrap();
-        let name = format!(
-            "{:08x}.yaml",
-            Sha256::digest(&text)[..4].iter().fold(0_u32, |all, it| all << 8 | u32::from(*it))
-        );
-        std::fs::write(regressions().join(&name), &text).unwrap();
-        panic!("{why}\nkept as tests/it/regressions/{name}:\n{text}");
+        keep(why, Mode::default(), scenario(*replicas, *by, history));
     }
     result.unwrap();
     let Exercised { takeovers, crashed_leaders, stopped_leaders, faults, deletions } =
@@ -315,6 +321,79 @@ fn sixty_four_histories_break_nothing_and_end_well() {
     let seen =
         [takeovers, crashed_leaders, stopped_leaders, usize::try_from(faults).unwrap(), deletions];
     assert!(seen.iter().all(|n| *n >= 10), "too little happened: {seen:?}");
+}
+
+/// A history as a file keeps it.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// As reports name it.
+    mode: String,
+    scenario: Scenario,
+}
+
+/// Keeps the shortest list of steps that still breaks something, to be played with every test from now on, and fails.
+fn keep(why: impl std::fmt::Display, mode: Mode, scenario: Scenario) -> ! {
+    let (mode, life) = (mode_name(mode), scenario.name.clone());
+    let text = serde_saphyr::to_string(&Kept { mode: mode.clone(), scenario }).unwrap();
+    let digest = Sha256::digest(&text);
+    let number = digest[..4].iter().fold(0_u32, |all, it| all << 8 | u32::from(*it));
+    let name = format!("{number:08x}.yaml");
+    std::fs::write(regressions().join(&name), &text).unwrap();
+    panic!("{mode}, {life}: {why}\nkept as tests/it/regressions/{name}:\n{text}");
+}
+
+fn modes() -> [Mode; 6] {
+    use provider::InstancesMode::{Auto, Poll, V1};
+    let (vcenter, supervisor) = (Mode::VCenter, Mode::Supervisor);
+    [vcenter(Auto), vcenter(Poll), vcenter(V1), supervisor(Auto), supervisor(Poll), supervisor(V1)]
+}
+
+/// A life, whatever happens after it, and calm again.
+fn continued(life: &Life, mode: Mode, history: &[(u8, Happening)]) -> Scenario {
+    let mut scenario = life.scenario.clone();
+    let mut at = scenario.timeline.last().map_or(Duration::ZERO, |step| step.at);
+    for (n, (pause, happening)) in history.iter().enumerate() {
+        at += Duration::from_secs(u64::from(*pause));
+        for (after, act) in steps(n, happening, mode) {
+            scenario = scenario.at(at + after, act);
+        }
+    }
+    calm(scenario)
+}
+
+/// Seed of the histories that begin with a life. Each draws life, mode and what happens.
+const LIVES_SEED: [u8; 32] = *b"histories that begin with a life";
+
+#[test]
+fn histories_that_begin_with_a_life_break_nothing_and_end_well() {
+    // As many as `PROPTEST_CASES` says where somebody asks for more.
+    let asked = Config::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 24 };
+    let config = Config { cases, failure_persistence: None, ..asked };
+    let rng = TestRng::from_seed(config.rng_algorithm, &LIVES_SEED);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let happenings = prop::collection::vec((0..60_u8, happening()), 1..8);
+    let drawn = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), happenings);
+    let begun = |mode: &prop::sample::Index, life: &prop::sample::Index| {
+        let mode = *mode.get(&modes());
+        (mode, life.get(&lives::all(mode.backend())).clone())
+    };
+    let result = runner.run(&drawn, |(mode, life, history)| {
+        let (mode, life) = begun(&mode, &life);
+        let stage = Stage { mode, ..Stage::default() };
+        let run = run(&continued(&life, mode, &history), &stage);
+        match Life::broken(&run).first() {
+            None => Ok(()),
+            Some(violation) => Err(TestCaseError::fail(violation.to_string())),
+        }
+    });
+    if let Err(TestError::Fail(why, (mode, life, history))) = &result {
+        let (mode, life) = begun(mode, life);
+        let why = format!("seed {:?}: {why}", String::from_utf8_lossy(&LIVES_SEED));
+        keep(why, mode, continued(&life, mode, history));
+    }
+    result.unwrap();
 }
 
 /// A leader dies, then the next is stopped, both with work to do.
@@ -378,12 +457,16 @@ fn regressions() -> PathBuf {
 /// Histories that broke something once.
 #[test]
 fn regressions_stay_mended() {
+    let entries = std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
-        std::fs::read_dir(regressions()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.filter(|file| file.extension().is_some_and(|it| it == "yaml")).collect();
     files.sort();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|it| it == "yaml")) {
-        let text = std::fs::read_to_string(file).unwrap();
-        let scenario: Scenario = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(broken(&scenario), Vec::new(), "{}", file.display());
+    assert!(!files.is_empty(), "no history is kept in {}", regressions().display());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let Kept { mode, scenario } = serde_saphyr::from_str(&text).unwrap();
+        let mode = modes().into_iter().find(|it| mode_name(*it) == mode).unwrap();
+        let run = run(&scenario, &Stage { mode, ..Stage::default() });
+        assert_eq!(Life::broken(&run), Vec::new(), "{}", file.display());
     }
 }

@@ -2,6 +2,17 @@
 //! to its state, a snapshot goes on like the original, and the same seed gives the same log. So does a world
 //! with a Supervisor, in which clients write objects while VM Operator works on them or is away.
 
+/// Seeds of failures are kept in this file of `tests/regressions`, and played before anything else.
+macro_rules! kept {
+    ($file:literal) => {
+        Some(Box::new(proptest::test_runner::FileFailurePersistence::Direct(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/regressions/",
+            $file
+        ))))
+    };
+}
+
 #[path = "histories/supervisor.rs"]
 mod supervisor;
 
@@ -209,7 +220,11 @@ fn goes_on(mut world: World, history: &[(u64, Command)], cut: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: kept!("histories.txt"),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_world_stays_sound_and_its_log_replays(history in history()) {

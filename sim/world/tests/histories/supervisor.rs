@@ -200,7 +200,7 @@ fn heal(world: &mut World) {
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 24 };
-    ProptestConfig { cases, failure_persistence: None, ..asked }
+    ProptestConfig { cases, failure_persistence: kept!("supervisor.txt"), ..asked }
 }
 
 proptest! {
