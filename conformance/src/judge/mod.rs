@@ -12,6 +12,7 @@ mod invariant;
 mod leadership;
 mod liveness;
 mod order;
+mod pauses;
 mod safety;
 mod secrets;
 mod sessions;
@@ -70,6 +71,7 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     found.extend(order.violations());
     found.extend(writes::violations(run));
     found.extend(dead::violations(run));
+    found.extend(pauses::violations(run));
     found.extend(leadership::violations(run));
     let panics = run.exits.iter().filter(|exit| **exit == Exit::Panicked).map(|exit| Violation {
         invariant: Invariant::NoPanic,
