@@ -68,6 +68,7 @@ invariants! {
     OneOrder = 21, Safety, Node, "One set of addresses has one order.";
     NoIdleWrite = 22, Efficiency, Node, "No write of a Node changes nothing.";
     AddressesFollow = 23, Liveness, Node, "Addresses follow the machine.";
+    FewAddressWrites = 24, Efficiency, Node, "Addresses that flap are written twice in 30 s at most.";
     LabelsStay = 25, Safety, Zone, "Zone and region of an initialized Node stay.";
     LabelsAgree = 26, Safety, Zone, "Zone and region are of one place and time, in old and new names.";
     NoGuessOfZone = 27, Safety, Zone, "Of two tags of one category none is taken.";
@@ -78,6 +79,7 @@ invariants! {
     NoDeadSession = 52, Hygiene, Session, "No session is used that is known to be dead.";
     NoLockOut = 53, Safety, Session, "The provider does not lock its account.";
     NoSessionLeft = 54, Hygiene, Session, "A provider that is told to stop leaves no session.";
+    RetryAfter = 58, Efficiency, Node, "No write is repeated before the time that the server asks for.";
     OnlyLeaderWrites = 61, Safety, Node, "Of several replicas only the one that holds the lease writes.";
     NoPanic = 62, Safety, Node, "The provider does not panic, and does not run away.";
     NoSecretTold = 63, Safety, Security, "No secret is in a log, an event, a metric or the ledger.";
@@ -96,7 +98,13 @@ impl Invariant {
 
     /// Whether it is policy beyond the contract: those who never promised it are told, and not failed.
     pub const fn is_policy(self) -> bool {
-        matches!(self, Self::NoMassDeletion | Self::NoSessionLeft | Self::AddressesFirst)
+        matches!(
+            self,
+            Self::NoMassDeletion
+                | Self::FewAddressWrites
+                | Self::NoSessionLeft
+                | Self::AddressesFirst
+        )
     }
 }
 

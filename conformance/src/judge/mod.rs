@@ -13,6 +13,7 @@ mod leadership;
 mod liveness;
 mod metrics;
 mod order;
+mod pauses;
 mod safety;
 mod secrets;
 mod sessions;
@@ -71,6 +72,7 @@ pub fn safety(run: &Run) -> Vec<Violation> {
     found.extend(order.violations());
     found.extend(writes::violations(run));
     found.extend(dead::violations(run));
+    found.extend(pauses::violations(run));
     found.extend(leadership::violations(run));
     found.extend(metrics::violations(run));
     let panics = run.exits.iter().filter(|exit| **exit == Exit::Panicked).map(|exit| Violation {

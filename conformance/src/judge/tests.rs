@@ -5,7 +5,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sim::ledger::Record;
-use sim::world::{PROVIDER_USER, Time, Topology};
+use sim::world::objects::{self, GroupResource, Key};
+use sim::world::{Command, PROVIDER_USER, Time, Topology};
 
 use super::{Invariant, safety};
 use crate::backend::Backend;
@@ -72,4 +73,30 @@ fn a_login_that_fails_is_no_reason_for_the_next_at_once() {
         run.ledger.extend(failing(Duration::from_millis(every)));
         assert_eq!(storm(&run), is_storm, "a login every {every} ms, each for the failure before");
     }
+}
+
+#[test]
+fn a_password_in_an_event_that_is_gone_is_found() {
+    let run = a_run(Backend::VCenter);
+    let vcenter = run.end.vcenters.values().next().unwrap();
+    let password = vcenter.logins.users[PROVIDER_USER].password.expose();
+    let events = GroupResource::core("events");
+    let key = Key::new(events.clone(), "default", "told");
+    let event = serde_json::json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": "told", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": "node-0001", "namespace": "default"},
+        "message": format!("cannot log in with {password}"),
+    });
+    let scenario = run
+        .scenario
+        .at(
+            Duration::from_secs(10),
+            Command::Cluster(objects::Command::create(events, "default", event)),
+        )
+        .at(Duration::from_secs(11), Command::Cluster(objects::Command::delete(key)));
+    let mut run = lab::run(&scenario, &Stage::default());
+    // The step of the scenario stands there, too.
+    run.ledger.clear();
+    assert_eq!(tells(&run), ["a password, as it is, is in an event"]);
 }

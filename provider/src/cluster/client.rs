@@ -11,6 +11,8 @@ use crate::telemetry::RequestCounter;
 
 /// Without an answer for this long a request has failed. kube itself would wait for ever.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// A server that asks for a longer pause is asked again all the same.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A throttled request is sent again this often at most.
 const MAX_THROTTLED: u32 = 8;
 const MAX_BODY: usize = 256 * 1024 * 1024;
@@ -73,6 +75,14 @@ impl ClusterError {
     pub(crate) fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The pause that the server asks for, as far as it is waited for at all.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { hints, .. } => hints.retry_after.map(|pause| pause.min(LONGEST_PAUSE)),
             _ => None,
         }
     }
@@ -199,7 +209,7 @@ impl Cluster {
             if is_throttled && throttled < self.max_throttled {
                 throttled += 1;
                 let wait = retry_after.unwrap_or(Duration::from_secs(1));
-                tokio::time::sleep(wait.min(Duration::from_secs(60))).await;
+                tokio::time::sleep(wait.min(LONGEST_PAUSE)).await;
                 continue;
             }
             return read(&method, path, status, retry_after, &body);

@@ -76,6 +76,11 @@ impl WorkQueue {
 
     /// Notes a failure and adds the key after its growing delay, which is at most `cap`.
     pub(crate) fn add_rate_limited(&self, key: &str, cap: Duration) {
+        self.add_rate_limited_after(key, cap, Duration::ZERO);
+    }
+
+    /// The same, but not before `pause` has passed: a server has asked for that.
+    pub(crate) fn add_rate_limited_after(&self, key: &str, cap: Duration, pause: Duration) {
         let failures = {
             let queued = &mut *self.lock();
             let failures = queued.failures.entry(key.to_owned()).or_insert(0);
@@ -83,7 +88,7 @@ impl WorkQueue {
             *failures - 1
         };
         let own = FIRST_DELAY.saturating_mul(1u32 << failures.min(24)).min(MAX_DELAY).min(cap);
-        self.add_after(key, own.max(self.overall.reserve()));
+        self.add_after(key, own.max(self.overall.reserve()).max(pause));
     }
 
     /// Forgets the failures of a key.

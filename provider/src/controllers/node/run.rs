@@ -166,7 +166,8 @@ impl NodeController {
                 Err(err) => {
                     tracing::warn!(node = %name, error = %Chain(&err), "node not synced");
                     self.telemetry.sync_failed();
-                    self.queue.add_rate_limited(&name, KNOWN_CAP);
+                    let pause = err.retry_after().unwrap_or_default();
+                    self.queue.add_rate_limited_after(&name, KNOWN_CAP, pause);
                 }
             }
             self.queue.done(&name);

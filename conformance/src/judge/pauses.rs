@@ -1,0 +1,160 @@
+//! Pauses: those that a server asks for, and those between two writes of addresses that flap.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim::Class;
+use sim::faults::Action;
+use sim::ledger::{Kind, Record};
+use sim::world::Time;
+use sim::world::objects::Op;
+
+use super::Invariant::{FewAddressWrites, RetryAfter};
+use super::Violation;
+use super::authors::Written;
+use super::facts::facts;
+use crate::lab::Run;
+use crate::scenario::Act;
+
+/// Addresses of a node may be written [`MOST`] times in so long.
+const WINDOW: Duration = Duration::from_secs(30);
+const MOST: usize = 2;
+/// A timer that is early by this much is on time: headers have whole seconds.
+const EARLY: Duration = Duration::from_secs(1);
+
+/// Everything that was broken.
+pub(super) fn violations(run: &Run) -> Vec<Violation> {
+    let mut found = flapping(run);
+    found.extend(impatient(run));
+    found
+}
+
+/// Nodes whose addresses are written more often than [`MOST`] times in a [`WINDOW`], which begins with a write.
+///
+/// A provider that starts has forgotten the writes of its predecessor.
+fn flapping(run: &Run) -> Vec<Violation> {
+    let written = Written::by(run);
+    let is_start = |it: &&Record| it.kind == Kind::Note && it.op.ends_with(" starts");
+    let starts: Vec<Time> = run.ledger.iter().filter(is_start).map(|it| it.t).collect();
+    let mut found = Vec::new();
+    for (name, events) in run.nodes_by_name() {
+        let mut window: Option<(Time, usize)> = None;
+        for pair in events.windows(2) {
+            let [(_, _, old), (at, op, new)] = pair else { continue };
+            let (old, new) = (facts(old), facts(new));
+            let is_change = *op == Op::Modified && old.addresses != new.addresses;
+            if !is_change || old.uninitialized || !written.covers(name, *at) {
+                continue;
+            }
+            let goes_on = window.filter(|(begin, _)| {
+                at.since(*begin) < WINDOW && !starts.iter().any(|it| (*begin..=*at).contains(it))
+            });
+            let (begin, n) = goes_on.map_or((*at, 1), |(begin, n)| (begin, n + 1));
+            window = Some((begin, n));
+            if n > MOST {
+                let text = format!("addresses of node {name} are written {n} times since {begin}");
+                found.push(Violation { invariant: FewAddressWrites, at: *at, text });
+            }
+        }
+    }
+    found
+}
+
+/// Writes that are repeated before the time that the server has asked for. Watches, and the lists that they begin with, are
+/// begun anew with a back-off of their own, and are not judged.
+fn impatient(run: &Run) -> Vec<Violation> {
+    let rules: BTreeMap<&str, Duration> = run
+        .scenario
+        .timeline
+        .iter()
+        .filter_map(|step| match &step.act {
+            Act::Fault(rule) => Some((rule.id.as_str(), asked(&rule.actions)?)),
+            _ => None,
+        })
+        .collect();
+    let mut found = Vec::new();
+    if rules.is_empty() {
+        return found;
+    }
+    let mut until: BTreeMap<String, Time> = BTreeMap::new();
+    for call in run.calls().filter(|call| call.class == Some(Class::Write)) {
+        let Record { server, op, target, client, .. } = call;
+        let same = format!("{} {server} {op} {:?}", client.client, target);
+        if let Some(until) = until.get(&same)
+            && call.t < *until
+        {
+            let text = format!("a write is repeated that had to wait until {until}: {call}");
+            found.push(Violation { invariant: RetryAfter, at: call.t, text });
+        }
+        let asked = call.rules.iter().filter(|rule| rule.fired);
+        let pause = asked.filter_map(|rule| rules.get(rule.rule.as_str())).max();
+        let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
+        if let (Some(pause), Some(ended)) = (pause, ended) {
+            until.insert(same, ended.at + pause.saturating_sub(EARLY));
+        }
+    }
+    found
+}
+
+/// The pause that an answer made of these actions asks for.
+fn asked(actions: &[Action]) -> Option<Duration> {
+    actions.iter().find_map(|action| match action {
+        Action::Status { retry_after: Some(seconds), .. } => {
+            Some(Duration::from_secs(u64::from(*seconds)))
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sim::faults::Rule;
+    use sim::world::objects::{self, Key, PatchKind};
+    use sim::world::{Command, Topology};
+
+    use super::*;
+    use crate::lab::{self, Stage};
+    use crate::scenario::Scenario;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn a_world() -> Scenario {
+        Scenario::new("", Topology::zones(1).machines(1), at(180))
+    }
+
+    #[test]
+    fn a_third_write_of_addresses_in_half_a_minute_breaks_the_invariant() {
+        let play = |times: [u64; 3]| {
+            let mut scenario = a_world().at(at(60), Act::Stop(0));
+            for (n, time) in times.into_iter().enumerate() {
+                let addresses = json!([{"type": "InternalIP", "address": format!("10.0.0.{n}")}]);
+                let status = json!({"status": {"addresses": addresses}});
+                let key = Key::node("node-0001");
+                let patch = objects::Command::patch(key, PatchKind::Merge, status).on_status();
+                scenario = scenario.at(at(time), Command::Cluster(patch));
+            }
+            let mut run = lab::run(&scenario, &Stage::default());
+            run.scenario.timeline.clear();
+            let write = run.calls().find(|call| call.op == "patch nodes/status").unwrap().clone();
+            run.ledger.push(Record { t: Time::after_start(at(100)), ended: None, ..write });
+            violations(&run).len()
+        };
+        assert_eq!((play([100, 110, 131]), play([100, 110, 129])), (0, 1));
+    }
+
+    #[test]
+    fn a_write_that_is_repeated_before_its_time_breaks_the_invariant() {
+        let status = Action::Status { code: 429, retry_after: Some(30), message: None };
+        let rule = Rule::new("throttled", [status]).op(["patch nodes/status"]);
+        let mut run = lab::run(&a_world().fault(rule), &Stage::default());
+        assert_eq!(violations(&run), []);
+        let refused = run.calls().find(|call| call.was_faulted()).unwrap().clone();
+        let again = Record { t: refused.t + at(5), ..refused.clone() };
+        let place = run.ledger.iter().position(|it| it.seq == refused.seq).unwrap();
+        run.ledger.insert(place + 1, again);
+        assert_eq!(violations(&run).len(), 1);
+    }
+}
