@@ -47,7 +47,15 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ),
         Check::new("LIFE-003", [ready_without_machine()]),
         Check::new("LIFE-004", errors(backend)),
-        Check::new("LIFE-012", [deletion_fails(), comes_back_after_a_failed_deletion(backend)]),
+        Check::new(
+            "LIFE-012",
+            [
+                deletion_fails(),
+                foreign_not_found(),
+                comes_back_after_a_failed_deletion(backend, 500, None),
+                comes_back_after_a_failed_deletion(backend, 429, Some(60)),
+            ],
+        ),
         Check::new("LIFE-014", [never_matched(backend)]),
         Check::new("LIFE-015", [replaced_meanwhile(backend)]),
         Check::new("LIFE-016", [hung_query(backend)]),
@@ -167,12 +175,30 @@ fn deletion_fails() -> Case {
     })
 }
 
-/// While deletions are refused the machine is registered again: what was true at the first attempt no longer is.
-fn comes_back_after_a_failed_deletion(backend: Backend) -> Case {
+/// A deletion is answered with a 404 that says nothing of the node, as by a load balancer without a way to the API server.
+fn foreign_not_found() -> Case {
     let rule =
-        Rule::new("refused", [Action::Status { code: 500, retry_after: None, message: None }])
-            .on(Face::Cluster)
-            .op(["delete nodes"]);
+        Rule::new("no way", [Action::NotServed]).on(Face::Cluster).op(["delete nodes"]).first(1);
+    let scenario = world(12, s(400)).at(s(0), rule).at(SETTLED, Command::DeleteMachine(machine(1)));
+    Case::new(scenario, |run| {
+        let deleted = run.deleted(&name(1));
+        let bound = SETTLED + GRACE + T_LIFE + T_MONITOR * 2;
+        Verdict::of(deleted.is_some_and(|at| at.since_start() <= bound), || {
+            format!("the node was deleted at {deleted:?}; one deletion did not arrive").at(deleted)
+        })
+    })
+    .named("a 404 about nothing")
+}
+
+/// While deletions are refused the machine is registered again: what was true at the first attempt no longer is.
+fn comes_back_after_a_failed_deletion(
+    backend: Backend,
+    code: u16,
+    retry_after: Option<u32>,
+) -> Case {
+    let rule = Rule::new("refused", [Action::Status { code, retry_after, message: None }])
+        .on(Face::Cluster)
+        .op(["delete nodes"]);
     let again = Command::CreateMachine {
         vcenter: None,
         spec: MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() },
@@ -194,7 +220,7 @@ fn comes_back_after_a_failed_deletion(backend: Backend) -> Case {
             })
         })
     })
-    .named("the machine comes back meanwhile")
+    .named(format!("the machine comes back after {code}"))
 }
 
 /// The deletion is on its way while the Node is deleted by hand and registers anew.

@@ -45,6 +45,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         unseen(backend),
         throttled(),
     ];
+    if !backend.is_vcenter() {
+        cases.push(no_last_look());
+    }
     if backend.is_vcenter() {
         cases.push(sessions_end_young());
         cases.push(hidden_zone());
@@ -151,6 +154,29 @@ fn sessions_end_young() -> Case {
         })
     })
     .named("sessions end at once")
+}
+
+/// Lists and watches work, and machines may not be read by name: a machine is gone, and the last look at it is refused.
+fn no_last_look() -> Case {
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(["get virtualmachines"]);
+    let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
+        .at(SETTLED, Command::DeleteMachine(machine(3)));
+    Case::new(refused(rule, SETTLED, scenario), |run| {
+        let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
+        let allowed = allowed(3);
+        Verdict::of(asked <= allowed, || {
+            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+        })
+        .and(|| {
+            let gone = run.deleted(&name(3)).map(|at| at.since_start());
+            let end = SETTLED + REFUSED + PAUSE;
+            Verdict::of(gone.is_some_and(|gone| gone <= end), || {
+                format!("the node of a deleted machine went at {gone:?}; it has to by {end:?}")
+            })
+        })
+    })
+    .named("the last look is refused")
 }
 
 /// The login may not see the cluster of a machine, which has its zone. When it may, the node is initialized.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim::Class;
 use sim::faults::Action;
 use sim::ledger::{Kind, Record};
 use sim::world::Time;
 use sim::world::objects::Op;
+use sim::{Class, Face};
 
 use super::Invariant::{FewAddressWrites, RetryAfter};
 use super::Violation;
@@ -60,8 +60,8 @@ fn flapping(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Writes that are repeated before the time that the server has asked for. Watches, and the lists that they begin with, are
-/// begun anew with a back-off of their own, and are not judged.
+/// Calls to the cluster that are repeated before the time that the server has asked for. A lease has a deadline of its own, and
+/// is renewed sooner.
 fn impatient(run: &Run) -> Vec<Violation> {
     let rules: BTreeMap<&str, Duration> = run
         .scenario
@@ -77,13 +77,17 @@ fn impatient(run: &Run) -> Vec<Violation> {
         return found;
     }
     let mut until: BTreeMap<String, Time> = BTreeMap::new();
-    for call in run.calls().filter(|call| call.class == Some(Class::Write)) {
+    let is_judged = |call: &&Record| {
+        let is_call = call.class == Some(Class::Write) || call.face == Some(Face::Cluster);
+        is_call && !call.op.contains("leases")
+    };
+    for call in run.calls().filter(is_judged) {
         let Record { server, op, target, client, .. } = call;
         let same = format!("{} {server} {op} {:?}", client.client, target);
         if let Some(until) = until.get(&same)
             && call.t < *until
         {
-            let text = format!("a write is repeated that had to wait until {until}: {call}");
+            let text = format!("a call is repeated that had to wait until {until}: {call}");
             found.push(Violation { invariant: RetryAfter, at: call.t, text });
         }
         let asked = call.rules.iter().filter(|rule| rule.fired);

@@ -181,7 +181,8 @@ impl Candidate {
                 self.seen = Some((written, Instant::now()));
                 Ok(true)
             }
-            Err(err) if err.is_conflict() => Ok(false),
+            // Whoever held it a moment ago holds it still, as far as that read said: an own write may have come late.
+            Err(err) if err.is_conflict() && !is_ours => Ok(false),
             Err(err) => Err(err),
         }
     }
@@ -208,9 +209,14 @@ impl Candidate {
                 self.seen = Some((written, Instant::now()));
                 Ok(true)
             }
-            Err(err) if err.is_conflict() => Ok(false),
+            Err(err) if err.is_conflict() && !self.was_ours() => Ok(false),
             Err(err) => Err(err),
         }
+    }
+
+    /// Whether this candidate held the Lease when it was last seen.
+    fn was_ours(&self) -> bool {
+        self.seen.as_ref().is_some_and(|(lease, _)| holder(lease) == self.identity)
     }
 
     fn path(&self) -> String {

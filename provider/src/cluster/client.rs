@@ -92,6 +92,17 @@ impl ClusterError {
         self.code() == Some(409)
     }
 
+    /// The API server says of this object that it does not exist. A 404 of something in between, which knows no such path, says
+    /// nothing of it.
+    pub(crate) fn says_gone(&self, name: &str) -> bool {
+        let Self::Status { code: 404, reason, message, hints, .. } = self else { return false };
+        reason == "NotFound"
+            && match &hints.about {
+                Some(about) => about == name,
+                None => message.contains(&format!("\"{name}\" not found")),
+            }
+    }
+
     /// The object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         self.code() == Some(404)

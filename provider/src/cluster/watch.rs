@@ -101,7 +101,7 @@ pub(crate) async fn watch_nodes(
         match result {
             Ok(()) => backoff.reset(),
             Err(err) => {
-                let pause = backoff.fail();
+                let pause = backoff.fail().max(err.retry_after().unwrap_or_default());
                 tracing::warn!(error = %Chain(&err), pause = ?pause, "nodes not watched");
                 tokio::time::sleep(pause).await;
             }

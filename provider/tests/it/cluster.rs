@@ -30,6 +30,8 @@ struct State {
     is_down: bool,
     /// Writes to nodes that are refused: with this status, so many.
     refusals: (u16, u32),
+    /// Updates of the lease that are refused as conflicts.
+    lease_conflicts: u32,
     /// Watches end as soon as they are opened, and how often that was.
     ends_watches: bool,
     n_watches: usize,
@@ -128,6 +130,11 @@ impl Cluster {
     /// Refuses the next writes to nodes.
     pub(crate) fn refuse(&self, status: u16, times: u32) {
         self.state.lock().unwrap().refusals = (status, times);
+    }
+
+    /// Refuses the next updates of the lease as conflicts.
+    pub(crate) fn refuse_renewals(&self, times: u32) {
+        self.state.lock().unwrap().lease_conflicts = times;
     }
 
     pub(crate) fn set_down(&self, is_down: bool) {
@@ -297,6 +304,10 @@ impl Cluster {
         match (method, &state.lease) {
             (&Method::GET, Some(lease)) => return ok(lease),
             (&Method::GET, None) => return status(404, "NotFound"),
+            (&Method::PUT, Some(_)) if state.lease_conflicts > 0 => {
+                state.lease_conflicts -= 1;
+                return status(409, "Conflict");
+            }
             (&Method::PUT, Some(lease))
                 if lease["metadata"]["resourceVersion"] != new["metadata"]["resourceVersion"] =>
             {

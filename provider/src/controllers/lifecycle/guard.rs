@@ -46,14 +46,15 @@ impl Guard {
     }
 
     /// Notes that the API server refused to delete this node. Whoever may not delete at all must not prove absences all
-    /// day: after [`PROMPT`] tries the wait doubles from `period` on.
-    pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration) {
+    /// day: after [`PROMPT`] tries the wait doubles from `period` on. It is `asked` at least, which the server wants.
+    pub(super) fn refused(&mut self, uid: &str, now: Instant, period: Duration, asked: Duration) {
         let times = self.refused.get(uid).map_or(1, |refused| refused.times.saturating_add(1));
         let doublings = times.saturating_sub(PROMPT).min(16);
         let wait = match doublings {
             0 => Duration::ZERO,
             _ => period.saturating_mul(1 << doublings).min(MAX_WAIT),
         };
+        let wait = wait.max(asked.min(MAX_WAIT));
         self.refused.insert(uid.to_owned(), Refused { times, until: now + wait });
     }
 

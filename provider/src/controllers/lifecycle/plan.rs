@@ -54,6 +54,13 @@ pub(super) enum Step {
     Hold { node: Arc<Node>, n_gone: usize, n_nodes: usize },
 }
 
+impl Step {
+    /// Whether it takes a Node away.
+    pub(super) fn deletes(&self) -> bool {
+        matches!(self, Self::Delete { .. })
+    }
+}
+
 /// Nodes that may go at once.
 fn limit(n_nodes: usize) -> usize {
     (n_nodes / 10).max(1)
@@ -216,7 +223,7 @@ mod tests {
             let judged = [Judged { node: node("n", false), judgement: gone }];
             if !plan(&judged, 0, &mut guard, now, Active::default()).is_empty() {
                 tried.push((now - start).as_secs());
-                guard.refused("n", now, period);
+                guard.refused("n", now, period, Duration::ZERO);
             }
         }
         assert_eq!(tried, [0, 5, 10, 20, 40, 80, 140, 200, 260]);

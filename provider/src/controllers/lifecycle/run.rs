@@ -101,13 +101,22 @@ impl LifecycleController {
             for batch in steps.chunks(BATCH) {
                 let confirming = join_all(batch.iter().map(|step| self.confirm(step)));
                 let Some(confirmed) = stop.run_until_cancelled(confirming).await else { return };
-                for step in confirmed.into_iter().flatten() {
+                let confirmed_at = Instant::now();
+                for (step, mut is_confirmed) in batch.iter().zip(confirmed) {
                     if stop.is_cancelled() {
                         return;
                     }
-                    let done = self.act(step, &mut n_hold_events, &mut jitter).await;
-                    if let (Step::Delete { node, .. }, false) = (step, done) {
-                        guard.refused(&node.uid, Instant::now(), self.settings.period);
+                    // The writes before it took their time.
+                    if is_confirmed && step.deletes() && confirmed_at.elapsed() > FRESH {
+                        is_confirmed = self.confirm(step).await;
+                    }
+                    let refused = if is_confirmed {
+                        self.act(step, &mut n_hold_events, &mut jitter).await.err()
+                    } else {
+                        Some(Duration::ZERO)
+                    };
+                    if let (Step::Delete { node, .. }, Some(wait)) = (step, refused) {
+                        guard.refused(&node.uid, Instant::now(), self.settings.period, wait);
                     }
                 }
             }
@@ -118,21 +127,22 @@ impl LifecycleController {
         }
     }
 
-    /// The step, unless it is a deletion whose proof is no longer fresh and cannot be had again.
-    async fn confirm<'a>(&self, step: &'a Step) -> Option<&'a Step> {
-        let Step::Delete { node, proved_at } = step else { return Some(step) };
+    /// Whether a step may be taken: not a deletion whose proof is no longer fresh and cannot be had again, against which the
+    /// last look speaks, or whose node is ready by now or another one.
+    async fn confirm(&self, step: &Step) -> bool {
+        let Step::Delete { node, proved_at } = step else { return true };
         // Where nothing is deleted, nothing has to be known that well.
         let is_harmless = self.settings.skip_deletion;
         let is_fresh = proved_at.elapsed() <= FRESH;
         if is_harmless {
-            return Some(step);
+            return true;
         }
         if !is_fresh && !mutant!(self.settings.active, StaleProof) {
             match self.exists(node, Instant::now()).await {
                 Lookup::Gone { .. } => {}
                 other => {
                     tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
-                    return None;
+                    return false;
                 }
             }
         }
@@ -143,9 +153,12 @@ impl LifecycleController {
         });
         if let Some(why) = objection {
             tracing::warn!(node = %node.name, reason = %why, "not deleted: the last look speaks against it");
-            return None;
+            let message = format!("Failed deleting node {}: {why}", node.name);
+            self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
+            return false;
         }
-        Some(step)
+        // Its kubelet may have come back while the questions were asked.
+        self.store.get(&node.name).is_some_and(|now| now.uid == node.uid && !now.ready)
     }
 
     /// Whether the node's machine exists, as far as that is known within [`QUESTION`].
@@ -185,8 +198,17 @@ impl LifecycleController {
         judged
     }
 
-    /// Whether it went well.
-    async fn act(&self, step: &Step, n_hold_events: &mut usize, jitter: &mut Jitter) -> bool {
+    /// Takes a step.
+    ///
+    /// # Errors
+    ///
+    /// For how long the API server wants to be left alone with it.
+    async fn act(
+        &self,
+        step: &Step,
+        n_hold_events: &mut usize,
+        jitter: &mut Jitter,
+    ) -> Result<(), Duration> {
         let (node, result) = match step {
             Step::RemoveShutdownTaint(node) => (node, self.set_taint(node, false, jitter).await),
             Step::AddShutdownTaint(node) => (node, self.set_taint(node, true, jitter).await),
@@ -203,7 +225,7 @@ impl LifecycleController {
                     );
                     self.events.record(node, Severity::Warning, "NodeDeletionHeld", message);
                 }
-                return true;
+                return Ok(());
             }
         };
         if let Err(err) = result {
@@ -212,9 +234,9 @@ impl LifecycleController {
                 let message = format!("Failed deleting node {}: {err}", node.name);
                 self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
             }
-            return false;
+            return Err(err.retry_after().unwrap_or_default());
         }
-        true
+        Ok(())
     }
 
     /// Drops a node that is gone, also where the watch never tells of it.
@@ -234,7 +256,8 @@ impl LifecycleController {
         self.events.record(node, Severity::Normal, "DeletingNode", message);
         let path = format!("/api/v1/nodes/{name}");
         let uid = (!mutant!(self.settings.active, NoUidPrecondition)).then_some(node.uid.as_str());
-        match self.cluster.delete(&path, uid).await {
+        // A refusal is an error here, also one that asks to wait: after the wait the proof would be an old one.
+        match self.cluster.clone().impatient().delete(&path, uid).await {
             Ok(_) => {
                 tracing::info!(node = %name, "node deleted: its machine is gone");
                 self.telemetry.deleted();
@@ -243,7 +266,7 @@ impl LifecycleController {
                 Ok(())
             }
             // Deleted by somebody else.
-            Err(err) if err.is_not_found() => {
+            Err(err) if err.says_gone(name) => {
                 self.forget(node);
                 Ok(())
             }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use provider_vcenter::{Chain, Jitter};
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -299,7 +300,9 @@ impl NodeController {
             if let Some(written) = self.store.take_over(&written) {
                 // The second write was computed from the node as it was, and its lists are atomic: what others wrote
                 // meanwhile would be lost under the version of the first answer.
-                if writes.node.is_some() && !is_same_for_writes(node, &written) {
+                if let Some(body) = &writes.node
+                    && !is_same_for_writes(body, node, &written)
+                {
                     return Ok(Written::Overtaken(written));
                 }
                 if !written.resource_version.is_empty() {
@@ -346,10 +349,14 @@ impl Written {
 }
 
 /// Whether a write that was computed from one version of a node loses nothing when it is made to the other one.
-fn is_same_for_writes(computed_from: &Node, now: &Node) -> bool {
+fn is_same_for_writes(body: &Value, computed_from: &Node, now: &Node) -> bool {
+    let written = body["metadata"]["labels"].as_object().into_iter().flatten();
+    let same_labels =
+        written.into_iter().all(|(key, _)| computed_from.labels.get(key) == now.labels.get(key));
     computed_from.uid == now.uid
         && computed_from.provider_id == now.provider_id
         && computed_from.taints == now.taints
+        && same_labels
 }
 
 #[cfg(test)]
@@ -359,16 +366,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_holds_for_a_node_whose_taints_and_provider_id_are_those_it_was_computed_from() {
-        let node = |id: &str, taint: &str, version: &str| {
+    fn a_write_holds_for_a_node_whose_taints_labels_and_provider_id_are_those_it_was_computed_from()
+    {
+        let labeled = |id: &str, taint: &str, version: &str, label: (&str, &str)| {
             let taints = json!([{"key": taint, "effect": "NoSchedule"}]);
-            let metadata = json!({"name": "n", "uid": "u", "resourceVersion": version});
+            let labels = json!({label.0: label.1});
+            let metadata =
+                json!({"name": "n", "uid": "u", "resourceVersion": version, "labels": labels});
             let spec = json!({"providerID": id, "taints": taints});
             Node::from_json(&json!({"metadata": metadata, "spec": spec})).unwrap()
         };
+        let node = |id, taint, version| labeled(id, taint, version, ("zone", "a"));
         let before = node("vsphere://a", "a", "1");
-        assert!(is_same_for_writes(&before, &node("vsphere://a", "a", "2")));
-        assert!(!is_same_for_writes(&before, &node("vsphere://b", "a", "2")));
-        assert!(!is_same_for_writes(&before, &node("vsphere://a", "b", "2")));
+        let body = json!({"metadata": {"labels": {"zone": "b"}}});
+        let is_same = |now: &Node| is_same_for_writes(&body, &before, now);
+        assert!(is_same(&node("vsphere://a", "a", "2")));
+        assert!(!is_same(&node("vsphere://b", "a", "2")));
+        assert!(!is_same(&node("vsphere://a", "b", "2")));
+        // Another hand has set a label that this write sets, too.
+        assert!(!is_same(&labeled("vsphere://a", "a", "2", ("zone", "c"))));
     }
 }

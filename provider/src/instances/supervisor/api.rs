@@ -123,7 +123,7 @@ impl Api {
                     Err(ApiError::Answer { path, what: "something that is not this machine" })
                 }
             },
-            Err(err) if is_about(&err, name) => Ok(None),
+            Err(err) if err.says_gone(name) => Ok(None),
             Err(err) if mutant!(self.active, CollectionNotFoundIsGone) && err.is_not_found() => {
                 Ok(None)
             }
@@ -204,16 +204,6 @@ impl Api {
     }
 }
 
-/// Whether a failure says that the object of this name does not exist.
-fn is_about(err: &ClusterError, name: &str) -> bool {
-    let ClusterError::Status { code: 404, reason, message, hints, .. } = err else { return false };
-    reason == "NotFound"
-        && match &hints.about {
-            Some(about) => about == name,
-            None => message.contains(&format!("\"{name}\" not found")),
-        }
-}
-
 #[cfg(test)]
 mod tests {
     use http::Method;
@@ -252,7 +242,7 @@ mod tests {
             ("gone", status(410, "Gone", absent, Some("n9")), false),
             ("forbidden", status(403, "Forbidden", absent, Some("n9")), false),
         ] {
-            assert_eq!(is_about(&err, "n9"), want, "{name}");
+            assert_eq!(err.says_gone("n9"), want, "{name}");
         }
     }
 
