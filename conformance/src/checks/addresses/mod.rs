@@ -48,6 +48,7 @@ fn follows(backend: Backend) -> Vec<Case> {
     // VM Operator does not tell whether a guest's tools run.
     if backend.is_vcenter() {
         cases.push(guests::stale_while_stopped());
+        cases.push(many_change());
     }
     cases
 }
@@ -220,6 +221,33 @@ fn changed() -> Case {
         })
     })
     .named("new lease")
+}
+
+/// More addresses change at one moment than vCenter tells of in one answer.
+fn many_change() -> Case {
+    const N: u32 = 1100;
+    let address = |n: u32| format!("10.200.{}.{}", n / 200, n % 200 + 1);
+    let begin = s(200);
+    // Heartbeats of so many would be most of what is kept of the run.
+    let mut scenario =
+        world(N, begin + T_STATUS + s(90)).at(s(0), Command::SetHeartbeats { every: None });
+    for n in 1..=N {
+        scenario = scenario.at(begin, set_address(n, &[&address(n)]));
+    }
+    Case::new(scenario, move |run| {
+        let bound = begin + T_STATUS + s(u64::from(N) / 20);
+        let late = (1..=N).find(|n| {
+            let wanted = address(*n);
+            let shown = run.when_after(&name(*n), begin, |node| node.ips().any(|ip| ip == wanted));
+            shown.is_none_or(|at| at.since_start() > bound)
+        });
+        Verdict::of(late.is_none(), || {
+            format!(
+                "an address of node {late:?} that changed at {begin:?} is not shown at {bound:?}"
+            )
+        })
+    })
+    .named("1,100 at once")
 }
 
 /// The machine gets another address while it has no Node: the old one must not come back with the next Node.
