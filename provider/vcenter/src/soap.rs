@@ -51,6 +51,20 @@ impl Vcenter {
             .await
     }
 
+    /// Whether a session is that of this client still: no call was told since that it has ended.
+    ///
+    /// # Errors
+    ///
+    /// As a call that is told so.
+    pub fn still_holds(&self, session: &Session) -> Result<(), CallError> {
+        if self.inner.soap.current().is_some_and(|it| it.epoch == session.epoch) {
+            return Ok(());
+        }
+        let message = "another call was told so".to_owned();
+        let fault = Fault { kind: FaultKind::NotAuthenticated, message };
+        Err(self.error("WaitForUpdatesEx", CallErrorKind::Fault(fault)))
+    }
+
     async fn login(&self, epoch: u64) -> Result<Session, CallError> {
         let credential = self
             .inner

@@ -114,6 +114,11 @@ async fn watch(
     let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
+        // Another call was told that the session has ended. It may live on all the same, and nobody would ever end it.
+        if let Err(err) = client.still_holds(&built.session) {
+            abandon(shared, index, built, &err).await;
+            return err;
+        }
         reread.plan(course.is_whole());
         // The first delivery is there at once or not at all; nothing may block before the picture is whole, nor
         // before it is known whether the view outlived a failure.
@@ -217,7 +222,10 @@ async fn wait_and_change(
             biased;
             result = &mut poll => return Ok(result),
             () = change => {
-                let result = adjust(shared, index, built).await;
+                let result = match backend.client.still_holds(&built.session) {
+                    Ok(()) => adjust(shared, index, built).await,
+                    Err(err) => Err(err),
+                };
                 let happened = match &result {
                     Ok(()) => Happened::Changed,
                     Err(err) => Happened::ChangeFailed(Loss::of(err)),
