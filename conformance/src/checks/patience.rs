@@ -106,6 +106,24 @@ fn tried(run: &Run, operations: &[&str], things: usize) -> Verdict {
     })
 }
 
+/// Few calls to vCenter or Supervisor while something was refused: as many as for so many things.
+fn few_calls(run: &Run, things: usize) -> Verdict {
+    let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
+    let allowed = allowed(things);
+    Verdict::of(asked <= allowed, || {
+        format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
+    })
+}
+
+/// The Node of a deleted machine goes once everything works again.
+fn goes_in_the_end(run: &Run, node: &str) -> Verdict {
+    let gone = run.deleted(node).map(|at| at.since_start());
+    let end = SETTLED + REFUSED + PAUSE;
+    Verdict::of(gone.is_some_and(|gone| gone <= end), || {
+        format!("the node of a deleted machine went at {gone:?}; it has to by {end:?}")
+    })
+}
+
 fn refused_initialization() -> Case {
     let n = 3;
     let scenario = refused(forbidden(&WRITE_NODE), s(0), world(n, REFUSED + PAUSE + s(60)));
@@ -163,18 +181,7 @@ fn no_last_look() -> Case {
     let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
         .at(SETTLED, Command::DeleteMachine(machine(3)));
     Case::new(refused(rule, SETTLED, scenario), |run| {
-        let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
-        let allowed = allowed(3);
-        Verdict::of(asked <= allowed, || {
-            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
-        })
-        .and(|| {
-            let gone = run.deleted(&name(3)).map(|at| at.since_start());
-            let end = SETTLED + REFUSED + PAUSE;
-            Verdict::of(gone.is_some_and(|gone| gone <= end), || {
-                format!("the node of a deleted machine went at {gone:?}; it has to by {end:?}")
-            })
-        })
+        few_calls(run, 3).and(|| goes_in_the_end(run, &name(3)))
     })
     .named("the last look is refused")
 }
@@ -189,18 +196,14 @@ fn hidden_zone() -> Case {
         .at(REFUSED, Command::GrantPrivilege(grant))
         .at(REFUSED, Act::Phase(String::new()));
     Case::new(scenario, |run| {
-        let asked = run.calls_in("refused").filter(|call| call.is_vcenter_call()).count();
-        let allowed = allowed(5);
-        Verdict::of(asked <= allowed, || {
-            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
-        })
-        .and(|| {
-            let early = run.initialized(&name(1)).filter(|at| at.since_start() < REFUSED);
-            Verdict::of(early.is_none(), || {
-                format!("the node is initialized at {early:?} without the zone that it has")
+        few_calls(run, 5)
+            .and(|| {
+                let early = run.initialized(&name(1)).filter(|at| at.since_start() < REFUSED);
+                Verdict::of(early.is_none(), || {
+                    format!("the node is initialized at {early:?} without the zone that it has")
+                })
             })
-        })
-        .and(|| run.initializes(&names(3), REFUSED, PAUSE))
+            .and(|| run.initializes(&names(3), REFUSED, PAUSE))
     })
     .named("a zone cannot be seen")
 }
@@ -213,12 +216,7 @@ fn found_alone(name_of: &'static str, operations: &'static [&'static str]) -> Ca
         .at(SETTLED + REFUSED, Command::StartKubelet(machine(1)))
         .at(SETTLED + REFUSED, set_address(1, &["10.6.0.1"]));
     Case::new(refused(rule, SETTLED, scenario), |run| {
-        let asked = run.calls_in("refused").filter(|call| call.is_vcenter_call()).count();
-        let allowed = allowed(5);
-        Verdict::of(asked <= allowed, || {
-            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
-        })
-        .and(|| {
+        few_calls(run, 5).and(|| {
             let shown = run.when(&name(1), |node| node.ips().any(|ip| ip == "10.6.0.1"));
             Verdict::of(shown.is_some(), || {
                 "an address that changed after the trouble was never shown".to_owned()
@@ -234,18 +232,7 @@ fn found_of_old() -> Case {
     let scenario =
         world(3, SETTLED + REFUSED + PAUSE + s(60)).at(SETTLED, Command::DeleteMachine(machine(3)));
     Case::new(refused(rule, SETTLED, scenario), |run| {
-        let asked = run.calls_in("refused").filter(|call| call.is_vcenter_call()).count();
-        let allowed = allowed(5);
-        Verdict::of(asked <= allowed, || {
-            format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
-        })
-        .and(|| {
-            let gone = run.deleted(&name(3)).map(|at| at.since_start());
-            let end = SETTLED + REFUSED + PAUSE;
-            Verdict::of(gone.is_some_and(|gone| gone <= end), || {
-                format!("the node of a deleted machine went at {gone:?}; it has to by {end:?}")
-            })
-        })
+        few_calls(run, 5).and(|| goes_in_the_end(run, &name(3)))
     })
     .named("a search shows a machine of old")
 }
@@ -275,13 +262,7 @@ fn unseen(backend: Backend) -> Case {
     let scenario =
         world(20, SETTLED + REFUSED + PAUSE).at(SETTLED, Command::StopKubelet(machine(1)));
     Case::new(refused(hidden(backend, 1), SETTLED, scenario), |run| {
-        let asked = run.calls_in("refused").filter(|call| run.backend().takes(call)).count();
-        let allowed = allowed(5);
-        run.was_not_ready(&name(1)).and(|| {
-            Verdict::of(asked <= allowed, || {
-                format!("{asked} calls in {} s; {allowed} are allowed", REFUSED.as_secs())
-            })
-        })
+        run.was_not_ready(&name(1)).and(|| few_calls(run, 5))
     })
     .named("a machine cannot be seen")
 }
