@@ -9,7 +9,7 @@ use super::{
     Tuning,
     answers::{self, Answer, Match},
     api::Api,
-    follow,
+    follow::{self, AT_ONCE},
     freshness::{Mode, ViewState, WINDOW},
     proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
@@ -301,6 +301,11 @@ impl Instances for SupervisorInstances {
                 Lookup::Unknown(Unknown::Unavailable(why))
             }
         }
+    }
+
+    /// Where machines are read by name each answer is a call, and calls are five a second.
+    fn n_at_once(&self) -> usize {
+        AT_ONCE
     }
 
     fn n_missing(&self) -> usize {

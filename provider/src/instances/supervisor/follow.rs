@@ -34,6 +34,9 @@ const NOT_SERVED: Duration = Duration::from_secs(30);
 /// A watch that ends sooner than this counts as a failure; if it told something, as the first one.
 const LIVED: Duration = Duration::from_secs(1);
 
+/// Reads at once; more would only wait for each other.
+pub(super) const AT_ONCE: usize = 8;
+
 /// Serves the view for ever.
 pub(super) async fn run(shared: &Shared) {
     let jitter = |purpose: &str| Jitter::new(shared.tuning.seed, &format!("supervisor/{purpose}"));
@@ -327,8 +330,6 @@ enum Taken {
 
 /// Carries out what questions have left to be done, a few at a time.
 pub(super) async fn run_chores(shared: &Shared) {
-    /// Reads at once; more would only wait for each other.
-    const AT_ONCE: usize = 8;
     loop {
         shared.chores.notified().await;
         loop {
