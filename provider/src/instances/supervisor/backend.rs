@@ -177,7 +177,7 @@ impl SupervisorInstances {
                     }
                 }
                 Verdict::NeedsGet { .. } => {
-                    let machine = self.shared.lock().machine_of(node);
+                    let machine = self.shared.lock().machine_of(node).to_owned();
                     self.shared.read(&node.name, &machine).await;
                 }
                 Verdict::Present => {
@@ -206,21 +206,22 @@ impl SupervisorInstances {
             if state.freshness.mode() == Mode::Get || mutant!(self.shared.active, ProofFromView) {
                 return None;
             }
-            if let Some((at, read)) = state.reads.get(&node.name)
-                && at.elapsed() <= JUST_NOW
-            {
-                return proof::objection(read);
-            }
             let machine = state.machine_of(node);
-            if state.evidence.as_deref().is_some_and(|it| it.by_name(&machine).is_some()) {
+            if let Some(reading) = state.reads.get(&node.name)
+                && reading.machine == machine
+                && reading.began_at.elapsed() <= JUST_NOW
+            {
+                return proof::objection(&reading.read);
+            }
+            if state.evidence.as_deref().is_some_and(|it| it.by_name(machine).is_some()) {
                 return None;
             }
-            machine
+            machine.to_owned()
         };
         self.shared.read(&node.name, &machine).await;
-        let read = self.shared.lock().reads.get(&node.name).map(|(_, read)| read.clone());
+        let reading = self.shared.lock().reads.get(&node.name).cloned();
         // A node that was forgotten meanwhile is not there to be deleted.
-        read.map_or(Some(Unknown::Pending), |read| proof::objection(&read))
+        reading.map_or(Some(Unknown::Pending), |reading| proof::objection(&reading.read))
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Tuning,
-    answers::Read,
+    answers::{Read, Reading},
     api::{Api, ApiError, Meaning, Paging},
     freshness::{Happened, Mode, WINDOW},
     listing::Listing,
@@ -225,7 +225,12 @@ impl Shared {
         self.metrics.read(why, result);
         let read = match answer {
             Ok(Some(object)) => {
-                self.change(|state, _| state.view.inject(&Arc::new(object), began_at));
+                let object = Arc::new(object);
+                self.change(|state, _| match state.freshness.mode() {
+                    // No list will ever show that versions begin anew.
+                    Mode::Get => state.view.overrule(&object, began_at),
+                    Mode::Watch | Mode::Poll => state.view.inject(&object, began_at),
+                });
                 Read::Seen
             }
             Ok(None) => {
@@ -239,7 +244,9 @@ impl Shared {
         };
         let mut state = self.lock();
         if state.nodes.contains_key(node) {
-            state.reads.insert(node.to_owned(), (began_at, read));
+            let machine = machine.to_owned();
+            let reading = Reading { machine, began_at, ended_at: Instant::now(), read };
+            state.reads.insert(node.to_owned(), reading);
         }
     }
 }

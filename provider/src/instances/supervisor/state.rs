@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    answers::{Asked, Read, find_strict},
+    answers::{Asked, Read, Reading, find_strict},
     freshness::{Freshness, Mode},
     identity::{Identity, identity},
     listing::Listing,
@@ -56,8 +56,8 @@ pub(super) struct State {
     pub n_old_lists: u32,
     /// When the last list was begun, whatever came of it.
     pub list_begun_at: Option<Instant>,
-    /// Reads of machines by node, and when they were begun.
-    pub reads: BTreeMap<String, (Instant, Read)>,
+    /// The last read of a machine for each node.
+    pub reads: BTreeMap<String, Reading>,
     /// Nodes to be announced once the first list is in.
     pub waiting: BTreeSet<String>,
     /// Machines to be read, by node.
@@ -164,13 +164,13 @@ impl State {
     }
 
     /// Under which name a node's machine was last seen; its own, if never.
-    pub(super) fn machine_of(&self, node: &NodeIdentity) -> String {
+    pub(super) fn machine_of<'a>(&'a self, node: &'a NodeIdentity) -> &'a str {
         let it = identity(node).ok();
         if let Some(entry) = it.and_then(|it| find_strict(&self.view, &it, node)) {
-            return entry.machine.name.clone();
+            return &entry.machine.name;
         }
         let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
-        tracked.and_then(|it| it.machine.clone()).unwrap_or_else(|| node.name.clone())
+        tracked.and_then(|it| it.machine.as_deref()).unwrap_or(&node.name)
     }
 
     /// A question about a node.
@@ -180,6 +180,7 @@ impl State {
             freshness: &self.freshness,
             sync_deadline: self.sync_deadline,
             node,
+            machine: self.machine_of(node),
             read: self.reads.get(&node.name),
             now,
         }
@@ -187,7 +188,7 @@ impl State {
 
     /// The claim that a node's machine is gone.
     pub(super) fn claim<'a>(
-        &self,
+        &'a self,
         node: &'a NodeIdentity,
         after: Instant,
         now: Instant,
@@ -199,6 +200,7 @@ impl State {
         let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
         Claim {
             node,
+            machine: self.machine_of(node),
             after,
             changed_at: self.view.changed_at(&node.name, uuid.as_deref()),
             matched: tracked.is_some_and(|tracked| tracked.matched),
@@ -224,8 +226,10 @@ impl State {
                 return false;
             }
             if self.freshness.mode() == Mode::Get {
-                let read = self.reads.get(&node.name).filter(|(at, _)| is_young(*at));
-                return matches!(read, Some((_, Read::NotFound)));
+                let reading = self.reads.get(&node.name).filter(|it| is_young(it.began_at));
+                let machine = self.machine_of(node);
+                return reading
+                    .is_some_and(|it| it.machine == machine && it.read == Read::NotFound);
             }
             let Some(entry) = find_strict(&self.view, &it, node) else { return true };
             // A list that came after what the view knows of it, and does not have it.

@@ -28,3 +28,48 @@ async fn many_nodes_that_are_read_one_by_one_are_all_answered_in_every_tick() {
         seconds(5).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_read_is_an_answer_and_is_not_repeated_at_once() {
+    let lab = Lab::started(Fake::with(1), InstancesMode::Auto, 1).await;
+    lab.calls();
+    lab.fake.delay_gets(Duration::from_secs(7));
+    let early = node("early", None);
+    assert_eq!(lab.metadata(&early, ZoneWanted::Yes).await, Lookup::Unknown(Unknown::NotSeen));
+    assert_eq!(lab.calls(), ["GET early"]);
+    let fake = Fake::with(2);
+    fake.refuse(forbidden(true, true));
+    fake.delay_gets(Duration::from_secs(7));
+    let lab = Lab::started(fake, InstancesMode::Auto, 2).await;
+    lab.calls();
+    let answer = lab.metadata(&nth(0), ZoneWanted::Yes).await;
+    assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
+    assert_eq!(lab.exists(&nth(1)).await, Lookup::Found(()));
+    assert_eq!(lab.instances.shutdown(&nth(1)), Lookup::Found(false));
+    assert_eq!(lab.calls(), ["GET n0000", "GET n0001"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_hangs_is_a_failure_and_is_not_repeated_at_once() {
+    let lab = Lab::started(Fake::with(1), InstancesMode::Auto, 1).await;
+    lab.calls();
+    lab.fake.delay_gets(Duration::from_secs(60));
+    let answer = lab.metadata(&node("early", None), ZoneWanted::Yes).await;
+    assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    assert_eq!(lab.calls(), ["GET early"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_supervisor_is_believed_where_machines_are_read_by_name() {
+    let fake = Fake::with(2);
+    fake.refuse(forbidden(true, true));
+    let lab = Lab::started(fake, InstancesMode::Auto, 2).await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+    lab.fake.restore(50);
+    seconds(10).await;
+    assert_eq!(lab.exists(&nth(0)).await, Lookup::Found(()));
+    assert_eq!(lab.instances.shutdown(&nth(0)), Lookup::Found(false));
+    seconds(10).await;
+    let answer = lab.metadata(&nth(0), ZoneWanted::No).await;
+    assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
+}

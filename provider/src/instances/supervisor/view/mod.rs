@@ -160,6 +160,23 @@ impl View {
         changes
     }
 
+    /// Takes over what a read begun at that time shows, also at an older version than the one that is known, unless that
+    /// was read later: a restored store counts from before.
+    pub(super) fn overrule(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
+        let known = self.machines.get(&machine.name);
+        let is_back = known.is_some_and(|entry| {
+            let version = &entry.machine.resource_version;
+            entry.seen_at < begun_at && is_before(&machine.resource_version, version)
+        });
+        if !is_back {
+            return self.inject(machine, begun_at);
+        }
+        let mut changes = Changes::default();
+        self.take_out(&machine.name, begun_at);
+        self.put(machine, begun_at, &mut changes);
+        changes
+    }
+
     /// Takes out a machine in doubt that a read begun at that time did not find.
     pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
         let known = self.machines.get(name);
