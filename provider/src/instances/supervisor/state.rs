@@ -12,6 +12,7 @@ use super::{
     freshness::{Freshness, Mode},
     identity::{Identity, identity},
     listing::Listing,
+    machine::byte_orders,
     proof::Claim,
     view::{Changes, EVIDENCE_AGE, View},
 };
@@ -115,7 +116,9 @@ impl State {
         // It may be the same node with another identity.
         self.forgotten.recall(&node.uid);
         if let Ok(Identity::Uuid(key)) = identity(node) {
-            self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
+            for key in byte_orders(&key) {
+                self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
+            }
         }
         let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_told };
         self.nodes.insert(node.name.clone(), tracked);
@@ -126,12 +129,13 @@ impl State {
     pub(super) fn forget(&mut self, name: &str) {
         let Some(known) = self.nodes.remove(name) else { return };
         self.forgotten.note(known.identity.uid.clone(), Instant::now());
-        if let Ok(Identity::Uuid(key)) = identity(&known.identity)
-            && let Some(names) = self.nodes_by_uuid.get_mut(&key)
-        {
-            names.remove(name);
-            if names.is_empty() {
-                self.nodes_by_uuid.remove(&key);
+        if let Ok(Identity::Uuid(key)) = identity(&known.identity) {
+            for key in byte_orders(&key) {
+                let Some(names) = self.nodes_by_uuid.get_mut(&key) else { continue };
+                names.remove(name);
+                if names.is_empty() {
+                    self.nodes_by_uuid.remove(&key);
+                }
             }
         }
         self.reads.remove(name);

@@ -73,3 +73,23 @@ async fn a_restored_supervisor_is_believed_where_machines_are_read_by_name() {
     let answer = lab.metadata(&nth(0), ZoneWanted::No).await;
     assert!(matches!(answer, Lookup::Found(_)), "{answer:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_uuid_in_another_spelling_is_the_same_machine() {
+    const UUID: &str = "4215f0de-aabb-ccdd-eeff-001122334455";
+    let swapped = "def01542-bbaa-ddcc-eeff-001122334455";
+    let without_dashes = UUID.replace('-', "");
+    for spelling in [UUID, swapped, &without_dashes, &swapped.replace('-', "")] {
+        let fake = Fake::with(1);
+        fake.put(object("m", &UUID.to_uppercase(), "10.0.0.9"));
+        let lab = Lab::started(fake, InstancesMode::Auto, 1).await;
+        let spelled = node("m", Some(&format!("vsphere://{spelling}")));
+        assert_eq!(lab.exists(&spelled).await, Lookup::Found(()), "{spelling}");
+        assert_eq!(lab.instances.shutdown(&spelled), Lookup::Found(false), "{spelling}");
+        let list = lab.fake.take_calls();
+        assert_eq!(list, ["LIST", "WATCH"], "{spelling}: known from the view");
+        lab.fake.delete("m");
+        moment().await;
+        assert!(is_gone(&lab.exists(&spelled).await), "{spelling}");
+    }
+}
