@@ -93,3 +93,49 @@ async fn a_uuid_in_another_spelling_is_the_same_machine() {
         assert!(is_gone(&lab.exists(&spelled).await), "{spelling}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_for_safety_that_fails_leaves_the_watch_at_work() {
+    let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
+    lab.instances.changed().await;
+    lab.fake.refuse(Refusals { list: Some(504), ..Refusals::default() });
+    lab.calls();
+    seconds(2400).await;
+    let [_, n_lists, _] = lab.count();
+    assert!((1..=10).contains(&n_lists), "{n_lists} lists");
+    assert_eq!(lab.state(), ViewState::Fresh);
+    lab.fake.set("n0001", "/status/powerState", json!("PoweredOff"));
+    moment().await;
+    assert_eq!(lab.instances.shutdown(&nth(1)), Lookup::Found(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_no_pause_is_asked_ever_more_seldom() {
+    for pause in [0, 1] {
+        let lab = Lab::started(Fake::with(2), InstancesMode::Auto, 2).await;
+        lab.fake.ask_to_wait(pause);
+        lab.fake.refuse(Refusals { get: Some(429), list: Some(429), watch: Some(429) });
+        lab.fake.cut();
+        // Only a first few seconds of a fast server: without a pause it would be asked for ever at one instant.
+        lab.calls();
+        seconds(300).await;
+        let [_, n_lists, n_watches] = lab.count();
+        assert!((5..=60).contains(&(n_lists + n_watches)), "{pause}: {n_lists}, {n_watches}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_forbidden_for_a_moment_is_tried_again_after_a_minute() {
+    let fake = Fake::with(2);
+    fake.refuse(forbidden(true, false));
+    let lab = Lab::started(fake, InstancesMode::Auto, 2).await;
+    assert_eq!(lab.state(), ViewState::Poll);
+    seconds(10).await;
+    lab.fake.refuse(forbidden(true, true));
+    let answer = lab.exists(&nth(0)).await;
+    assert!(matches!(answer, Lookup::Unknown(_)), "{answer:?}");
+    assert_eq!(lab.state(), ViewState::Get);
+    lab.fake.refuse(forbidden(true, false));
+    seconds(62).await;
+    assert_eq!(lab.state(), ViewState::Poll);
+}
