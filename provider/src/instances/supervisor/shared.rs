@@ -116,7 +116,8 @@ impl Shared {
             if let Some(listing) = evidence {
                 return Ok(Arc::clone(listing));
             }
-            if let Some((_, why)) = state.list_failure.as_ref().filter(|(at, _)| *at >= after) {
+            let failure = state.list_failure.as_ref();
+            if let Some(why) = failure.and_then(|it| it.answer(after, Instant::now())) {
                 return Err(why.clone());
             }
             if let Some(why) = state.freshness.trouble() {
@@ -155,7 +156,8 @@ impl Shared {
         let listing = match listed.and_then(|listing| self.not_of_before(listing, take)) {
             Ok(listing) => Arc::new(listing),
             Err(err) => {
-                self.lock().list_failure = Some((began_at, unavailable(&err)));
+                let why = unavailable(&err);
+                self.lock().note_list_failure(began_at, Instant::now(), why);
                 return Err(err);
             }
         };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     answers::{Asked, Read, Reading, find_strict},
-    freshness::{Freshness, Mode},
+    freshness::{Freshness, Mode, WINDOW},
     identity::{Identity, identity},
     listing::Listing,
     machine::byte_orders,
@@ -37,6 +37,26 @@ pub(super) struct Tracked {
     pub mismatch_told: bool,
 }
 
+/// A list that failed, and those before it that failed too.
+#[derive(Clone, Debug)]
+pub(super) struct ListFailure {
+    began_at: Instant,
+    ended_at: Instant,
+    why: Unknown,
+    n_in_a_row: u32,
+}
+
+impl ListFailure {
+    /// What there is to say instead of a new list, to a question about evidence from then on: who waited while the list was
+    /// made shares what came of it. One failure counts for seconds, failure after failure for up to a minute.
+    pub(super) fn answer(&self, after: Instant, now: Instant) -> Option<&Unknown> {
+        let doublings = self.n_in_a_row.saturating_sub(1).min(4);
+        let hold = (WINDOW * (1 << doublings)).min(EVIDENCE_AGE);
+        let counts = self.began_at >= after && now.duration_since(self.ended_at) <= hold;
+        counts.then_some(&self.why)
+    }
+}
+
 /// Everything known.
 pub(super) struct State {
     pub view: View,
@@ -51,8 +71,8 @@ pub(super) struct State {
     pub is_lost: bool,
     /// The last complete list.
     pub evidence: Option<Arc<Listing>>,
-    /// The last list that failed, and why.
-    pub list_failure: Option<(Instant, Unknown)>,
+    /// The last list, if it failed.
+    pub list_failure: Option<ListFailure>,
     /// Lists in a row that told of before what was known.
     pub n_old_lists: u32,
     /// When the last list was begun, whatever came of it.
@@ -123,6 +143,13 @@ impl State {
         let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_told };
         self.nodes.insert(node.name.clone(), tracked);
         self.note_match(&node.name);
+    }
+
+    /// Notes that a list failed.
+    pub(super) fn note_list_failure(&mut self, began_at: Instant, now: Instant, why: Unknown) {
+        let n_before = self.list_failure.as_ref().map_or(0, |failure| failure.n_in_a_row);
+        let n_in_a_row = n_before.saturating_add(1);
+        self.list_failure = Some(ListFailure { began_at, ended_at: now, why, n_in_a_row });
     }
 
     /// Drops a node.

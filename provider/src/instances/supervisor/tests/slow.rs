@@ -139,3 +139,35 @@ async fn a_list_that_is_forbidden_for_a_moment_is_tried_again_after_a_minute() {
     seconds(62).await;
     assert_eq!(lab.state(), ViewState::Poll);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    lab.fake.delete("n0000");
+    moment().await;
+    lab.fake.refuse(Refusals { list: Some(500), ..Refusals::default() });
+    let gone = nth(0);
+    let minute_ago = || Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+    seconds(100).await;
+    lab.calls();
+    // As the monitor asks: all nodes at once, and what fails is shared.
+    let asked = (0..20).map(|_| Instances::exists(&lab.instances, &gone, minute_ago()));
+    for answer in futures::future::join_all(asked).await {
+        assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+    }
+    assert_eq!(lab.calls(), ["LIST"]);
+    lab.fake.refuse(Refusals::default());
+    seconds(6).await;
+    assert!(is_gone(&Instances::exists(&lab.instances, &gone, minute_ago()).await));
+    // One that fails again and again is asked for ever more seldom.
+    lab.fake.refuse(Refusals { list: Some(500), ..Refusals::default() });
+    seconds(61).await;
+    lab.calls();
+    for _tick in 0..60 {
+        let answer = Instances::exists(&lab.instances, &gone, minute_ago()).await;
+        assert!(matches!(answer, Lookup::Unknown(Unknown::Unavailable(_))), "{answer:?}");
+        seconds(5).await;
+    }
+    let [_, n_lists, _] = lab.count();
+    assert!((5..=10).contains(&n_lists), "{n_lists} lists in five minutes");
+}
