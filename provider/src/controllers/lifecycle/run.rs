@@ -28,6 +28,9 @@ use crate::{
 
 /// One question to the backend may take this long; one that hangs holds up the others no longer.
 const QUESTION: Duration = Duration::from_secs(20);
+/// The proof right before a deletion may: a list in many pages is longer on its way than a question is waited for, and one
+/// that is begun anew for each look would never be whole.
+const CONFIRMATION: Duration = Duration::from_secs(40);
 /// Steps between two looks at the age of proofs: what the default client rate lets through in a second.
 const BATCH: usize = 20;
 const MAX_CONFLICTS: u32 = 5;
@@ -128,7 +131,7 @@ impl LifecycleController {
             return Some(step);
         }
         if !is_fresh && !mutant!(self.settings.active, StaleProof) {
-            match self.exists(node, Instant::now()).await {
+            match self.exists(node, Instant::now(), CONFIRMATION).await {
                 Lookup::Gone { .. } => {}
                 other => {
                     tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
@@ -148,12 +151,12 @@ impl LifecycleController {
         Some(step)
     }
 
-    /// Whether the node's machine exists, as far as that is known within [`QUESTION`].
-    async fn exists(&self, node: &Node, proof_after: Instant) -> Lookup<()> {
+    /// Whether the node's machine exists, as far as that is known within `patience`.
+    async fn exists(&self, node: &Node, proof_after: Instant, patience: Duration) -> Lookup<()> {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);
-        tokio::time::timeout(QUESTION, asked).await.unwrap_or_else(|_| {
-            let why = format!("no answer within {QUESTION:?}");
+        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
+            let why = format!("no answer within {patience:?}");
             Lookup::Unknown(Unknown::Unavailable(why))
         })
     }
@@ -166,7 +169,7 @@ impl LifecycleController {
             self.store.all().into_iter().partition(|node| node.ready);
         let questions = not_ready.into_iter().map(|node| async move {
             let identity = node.identity();
-            let exists = self.exists(&node, guard.proof_after(&node.uid, now)).await;
+            let exists = self.exists(&node, guard.proof_after(&node.uid, now), QUESTION).await;
             let may_be_off = matches!(exists, Lookup::Found(()))
                 || mutant!(self.settings.active, ShutdownOnUnknown);
             let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));

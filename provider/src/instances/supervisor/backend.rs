@@ -63,6 +63,8 @@ impl SupervisorInstances {
         let shared = Arc::clone(&self.shared);
         tasks.spawn_droppable(span("view"), async move { follow::run(&shared).await });
         let shared = Arc::clone(&self.shared);
+        tasks.spawn_droppable(span("lists"), async move { shared.serve_lists().await });
+        let shared = Arc::clone(&self.shared);
         tasks.spawn_droppable(span("chores"), async move { follow::run_chores(&shared).await });
         let shared = Arc::clone(&self.shared);
         tasks.spawn_droppable(span("deadline"), async move { follow::run_deadline(&shared).await });

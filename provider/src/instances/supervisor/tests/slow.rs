@@ -171,3 +171,30 @@ async fn one_list_that_fails_holds_a_proof_up_for_seconds() {
     let [_, n_lists, _] = lab.count();
     assert!((5..=10).contains(&n_lists), "{n_lists} lists in five minutes");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_outlives_its_questions_is_finished_and_answers_later_ones() {
+    for mode in [InstancesMode::Auto, InstancesMode::Poll] {
+        let fake = Fake::with(30);
+        fake.pages_of(6, 0);
+        let lab = Lab::started(fake, mode, 30).await;
+        lab.fake.delete("n0000");
+        seconds(10).await;
+        lab.fake.delay_lists(Duration::from_secs(5));
+        let gone = nth(0);
+        let proof = async {
+            loop {
+                let after = Instant::now()
+                    .checked_sub(Duration::from_secs(60))
+                    .unwrap_or_else(Instant::now);
+                let asked = Instances::exists(&lab.instances, &gone, after);
+                let answer = timeout(Duration::from_secs(20), asked).await;
+                if answer.is_ok_and(|answer| is_gone(&answer)) {
+                    break;
+                }
+                seconds(5).await;
+            }
+        };
+        timeout(Duration::from_secs(120), proof).await.expect("a whole list in the end");
+    }
+}
