@@ -48,10 +48,10 @@ pub(super) struct ListFailure {
 
 impl ListFailure {
     /// What there is to say instead of a new list, to a question about evidence from then on: who waited while the list was
-    /// made shares what came of it. One failure counts for seconds, failure after failure for up to a minute.
+    /// made shares what came of it. One failure counts for five seconds, failure after failure for up to twenty.
     pub(super) fn answer(&self, after: Instant, now: Instant) -> Option<&Unknown> {
-        let doublings = self.n_in_a_row.saturating_sub(1).min(4);
-        let hold = (WINDOW * (1 << doublings)).min(EVIDENCE_AGE);
+        let doublings = self.n_in_a_row.saturating_sub(1).min(2);
+        let hold = WINDOW * (1 << doublings);
         let counts = self.began_at >= after && now.duration_since(self.ended_at) <= hold;
         counts.then_some(&self.why)
     }
