@@ -58,7 +58,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ),
         Check::new("LIFE-014", [never_matched(backend)]),
         Check::new("LIFE-015", [replaced_meanwhile(backend)]),
-        Check::new("LIFE-016", [hung_query(backend)]),
+        Check::new("LIFE-016", hung(backend)),
     ]
 }
 
@@ -262,6 +262,13 @@ fn replaced_meanwhile(backend: Backend) -> Case {
     })
 }
 
+fn hung(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => vec![hung_query(backend)],
+        Backend::Supervisor => vec![hung_query(backend), many_reads()],
+    }
+}
+
 fn hung_query(backend: Backend) -> Case {
     if backend == Backend::Supervisor {
         return hung_read();
@@ -304,4 +311,31 @@ fn hung_read() -> Case {
             })
         })
     })
+}
+
+/// Where machines may not be listed, 150 nodes are not ready though their machines run: each is read by its name, and the one
+/// without a machine, the last of them, has its turn. A question has time for a hundred reads.
+fn many_reads() -> Case {
+    const N: u32 = 152;
+    let stopped = s(200);
+    let mut scenario =
+        world(N, s(700)).fault(unlisted()).at(SETTLED, Command::DeleteMachine(machine(N)));
+    for n in 1..=150 {
+        scenario = scenario.at(stopped, Command::StopKubelet(machine(n)));
+    }
+    let begin = s(300);
+    let scenario = scenario.at(begin, Command::DeleteMachine(machine(151)));
+    Case::new(scenario, move |run| {
+        let works = run.deleted(&name(N)).is_some_and(|at| at.since_start() < stopped);
+        let deleted = run.deleted(&name(151));
+        // A read each, five a second, twice: that of the tick under way, and that of the next.
+        let bound = begin + GRACE + vanishing(run.backend()) + T_LIFE + s(60);
+        let is_in_time = deleted.is_some_and(|at| at.since_start() <= bound);
+        run.does_without_list(works).and(|| {
+            Verdict::of(is_in_time, || {
+                format!("the node without a machine was deleted at {deleted:?}").at(deleted)
+            })
+        })
+    })
+    .named("many nodes are read by name")
 }

@@ -36,6 +36,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Backend::Supervisor => &[
             ("lists fail", &["list virtualmachines"]),
             ("watches fail", &["watch virtualmachines"]),
+            ("watches are throttled for no time", &["watch virtualmachines"]),
         ],
     };
     let mut cases = vec![
@@ -275,6 +276,9 @@ fn failing(backend: Backend, what: &'static str, operations: &'static [&'static 
             Action::SoapFault { class: "SystemError".to_owned(), message: None }
         }
         Backend::VCenter => Action::Status { code: 503, retry_after: None, message: None },
+        Backend::Supervisor if what.contains("throttled") => {
+            Action::Status { code: 429, retry_after: None, message: None }
+        }
         Backend::Supervisor => Action::Status { code: 500, retry_after: None, message: None },
     };
     let rule = Rule::new("refused", [action]).on(backend.face()).op(operations.iter().copied());

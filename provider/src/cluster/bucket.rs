@@ -62,11 +62,31 @@ impl TokenBucket {
     }
 
     /// Waits for a token.
+    ///
+    /// Cancel safe: a caller that gives up while it waits owes nothing.
     pub(crate) async fn take(&self) {
         let wait = self.reserve();
         if !wait.is_zero() {
+            let debt = Debt(self);
             tokio::time::sleep(wait).await;
+            std::mem::forget(debt);
         }
+    }
+
+    fn give_back(&self) {
+        let now = Instant::now();
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        *state = ((self.refilled(*state, now) + 1.0).min(self.burst), Some(now));
+    }
+}
+
+/// A token that is waited for. Dropped before it is there, it goes back: debts of callers that gave up would grow without
+/// limit.
+struct Debt<'a>(&'a TokenBucket);
+
+impl Drop for Debt<'_> {
+    fn drop(&mut self) {
+        self.0.give_back();
     }
 }
 
@@ -101,6 +121,17 @@ mod tests {
         let bucket = TokenBucket::of_client(0.0, 0).unwrap();
         let at_once = (0..20).filter(|_| bucket.reserve().is_zero()).count();
         assert_eq!(at_once, 10, "client-go's own burst");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_gives_up_owes_no_token() {
+        let bucket = TokenBucket::new(1.0, 1);
+        bucket.take().await;
+        for _ in 0..100 {
+            let taken = tokio::time::timeout(Duration::from_millis(1), bucket.take()).await;
+            assert!(taken.is_err());
+        }
+        assert!(bucket.reserve() <= Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]

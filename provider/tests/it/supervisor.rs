@@ -45,6 +45,10 @@ struct State {
     is_mute: bool,
     /// How long lists are on their way.
     delay: Duration,
+    /// How long reads of one machine are.
+    get_delay: Duration,
+    /// Seconds that refusals ask to wait.
+    retry_after: Option<u64>,
     /// Watches of before are cut.
     generation: u64,
     /// What is good as a token; anything, while there is none.
@@ -101,7 +105,17 @@ impl Supervisor {
             let this = this.clone();
             async move {
                 let (parts, _) = request.into_parts();
-                let answer = this.serve(&parts);
+                let mut answer = this.serve(&parts);
+                let (get_delay, retry_after) = {
+                    let state = this.state.lock().unwrap();
+                    (state.get_delay, state.retry_after)
+                };
+                if let Some(seconds) = retry_after.filter(|_| !answer.status().is_success()) {
+                    answer.headers_mut().insert("retry-after", seconds.into());
+                }
+                if parts.uri.query().is_none() {
+                    tokio::time::sleep(get_delay).await;
+                }
                 if parts.uri.query().is_some_and(|query| query.starts_with("limit")) {
                     let delay = this.state.lock().unwrap().delay;
                     tokio::time::sleep(delay).await;
@@ -196,6 +210,16 @@ impl Supervisor {
     /// Answers to lists, made at once, take this long.
     pub(crate) fn delay_lists(&self, delay: Duration) {
         self.state.lock().unwrap().delay = delay;
+    }
+
+    /// Answers to reads by name, made at once, take this long.
+    pub(crate) fn delay_gets(&self, delay: Duration) {
+        self.state.lock().unwrap().get_delay = delay;
+    }
+
+    /// Refusals ask to be left alone for so many seconds.
+    pub(crate) fn ask_to_wait(&self, seconds: u64) {
+        self.state.lock().unwrap().retry_after = Some(seconds);
     }
 
     /// From now on lists and watches leave this machine out; reads by name show it.

@@ -12,6 +12,7 @@ use sim::ledger::Record;
 use sim::world::objects::{self, GroupResource};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Named, Step};
+use uuid::Uuid;
 
 use super::build::{KNOWN_UUID, SETTLED, forget_reference, known_uuid, machine, s, world};
 use super::canary::Canary;
@@ -77,6 +78,8 @@ fn silent(backend: Backend) -> Vec<Case> {
             odd_identity("aws:///eu-west-1a/i-0123456789abcdef0", "somebody else's provider ID"),
             odd_identity("vsphere://", "a provider ID without a UUID"),
             not_told_yet(),
+            other_spelling(true),
+            other_spelling(false),
         ]);
     }
     cases
@@ -92,6 +95,27 @@ fn odd_identity(provider_id: &str, case: &str) -> Case {
         .canary(Canary::Gone(4), s(200))
         .named(case)
         .exempt(Invariant::ProviderIdStays, "a person sets it")
+        .exempt(Invariant::AddressesFirst, "a person takes the taint off")
+        .exempt(Invariant::TaintLeavesOnceAndLast, "a person takes the taint off")
+}
+
+/// The Node came with its machine's UUID in the byte order in which a guest reports it, or without dashes. The machine runs.
+fn other_spelling(is_swapped: bool) -> Case {
+    let (id, case) = if is_swapped {
+        let turned = Uuid::from_bytes_le(KNOWN_UUID.into_bytes());
+        (format!("vsphere://{turned}"), "its UUID in the other byte order")
+    } else {
+        (format!("vsphere://{}", KNOWN_UUID.simple()), "its UUID without dashes")
+    };
+    let odd = serde_json::json!({"spec": {"providerID": id, "taints": null}});
+    let scenario = known_uuid(Backend::Supervisor, world(4, s(400)), 1)
+        .at(s(0), super::build::patch(&name(1), odd))
+        .at(SETTLED, Command::StopKubelet(machine(1)));
+    Case::new(scenario, |run| survives(run, 3))
+        .canary(Canary::Gone(4), s(200))
+        .named(case)
+        .exempt(Invariant::ProviderIdStays, "a person sets it")
+        .exempt(Invariant::ProviderIdIsTrue, "a person wrote it in another spelling")
         .exempt(Invariant::AddressesFirst, "a person takes the taint off")
         .exempt(Invariant::TaintLeavesOnceAndLast, "a person takes the taint off")
 }

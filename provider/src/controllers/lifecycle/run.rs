@@ -28,6 +28,9 @@ use crate::{
 
 /// One question to the backend may take this long; one that hangs holds up the others no longer.
 const QUESTION: Duration = Duration::from_secs(20);
+/// The proof right before a deletion may: a list in many pages is longer on its way than a question is waited for, and one
+/// that is begun anew for each look would never be whole.
+const CONFIRMATION: Duration = Duration::from_secs(40);
 /// Steps between two looks at the age of proofs: what the default client rate lets through in a second.
 const BATCH: usize = 20;
 const MAX_CONFLICTS: u32 = 5;
@@ -101,16 +104,15 @@ impl LifecycleController {
             for batch in steps.chunks(BATCH) {
                 let confirming = join_all(batch.iter().map(|step| self.confirm(step)));
                 let Some(confirmed) = stop.run_until_cancelled(confirming).await else { return };
-                let confirmed_at = Instant::now();
-                for (step, mut is_confirmed) in batch.iter().zip(confirmed) {
+                for (step, mut confirmed) in batch.iter().zip(confirmed) {
                     if stop.is_cancelled() {
                         return;
                     }
-                    // The writes before it took their time.
-                    if is_confirmed && step.deletes() && confirmed_at.elapsed() > FRESH {
-                        is_confirmed = self.confirm(step).await;
+                    // The questions about others, and the writes before it, took their time.
+                    if step.deletes() && confirmed.is_some_and(|at| at.elapsed() > FRESH) {
+                        confirmed = self.confirm(step).await;
                     }
-                    let refused = if is_confirmed {
+                    let refused = if confirmed.is_some() {
                         self.act(step, &mut n_hold_events, &mut jitter).await.err()
                     } else {
                         Some(Duration::ZERO)
@@ -127,22 +129,22 @@ impl LifecycleController {
         }
     }
 
-    /// Whether a step may be taken: not a deletion whose proof is no longer fresh and cannot be had again, against which the
-    /// last look speaks, or whose node is ready by now or another one.
-    async fn confirm(&self, step: &Step) -> bool {
-        let Step::Delete { node, proved_at } = step else { return true };
+    /// When it was last seen that a step may be taken. `None` for a deletion whose proof is no longer fresh and cannot be had
+    /// again, against which the last look speaks, or whose node is ready by now or another one.
+    async fn confirm(&self, step: &Step) -> Option<Instant> {
+        let Step::Delete { node, proved_at } = step else { return Some(Instant::now()) };
         // Where nothing is deleted, nothing has to be known that well.
         let is_harmless = self.settings.skip_deletion;
         let is_fresh = proved_at.elapsed() <= FRESH;
         if is_harmless {
-            return true;
+            return Some(Instant::now());
         }
         if !is_fresh && !mutant!(self.settings.active, StaleProof) {
-            match self.exists(node, Instant::now()).await {
+            match self.exists(node, Instant::now(), CONFIRMATION).await {
                 Lookup::Gone { .. } => {}
                 other => {
                     tracing::info!(node = %node.name, answer = ?other, "not deleted: no longer proved gone");
-                    return false;
+                    return None;
                 }
             }
         }
@@ -155,18 +157,19 @@ impl LifecycleController {
             tracing::warn!(node = %node.name, reason = %why, "not deleted: the last look speaks against it");
             let message = format!("Failed deleting node {}: {why}", node.name);
             self.events.record(node, Severity::Warning, "DeletingNodeFailed", message);
-            return false;
+            return None;
         }
         // Its kubelet may have come back while the questions were asked.
-        self.store.get(&node.name).is_some_and(|now| now.uid == node.uid && !now.ready)
+        let is_it = |now: &Arc<Node>| now.uid == node.uid && !now.ready;
+        self.store.get(&node.name).filter(is_it).map(|_| Instant::now())
     }
 
-    /// Whether the node's machine exists, as far as that is known within [`QUESTION`].
-    async fn exists(&self, node: &Node, proof_after: Instant) -> Lookup<()> {
+    /// Whether the node's machine exists, as far as that is known within `patience`.
+    async fn exists(&self, node: &Node, proof_after: Instant, patience: Duration) -> Lookup<()> {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);
-        tokio::time::timeout(QUESTION, asked).await.unwrap_or_else(|_| {
-            let why = format!("no answer within {QUESTION:?}");
+        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
+            let why = format!("no answer within {patience:?}");
             Lookup::Unknown(Unknown::Unavailable(why))
         })
     }
@@ -179,7 +182,7 @@ impl LifecycleController {
             self.store.all().into_iter().partition(|node| node.ready);
         let questions = not_ready.into_iter().map(|node| async move {
             let identity = node.identity();
-            let exists = self.exists(&node, guard.proof_after(&node.uid, now)).await;
+            let exists = self.exists(&node, guard.proof_after(&node.uid, now), QUESTION).await;
             let may_be_off = matches!(exists, Lookup::Found(()))
                 || mutant!(self.settings.active, ShutdownOnUnknown);
             let shutdown = may_be_off.then(|| self.instances.shutdown(&identity));

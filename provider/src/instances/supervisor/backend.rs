@@ -9,7 +9,7 @@ use super::{
     Tuning,
     answers::{self, Answer, Match},
     api::Api,
-    follow,
+    follow::{self, AT_ONCE},
     freshness::{Mode, ViewState, WINDOW},
     proof::{self, NEVER_MATCHED, Verdict},
     shared::Shared,
@@ -62,6 +62,8 @@ impl SupervisorInstances {
         let span = |task: &str| tracing::info_span!("supervisor", task);
         let shared = Arc::clone(&self.shared);
         tasks.spawn_droppable(span("view"), async move { follow::run(&shared).await });
+        let shared = Arc::clone(&self.shared);
+        tasks.spawn_droppable(span("lists"), async move { shared.serve_lists().await });
         let shared = Arc::clone(&self.shared);
         tasks.spawn_droppable(span("chores"), async move { follow::run_chores(&shared).await });
         let shared = Arc::clone(&self.shared);
@@ -177,7 +179,7 @@ impl SupervisorInstances {
                     }
                 }
                 Verdict::NeedsGet { .. } => {
-                    let machine = self.shared.lock().machine_of(node);
+                    let machine = self.shared.lock().machine_of(node).to_owned();
                     self.shared.read(&node.name, &machine).await;
                 }
                 Verdict::Present => {
@@ -206,21 +208,22 @@ impl SupervisorInstances {
             if state.freshness.mode() == Mode::Get || mutant!(self.shared.active, ProofFromView) {
                 return None;
             }
-            if let Some((at, read)) = state.reads.get(&node.name)
-                && at.elapsed() <= JUST_NOW
-            {
-                return proof::objection(read);
-            }
             let machine = state.machine_of(node);
-            if state.evidence.as_deref().is_some_and(|it| it.by_name(&machine).is_some()) {
+            if let Some(reading) = state.reads.get(&node.name)
+                && reading.machine == machine
+                && reading.began_at.elapsed() <= JUST_NOW
+            {
+                return proof::objection(&reading.read);
+            }
+            if state.evidence.as_deref().is_some_and(|it| it.by_name(machine).is_some()) {
                 return None;
             }
-            machine
+            machine.to_owned()
         };
         self.shared.read(&node.name, &machine).await;
-        let read = self.shared.lock().reads.get(&node.name).map(|(_, read)| read.clone());
+        let reading = self.shared.lock().reads.get(&node.name).cloned();
         // A node that was forgotten meanwhile is not there to be deleted.
-        read.map_or(Some(Unknown::Pending), |read| proof::objection(&read))
+        reading.map_or(Some(Unknown::Pending), |reading| proof::objection(&reading.read))
     }
 }
 
@@ -301,6 +304,11 @@ impl Instances for SupervisorInstances {
                 Lookup::Unknown(Unknown::Unavailable(why))
             }
         }
+    }
+
+    /// Where machines are read by name each answer is a call, and calls are five a second.
+    fn n_at_once(&self) -> usize {
+        AT_ONCE
     }
 
     fn n_missing(&self) -> usize {

@@ -4,7 +4,7 @@
 //! forbidden to reads of one machine at a time. A watch is tried again every ten minutes, a list every minute: without
 //! it little can be told. A version that is too old leads to a new list, and the old view is read until that is in.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use provider_vcenter::{Backoff, Chain, Jitter};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::{
     api::{ApiError, Meaning},
     freshness::{Happened, Mode, POLL_IDLE},
+    listing::Listing,
     machine::MachineObject,
     shared::{Shared, failure},
     view::Changes,
@@ -31,8 +32,15 @@ const IDLE: Duration = Duration::from_secs(75);
 const WATCH: Duration = Duration::from_secs(300);
 /// A resource that is not served may be served after an upgrade.
 const NOT_SERVED: Duration = Duration::from_secs(30);
+/// A server that asks for more than this does not get it.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// After a list for safety failed, the next one waits this long at least, and up to twice that.
+const RELIST_LATER: Duration = Duration::from_secs(300);
 /// A watch that ends sooner than this counts as a failure; if it told something, as the first one.
 const LIVED: Duration = Duration::from_secs(1);
+
+/// Reads at once; more would only wait for each other.
+pub(super) const AT_ONCE: usize = 8;
 
 /// Serves the view for ever.
 pub(super) async fn run(shared: &Shared) {
@@ -51,6 +59,7 @@ pub(super) async fn run(shared: &Shared) {
         next = match next {
             Next::List(reason) => follower.list(reason).await,
             Next::Watch(version) => follower.watch(version).await,
+            Next::Relist(version) => follower.relist(version).await,
             Next::Rest => follower.rest().await,
         };
     }
@@ -62,6 +71,8 @@ enum Next {
     List(ListReason),
     /// Watch from this version on.
     Watch(String),
+    /// List for safety while the watch, which has told up to this version, works.
+    Relist(String),
     /// Nothing, until somebody asks or it is time.
     Rest,
 }
@@ -79,7 +90,28 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     async fn list(&mut self, reason: ListReason) -> Next {
-        match self.shared.list_anew(reason).await {
+        let listed = self.shared.list_anew(reason).await;
+        self.listed(listed, reason).await
+    }
+
+    /// A list for safety. One that fails, where the watch works, is no reason to do without the watch.
+    async fn relist(&mut self, version: String) -> Next {
+        let listed = self.shared.list_anew(ListReason::Periodic).await;
+        if let Err(err) = &listed {
+            let is_passing = matches!(err.meaning(), Meaning::Transient | Meaning::Throttled(_));
+            // Lists that tell of before what is known may be right, and are counted for that.
+            if is_passing && !matches!(err, ApiError::Old) {
+                let later = self.jitter.stretch(RELIST_LATER, 1.0);
+                tracing::warn!(error = %Chain(err), later = ?later, "machines not listed for safety; the watch goes on");
+                self.relist_at = Instant::now() + later;
+                return Next::Watch(version);
+            }
+        }
+        self.listed(listed, ListReason::Periodic).await
+    }
+
+    async fn listed(&mut self, listed: Result<Arc<Listing>, ApiError>, reason: ListReason) -> Next {
+        match listed {
             Ok(listing) => {
                 // 24 to 36 minutes.
                 self.relist_at = Instant::now() + self.jitter.stretch(RELIST.mul_f64(0.8), 0.5);
@@ -133,7 +165,8 @@ impl Follower<'_> {
                 );
                 NOT_SERVED
             }
-            Meaning::Throttled(wait) => wait.min(Duration::from_secs(60)),
+            // A server that asks for no pause, or for a second each time, is asked ever more seldom all the same.
+            Meaning::Throttled(wait) => wait.min(MAX_WAIT).max(self.backoff.fail()),
             _ => self.backoff.fail(),
         };
         tracing::warn!(error = %Chain(err), pause = ?pause, "{what}");
@@ -143,11 +176,11 @@ impl Follower<'_> {
     /// One watch, from its opening to its end.
     async fn watch(&mut self, mut version: String) -> Next {
         let now = Instant::now();
-        if now >= self.relist_at {
-            return Next::List(ListReason::Periodic);
-        }
         if self.shared.lock().freshness.is_silent(now) {
             return Next::List(ListReason::Silent);
+        }
+        if now >= self.relist_at {
+            return Next::Relist(version);
         }
         let is_trusting = mutant!(self.shared.active, WatchStallUnnoticed);
         let lasting = if is_trusting { RELIST } else { self.jitter.stretch(WATCH, 1.0) };
@@ -163,7 +196,7 @@ impl Follower<'_> {
                 // Events first: they cost nothing, a list does.
                 biased;
                 heard = events.next(idle) => heard,
-                () = sleep_until(self.relist_at) => return Next::List(ListReason::Periodic),
+                () = sleep_until(self.relist_at) => return Next::Relist(version),
             };
             match heard {
                 Ok(Heard::Event(event)) => match self.take(&event, &mut version) {
@@ -290,6 +323,8 @@ impl Follower<'_> {
                 biased;
                 () = self.shared.poked.notified() => {
                     let is_troubled = self.shared.lock().freshness.trouble().is_some();
+                    // A question's list was forbidden. Rights that come a little late are seen after the usual while.
+                    self.hasten_probe();
                     if is_troubled {
                         sleep(self.backoff.fail()).await;
                         return Next::List(ListReason::Failed);
@@ -297,6 +332,12 @@ impl Follower<'_> {
                 }
                 () = sleep_until(due) => {}
             }
+        }
+    }
+
+    fn hasten_probe(&mut self) {
+        if self.shared.lock().freshness.mode() == Mode::Get {
+            self.probe_at = self.probe_at.min(Instant::now() + PROBE_LIST);
         }
     }
 
@@ -327,8 +368,6 @@ enum Taken {
 
 /// Carries out what questions have left to be done, a few at a time.
 pub(super) async fn run_chores(shared: &Shared) {
-    /// Reads at once; more would only wait for each other.
-    const AT_ONCE: usize = 8;
     loop {
         shared.chores.notified().await;
         loop {

@@ -32,7 +32,7 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
 /// Whether what stands for a UUID in a provider ID is none: the path of a machine in an inventory, or its name, as old in-tree
 /// providers wrote it. No machine has such a UUID, so no list proves that the machine is gone.
 pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
-    key.contains('/') || key == node.name.to_lowercase()
+    key.contains('/') || key == uuid_key(&node.name)
 }
 
 /// The provider ID of a machine, its UUID as the Supervisor writes it: Cluster API compares the text.

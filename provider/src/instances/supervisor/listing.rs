@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::machine::{Field, MachineObject, uuid_key};
+use super::machine::{Field, MachineObject, byte_orders, uuid_key};
 
 /// Everything that one consistent list showed.
 #[derive(Clone, Debug)]
@@ -48,9 +48,9 @@ impl Listing {
         self.machines.get(name)
     }
 
-    /// Whether some machine has this UUID, or is meant to get it.
+    /// Whether some machine has this UUID in either byte order, or is meant to get it.
     pub(super) fn has_uuid(&self, key: &str) -> bool {
-        self.uuids.contains(key)
+        byte_orders(key).any(|key| self.uuids.contains(&key))
     }
 
     /// Objects that do not say who they are: any of them may be the one looked for.

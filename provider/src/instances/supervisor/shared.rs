@@ -7,16 +7,16 @@ use std::{
 
 use provider_vcenter::Chain;
 use tokio::{
-    sync::{Mutex as AsyncMutex, Notify},
+    sync::{Mutex as AsyncMutex, Notify, mpsc, oneshot},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Tuning,
-    answers::Read,
+    answers::{Read, Reading},
     api::{Api, ApiError, Meaning, Paging},
-    freshness::{Happened, Mode, WINDOW},
+    freshness::{Happened, Mode, Purpose, WINDOW},
     listing::Listing,
     state::State,
     view::Changes,
@@ -40,6 +40,13 @@ pub(super) enum Take {
     Evidence,
 }
 
+/// A list that a question waits for.
+struct Order {
+    after: Instant,
+    reason: ListReason,
+    answer: oneshot::Sender<Result<Arc<Listing>, Unknown>>,
+}
+
 /// The Supervisor, what is known of it, and how to wake who waits for news.
 pub(super) struct Shared {
     pub(super) api: Api,
@@ -49,6 +56,9 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// Held while a list is made: one at a time, and who waited takes what came of it.
     listing: AsyncMutex<()>,
+    /// Lists that questions wait for. [`serve_lists`](Self::serve_lists) makes them: a list outlives its question.
+    orders: mpsc::UnboundedSender<Order>,
+    ordered: AsyncMutex<mpsc::UnboundedReceiver<Order>>,
     pub(super) news: News,
     /// Cancelled once the first list is in. Waiters wake in the order in which they waited.
     pub(super) synced: CancellationToken,
@@ -66,6 +76,7 @@ impl Shared {
         active: Active,
     ) -> Self {
         let deadline = Instant::now() + tuning.sync_timeout;
+        let (orders, ordered) = mpsc::unbounded_channel();
         Self {
             api,
             tuning,
@@ -73,6 +84,8 @@ impl Shared {
             active,
             state: Mutex::new(State::new(mode, deadline, active)),
             listing: AsyncMutex::new(()),
+            orders,
+            ordered: AsyncMutex::new(ordered),
             news: News::default(),
             synced: CancellationToken::new(),
             chores: Notify::new(),
@@ -102,8 +115,31 @@ impl Shared {
     ///
     /// All who ask at once wait for one list and share what comes of it, a failure as well.
     ///
-    /// Cancel safe: a list cut short is begun again by the next in the queue.
+    /// Cancel safe: a list that is under way is finished, and answers later questions. A long one would never be whole if it
+    /// ended with the time of the question that it was begun for.
     pub(super) async fn list_since(
+        &self,
+        after: Instant,
+        reason: ListReason,
+    ) -> Result<Arc<Listing>, Unknown> {
+        let stopped = || Unknown::Unavailable("the provider stops".to_owned());
+        let (answer, answered) = oneshot::channel();
+        self.orders.send(Order { after, reason, answer }).map_err(|_| stopped())?;
+        answered.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Makes the lists that questions wait for, one after the other.
+    pub(super) async fn serve_lists(&self) {
+        let mut ordered = self.ordered.lock().await;
+        while let Some(Order { after, reason, answer }) = ordered.recv().await {
+            if !answer.is_closed() {
+                // The question may have run out of time; what came of the list is in the state.
+                let _ = answer.send(self.list_or_share(after, reason).await);
+            }
+        }
+    }
+
+    async fn list_or_share(
         &self,
         after: Instant,
         reason: ListReason,
@@ -112,11 +148,16 @@ impl Shared {
         let (mode, pause) = {
             let state = self.lock();
             let shares = !mutant!(self.active, ListPerNode);
-            let evidence = state.evidence.as_ref().filter(|it| shares && it.began_at >= after);
+            // Who asks for no proof is content with a list that is just in, however long it was on its way.
+            let is_enough = reason == ListReason::Asked
+                && state.freshness.is_current(Purpose::Life, Instant::now());
+            let evidence = state.evidence.as_ref();
+            let evidence = evidence.filter(|it| shares && (is_enough || it.began_at >= after));
             if let Some(listing) = evidence {
                 return Ok(Arc::clone(listing));
             }
-            if let Some((_, why)) = state.list_failure.as_ref().filter(|(at, _)| *at >= after) {
+            let failure = state.list_failure.as_ref();
+            if let Some(why) = failure.and_then(|it| it.answer(after, Instant::now())) {
                 return Err(why.clone());
             }
             if let Some(why) = state.freshness.trouble() {
@@ -155,7 +196,8 @@ impl Shared {
         let listing = match listed.and_then(|listing| self.not_of_before(listing, take)) {
             Ok(listing) => Arc::new(listing),
             Err(err) => {
-                self.lock().list_failure = Some((began_at, unavailable(&err)));
+                let why = unavailable(&err);
+                self.lock().note_list_failure(began_at, Instant::now(), why);
                 return Err(err);
             }
         };
@@ -225,7 +267,12 @@ impl Shared {
         self.metrics.read(why, result);
         let read = match answer {
             Ok(Some(object)) => {
-                self.change(|state, _| state.view.inject(&Arc::new(object), began_at));
+                let object = Arc::new(object);
+                self.change(|state, _| match state.freshness.mode() {
+                    // No list will ever show that versions begin anew.
+                    Mode::Get => state.view.overrule(&object, began_at),
+                    Mode::Watch | Mode::Poll => state.view.inject(&object, began_at),
+                });
                 Read::Seen
             }
             Ok(None) => {
@@ -239,7 +286,9 @@ impl Shared {
         };
         let mut state = self.lock();
         if state.nodes.contains_key(node) {
-            state.reads.insert(node.to_owned(), (began_at, read));
+            let machine = machine.to_owned();
+            let reading = Reading { machine, began_at, ended_at: Instant::now(), read };
+            state.reads.insert(node.to_owned(), reading);
         }
     }
 }

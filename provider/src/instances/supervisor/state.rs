@@ -8,10 +8,11 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    answers::{Asked, Read, find_strict},
-    freshness::{Freshness, Mode},
+    answers::{Asked, Read, Reading, find_strict},
+    freshness::{Freshness, Mode, WINDOW},
     identity::{Identity, identity},
     listing::Listing,
+    machine::byte_orders,
     proof::Claim,
     view::{Changes, EVIDENCE_AGE, View},
 };
@@ -36,6 +37,26 @@ pub(super) struct Tracked {
     pub mismatch_told: bool,
 }
 
+/// A list that failed, and those before it that failed too.
+#[derive(Clone, Debug)]
+pub(super) struct ListFailure {
+    began_at: Instant,
+    ended_at: Instant,
+    why: Unknown,
+    n_in_a_row: u32,
+}
+
+impl ListFailure {
+    /// What there is to say instead of a new list, to a question about evidence from then on: who waited while the list was
+    /// made shares what came of it. One failure counts for five seconds, failure after failure for up to twenty.
+    pub(super) fn answer(&self, after: Instant, now: Instant) -> Option<&Unknown> {
+        let doublings = self.n_in_a_row.saturating_sub(1).min(2);
+        let hold = WINDOW * (1 << doublings);
+        let counts = self.began_at >= after && now.duration_since(self.ended_at) <= hold;
+        counts.then_some(&self.why)
+    }
+}
+
 /// Everything known.
 pub(super) struct State {
     pub view: View,
@@ -50,14 +71,14 @@ pub(super) struct State {
     pub is_lost: bool,
     /// The last complete list.
     pub evidence: Option<Arc<Listing>>,
-    /// The last list that failed, and why.
-    pub list_failure: Option<(Instant, Unknown)>,
+    /// The last list, if it failed.
+    pub list_failure: Option<ListFailure>,
     /// Lists in a row that told of before what was known.
     pub n_old_lists: u32,
     /// When the last list was begun, whatever came of it.
     pub list_begun_at: Option<Instant>,
-    /// Reads of machines by node, and when they were begun.
-    pub reads: BTreeMap<String, (Instant, Read)>,
+    /// The last read of a machine for each node.
+    pub reads: BTreeMap<String, Reading>,
     /// Nodes to be announced once the first list is in.
     pub waiting: BTreeSet<String>,
     /// Machines to be read, by node.
@@ -115,23 +136,33 @@ impl State {
         // It may be the same node with another identity.
         self.forgotten.recall(&node.uid);
         if let Ok(Identity::Uuid(key)) = identity(node) {
-            self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
+            for key in byte_orders(&key) {
+                self.nodes_by_uuid.entry(key).or_default().insert(node.name.clone());
+            }
         }
         let tracked = Tracked { identity: node.clone(), matched, machine, mismatch_told };
         self.nodes.insert(node.name.clone(), tracked);
         self.note_match(&node.name);
     }
 
+    /// Notes that a list failed.
+    pub(super) fn note_list_failure(&mut self, began_at: Instant, now: Instant, why: Unknown) {
+        let n_before = self.list_failure.as_ref().map_or(0, |failure| failure.n_in_a_row);
+        let n_in_a_row = n_before.saturating_add(1);
+        self.list_failure = Some(ListFailure { began_at, ended_at: now, why, n_in_a_row });
+    }
+
     /// Drops a node.
     pub(super) fn forget(&mut self, name: &str) {
         let Some(known) = self.nodes.remove(name) else { return };
         self.forgotten.note(known.identity.uid.clone(), Instant::now());
-        if let Ok(Identity::Uuid(key)) = identity(&known.identity)
-            && let Some(names) = self.nodes_by_uuid.get_mut(&key)
-        {
-            names.remove(name);
-            if names.is_empty() {
-                self.nodes_by_uuid.remove(&key);
+        if let Ok(Identity::Uuid(key)) = identity(&known.identity) {
+            for key in byte_orders(&key) {
+                let Some(names) = self.nodes_by_uuid.get_mut(&key) else { continue };
+                names.remove(name);
+                if names.is_empty() {
+                    self.nodes_by_uuid.remove(&key);
+                }
             }
         }
         self.reads.remove(name);
@@ -164,13 +195,13 @@ impl State {
     }
 
     /// Under which name a node's machine was last seen; its own, if never.
-    pub(super) fn machine_of(&self, node: &NodeIdentity) -> String {
+    pub(super) fn machine_of<'a>(&'a self, node: &'a NodeIdentity) -> &'a str {
         let it = identity(node).ok();
         if let Some(entry) = it.and_then(|it| find_strict(&self.view, &it, node)) {
-            return entry.machine.name.clone();
+            return &entry.machine.name;
         }
         let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
-        tracked.and_then(|it| it.machine.clone()).unwrap_or_else(|| node.name.clone())
+        tracked.and_then(|it| it.machine.as_deref()).unwrap_or(&node.name)
     }
 
     /// A question about a node.
@@ -180,6 +211,7 @@ impl State {
             freshness: &self.freshness,
             sync_deadline: self.sync_deadline,
             node,
+            machine: self.machine_of(node),
             read: self.reads.get(&node.name),
             now,
         }
@@ -187,7 +219,7 @@ impl State {
 
     /// The claim that a node's machine is gone.
     pub(super) fn claim<'a>(
-        &self,
+        &'a self,
         node: &'a NodeIdentity,
         after: Instant,
         now: Instant,
@@ -199,6 +231,7 @@ impl State {
         let tracked = self.nodes.get(&node.name).filter(|it| it.identity.uid == node.uid);
         Claim {
             node,
+            machine: self.machine_of(node),
             after,
             changed_at: self.view.changed_at(&node.name, uuid.as_deref()),
             matched: tracked.is_some_and(|tracked| tracked.matched),
@@ -224,8 +257,10 @@ impl State {
                 return false;
             }
             if self.freshness.mode() == Mode::Get {
-                let read = self.reads.get(&node.name).filter(|(at, _)| is_young(*at));
-                return matches!(read, Some((_, Read::NotFound)));
+                let reading = self.reads.get(&node.name).filter(|it| is_young(it.began_at));
+                let machine = self.machine_of(node);
+                return reading
+                    .is_some_and(|it| it.machine == machine && it.read == Read::NotFound);
             }
             let Some(entry) = find_strict(&self.view, &it, node) else { return true };
             // A list that came after what the view knows of it, and does not have it.

@@ -52,6 +52,18 @@ pub(super) enum Read {
     Failed(Unknown),
 }
 
+/// A read of one machine by its name, for a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    /// The name that was read. It need not be the node's.
+    pub machine: String,
+    /// A proof is as old as the beginning of what proves it.
+    pub began_at: Instant,
+    /// An answer is as young as its end: a slow one is not asked for again at once.
+    pub ended_at: Instant,
+    pub read: Read,
+}
+
 /// A question.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
@@ -60,8 +72,10 @@ pub(super) struct Asked<'a> {
     /// The first list is waited for until then.
     pub sync_deadline: Instant,
     pub node: &'a NodeIdentity,
-    /// The last read of the node's machine by name, and when it was begun.
-    pub read: Option<&'a (Instant, Read)>,
+    /// Under which name the node's machine was last seen; the node's own, if never.
+    pub machine: &'a str,
+    /// The last read of a machine for this node.
+    pub read: Option<&'a Reading>,
     pub now: Instant,
 }
 
@@ -159,7 +173,7 @@ pub(super) fn metadata(
             Ok(metadata) => Answer::Found((metadata, how)),
             Err(why) => Answer::Unknown(why),
         },
-        None => match asked.recent_read() {
+        None => match asked.recent_read(&asked.node.name) {
             None if asked.freshness.state(asked.now) != ViewState::Poll => {
                 Answer::NeedsGet(asked.node.name.clone())
             }
@@ -175,14 +189,14 @@ impl Asked<'_> {
         let Self { freshness, now, .. } = *self;
         if freshness.is_current(purpose, now) {
             let doubted = entry.filter(|entry| entry.must_be_read(now))?;
-            return match self.recent_read() {
+            return match self.recent_read(&doubted.machine.name) {
                 None => Some(Answer::NeedsGet(doubted.machine.name.clone())),
                 Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
                 Some(Read::Seen | Read::NotFound) => None,
             };
         }
         let is_young = |at: Instant| now.saturating_duration_since(at) <= WINDOW;
-        if entry.is_some_and(|entry| is_young(entry.seen_at)) {
+        if entry.is_some_and(|entry| is_young(entry.seen_at) || self.was_just_read(entry)) {
             return None;
         }
         let state = freshness.state(now);
@@ -195,20 +209,26 @@ impl Asked<'_> {
         if state == ViewState::Poll {
             return Some(Answer::NeedsList);
         }
-        match self.recent_read() {
+        let machine = entry.map_or(self.machine, |entry| &entry.machine.name);
+        match self.recent_read(machine) {
             // Under the node's name there is another machine, or none. Whether this one is elsewhere, a list tells.
             Some(Read::Seen | Read::NotFound) => Some(Answer::NeedsProof),
             Some(Read::Failed(why)) => Some(Answer::Unknown(why.clone())),
-            None => {
-                let name = entry.map_or(&self.node.name, |entry| &entry.machine.name);
-                Some(Answer::NeedsGet(name.clone()))
-            }
+            None => Some(Answer::NeedsGet(machine.to_owned())),
         }
     }
 
-    fn recent_read(&self) -> Option<&Read> {
-        let (at, read) = self.read?;
-        (self.now.saturating_duration_since(*at) <= WINDOW).then_some(read)
+    /// What a read of this machine came to that ended a short while ago.
+    fn recent_read(&self, machine: &str) -> Option<&Read> {
+        let reading = self.read.filter(|it| it.machine == machine)?;
+        let age = self.now.saturating_duration_since(reading.ended_at);
+        (age <= WINDOW).then_some(&reading.read)
+    }
+
+    /// Whether the entry is what a read showed whose answer is young, however long it was on its way.
+    fn was_just_read(&self, entry: &Entry) -> bool {
+        self.recent_read(&entry.machine.name) == Some(&Read::Seen)
+            && self.read.is_some_and(|reading| entry.seen_at >= reading.began_at)
     }
 }
 

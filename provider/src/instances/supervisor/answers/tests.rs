@@ -39,7 +39,7 @@ struct Stage {
     view: View,
     freshness: Freshness,
     start: Instant,
-    read: Option<(Instant, Read)>,
+    read: Option<Reading>,
     now: Instant,
 }
 
@@ -64,8 +64,9 @@ impl Stage {
         self
     }
 
-    fn read(mut self, read: Read) -> Self {
-        self.read = Some((self.now, read));
+    fn read(mut self, machine: &str, read: Read) -> Self {
+        let machine = machine.to_owned();
+        self.read = Some(Reading { machine, began_at: self.now, ended_at: self.now, read });
         self
     }
 
@@ -75,6 +76,7 @@ impl Stage {
             freshness: &self.freshness,
             sync_deadline: self.start + seconds(60),
             node,
+            machine: &node.name,
             read: self.read.as_ref(),
             now: self.now,
         }
@@ -113,17 +115,17 @@ async fn existence_is_answered_by_the_table() {
         ("fresh, not there", fresh(), &gone, NeedsProof),
         ("stale, there", silent(), &n, NeedsGet("n".to_owned())),
         ("stale, not there", silent(), &gone, NeedsGet("gone".to_owned())),
-        ("stale, read and not there", silent().read(Read::NotFound), &gone, NeedsProof),
-        ("stale, another one read", silent().read(Read::Seen), &gone, NeedsProof),
+        ("stale, read and not there", silent().read("gone", Read::NotFound), &gone, NeedsProof),
+        ("stale, another one read", silent().read("gone", Read::Seen), &gone, NeedsProof),
         (
             "stale, not readable",
-            silent().read(Read::Failed(unavailable())),
+            silent().read("gone", Read::Failed(unavailable())),
             &gone,
             Answer::Unknown(unavailable()),
         ),
         (
             "stale, read long ago",
-            silent().read(Read::NotFound).later(187),
+            silent().read("gone", Read::NotFound).later(187),
             &gone,
             NeedsGet("gone".to_owned()),
         ),
@@ -136,7 +138,7 @@ async fn existence_is_answered_by_the_table() {
         ("get mode", fresh().later(6).fold(Happened::ListForbidden), &n, NeedsGet("n".to_owned())),
         (
             "get mode, not there",
-            fresh().later(6).fold(Happened::ListForbidden).read(Read::NotFound),
+            fresh().later(6).fold(Happened::ListForbidden).read("gone", Read::NotFound),
             &gone,
             NeedsProof,
         ),
@@ -165,6 +167,18 @@ async fn a_machine_under_another_name_is_read_under_its_own() {
     let renamed = node("other", Some("vsphere://AA"));
     assert_eq!(stage.exists(&renamed), Answer::NeedsGet("n".to_owned()));
     assert_eq!(Stage::new(Mode::Watch).exists(&renamed), Answer::Found(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_last_seen_under_another_name_is_read_under_that_name() {
+    let moved = node("other", Some("vsphere://bb"));
+    let stage = Stage::new(Mode::Watch).later(6).fold(Happened::ListForbidden);
+    let asked = |stage: &Stage| exists(Asked { machine: "m", ..stage.asked(&moved) });
+    assert_eq!(asked(&stage), Answer::NeedsGet("m".to_owned()));
+    let stage = stage.read("other", Read::NotFound);
+    assert_eq!(asked(&stage), Answer::NeedsGet("m".to_owned()), "a read of another machine");
+    let stage = stage.read("m", Read::NotFound);
+    assert_eq!(asked(&stage), Answer::NeedsProof);
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,10 +243,10 @@ async fn a_missing_machine_is_read_once_and_then_not_seen() {
     for (name, stage, wanted, want) in [
         ("fresh", Stage::new(Mode::Watch), ZoneWanted::Yes, &read),
         ("stale", Stage::new(Mode::Watch).later(181), ZoneWanted::No, &read),
-        ("read", Stage::new(Mode::Watch).read(Read::NotFound), ZoneWanted::Yes, &not_seen),
+        ("read", Stage::new(Mode::Watch).read("gone", Read::NotFound), ZoneWanted::Yes, &not_seen),
         (
             "stale and read",
-            Stage::new(Mode::Watch).later(181).read(Read::NotFound),
+            Stage::new(Mode::Watch).later(181).read("gone", Read::NotFound),
             ZoneWanted::Yes,
             &not_seen,
         ),
@@ -274,7 +288,7 @@ async fn a_read_makes_an_entry_young_again() {
     let n = node("n", Some("vsphere://aa"));
     assert_eq!(stage.exists(&n), Answer::NeedsGet("n".to_owned()));
     stage.view.inject(&Arc::new(machine("n", "AA")), stage.now);
-    let stage = stage.read(Read::Seen);
+    let stage = stage.read("n", Read::Seen);
     assert_eq!(stage.exists(&n), Answer::Found(()));
     assert_eq!(shutdown(stage.asked(&n)), Answer::Found(false));
 }
@@ -289,11 +303,11 @@ async fn a_machine_in_doubt_is_read_once_a_minute() {
     let stage = stage.later(61);
     assert_eq!(stage.exists(&d), Answer::NeedsGet("d".to_owned()));
     assert_eq!(stage.exists(&node("n", Some("vsphere://aa"))), Answer::Found(()), "in the list");
-    let stage = stage.read(Read::Failed(unavailable()));
+    let stage = stage.read("d", Read::Failed(unavailable()));
     assert_eq!(stage.exists(&d), Answer::Unknown(unavailable()));
-    let stage = stage.read(Read::Seen);
+    let stage = stage.read("d", Read::Seen);
     assert_eq!(stage.exists(&d), Answer::Found(()));
-    let mut stage = stage.read(Read::NotFound);
+    let mut stage = stage.read("d", Read::NotFound);
     stage.view.not_found("d", stage.now);
     assert_eq!(stage.exists(&d), Answer::NeedsProof);
 }

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::model::{parse_uuid, swap_byte_order};
+
 /// The label that holds a machine's zone.
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
@@ -75,9 +77,16 @@ pub(super) struct MachineObject {
 #[error("a VirtualMachine without a name")]
 pub(super) struct Nameless;
 
-/// A UUID as it is compared: upstream trims and lowers the one it looks for, we both.
+/// A UUID as it is compared: upstream trims and lowers the one it looks for, we both, and one without dashes gets them.
 pub(super) fn uuid_key(text: &str) -> String {
-    text.trim().to_lowercase()
+    parse_uuid(text)
+        .map_or_else(|| text.trim().to_lowercase(), |uuid| uuid.hyphenated().to_string())
+}
+
+/// The ways to write the UUID of a key: as it stands, and in the byte order in which a guest reports it.
+pub(super) fn byte_orders(key: &str) -> impl Iterator<Item = String> + use<> {
+    let swapped = parse_uuid(key).map(|uuid| swap_byte_order(uuid).hyphenated().to_string());
+    std::iter::once(key.to_owned()).chain(swapped)
 }
 
 impl MachineObject {

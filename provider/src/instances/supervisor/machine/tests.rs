@@ -168,4 +168,9 @@ fn uuids_are_compared_without_case_and_blanks() {
         MachineObject { bios_uuid: " 4215F0DE-1b2c ".to_owned(), ..MachineObject::default() };
     assert_eq!(machine.uuid_key().as_deref(), Some("4215f0de-1b2c"));
     assert_eq!(MachineObject::default().uuid_key(), None);
+    let dashed = "4215f0de-aabb-ccdd-eeff-001122334455";
+    assert_eq!(uuid_key("4215F0DEAABBCCDDEEFF001122334455"), dashed);
+    let orders: Vec<String> = byte_orders(dashed).collect();
+    assert_eq!(orders, [dashed, "def01542-bbaa-ddcc-eeff-001122334455"]);
+    assert_eq!(byte_orders("u0001").collect::<Vec<_>>(), ["u0001"]);
 }

@@ -7,7 +7,7 @@
 use tokio::time::Instant;
 
 use super::{
-    answers::Read,
+    answers::{Read, Reading},
     identity::{Identity, identity, is_path_or_name},
     listing::Listing,
     view::EVIDENCE_AGE,
@@ -24,6 +24,8 @@ pub(crate) const NEVER_MATCHED: &str = "no node was matched to a machine since t
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'a> {
     pub node: &'a NodeIdentity,
+    /// Under which name its machine was last seen; the node's own, if never.
+    pub machine: &'a str,
     /// Evidence must have been asked for no earlier.
     pub after: Instant,
     /// When a machine of this name or UUID last came, went or became another one. Older evidence tells of before.
@@ -45,7 +47,7 @@ pub(super) enum Verdict {
     Gone { proved_at: Instant },
     /// A list is needed that begins no earlier than this.
     NeedsList { after: Instant },
-    /// The machine of the node's name must be read, no earlier than this.
+    /// The claim's machine must be read, no earlier than this.
     NeedsGet { after: Instant },
     /// Nobody can tell.
     Unknown(Unknown),
@@ -115,21 +117,24 @@ pub(super) fn is_disowned(active: Active, node: &NodeIdentity) -> bool {
     node.provider_id.is_some() && mutant!(active, EmptyUuidIsGone)
 }
 
-/// Judges by a read of the machine of the node's name, where lists are forbidden. That proves less, so it is believed
-/// only of a node that is nothing but its name, or that had the machine of that name.
-pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&(Instant, Read)>) -> Verdict {
+/// Judges by a read of the claim's machine, where lists are forbidden. That proves less, so it is believed only of a
+/// node that is nothing but its name, or that had the machine of that name. A read of another name proves nothing.
+pub(super) fn by_read(claim: &Claim<'_>, evidence: Option<&Reading>) -> Verdict {
     let identity = match claim.identity() {
         Ok(identity) => identity,
         Err(why) => return Verdict::Unknown(why),
     };
     let after = claim.earliest();
-    let Some((at, read)) = evidence.filter(|(at, _)| *at >= after) else {
+    let is_about_it = |it: &&Reading| it.machine == claim.machine && it.began_at >= after;
+    let Some(Reading { began_at, read, .. }) = evidence.filter(is_about_it) else {
         return Verdict::NeedsGet { after };
     };
     match (read, identity) {
         (Read::Failed(why), _) => Verdict::Unknown(why.clone()),
-        (Read::NotFound, Identity::Name) => Verdict::Gone { proved_at: *at },
-        (Read::NotFound, Identity::Uuid(_)) if claim.matched => Verdict::Gone { proved_at: *at },
+        (Read::NotFound, Identity::Name) => Verdict::Gone { proved_at: *began_at },
+        (Read::NotFound, Identity::Uuid(_)) if claim.matched => {
+            Verdict::Gone { proved_at: *began_at }
+        }
         (Read::Seen, Identity::Name) => Verdict::Present,
         (Read::NotFound | Read::Seen, _) => {
             let why = "listing is forbidden, and only a list would tell where its machine is";

@@ -33,12 +33,18 @@ fn machines(texts: &[&str]) -> Vec<MachineObject> {
     texts.iter().map(machine).collect()
 }
 
+/// A read of the machine `n` that was answered at once.
+fn reading(at: Instant, read: Read) -> Reading {
+    Reading { machine: "n".to_owned(), began_at: at, ended_at: at, read }
+}
+
 /// A claim made a hundred seconds after the start of the clock, about evidence of up to five seconds before.
 fn claim(node: &NodeIdentity, start: Instant) -> Claim<'_> {
     let now = start + seconds(100);
     let after = now - seconds(5);
     Claim {
         node,
+        machine: &node.name,
         after,
         changed_at: None,
         matched: true,
@@ -131,7 +137,7 @@ async fn old_evidence_proves_nothing() {
 async fn some_claims_are_never_proved() {
     let start = Instant::now();
     let listing = Listing::new(start + seconds(99), "1".to_owned(), Vec::new(), 0);
-    let read = (start + seconds(99), Read::NotFound);
+    let read = reading(start + seconds(99), Read::NotFound);
     for foreign in ["aws:///i-1", "aa", "k3s://n"] {
         let node = node("n", Some(foreign));
         let claim = claim(&node, start);
@@ -168,14 +174,18 @@ async fn a_read_proves_only_what_a_name_can() {
         ),
     ] {
         let claim = Claim { matched, ..claim(node, start) };
-        let verdict = by_read(&claim, Some(&(at, read)));
+        let verdict = by_read(&claim, Some(&reading(at, read)));
         match want {
             Some(want) => assert_eq!(verdict, want, "{what}"),
             None => assert!(matches!(verdict, Verdict::Unknown(Unknown::Incomplete(_))), "{what}"),
         }
     }
     let claim = claim(&uuid, start);
-    let old = (claim.after - Duration::from_millis(1), Read::NotFound);
+    let old = reading(claim.after - Duration::from_millis(1), Read::NotFound);
     assert_eq!(by_read(&claim, Some(&old)), Verdict::NeedsGet { after: claim.after });
     assert_eq!(by_read(&claim, None), Verdict::NeedsGet { after: claim.after });
+    let other = reading(at, Read::NotFound);
+    let renamed = Claim { machine: "m", ..claim };
+    let verdict = by_read(&renamed, Some(&other));
+    assert_eq!(verdict, Verdict::NeedsGet { after: claim.after }, "of another name");
 }

@@ -5,6 +5,7 @@
 mod fake;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod slow;
 mod upstream;
 mod v1;
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     listing::Listing,
-    machine::{MachineObject, uuid_key},
+    machine::{MachineObject, byte_orders, uuid_key},
 };
 use crate::mutant::{Active, mutant};
 
@@ -160,6 +160,23 @@ impl View {
         changes
     }
 
+    /// Takes over what a read begun at that time shows, also at an older version than the one that is known, unless that
+    /// was read later: a restored store counts from before.
+    pub(super) fn overrule(&mut self, machine: &Arc<MachineObject>, begun_at: Instant) -> Changes {
+        let known = self.machines.get(&machine.name);
+        let is_back = known.is_some_and(|entry| {
+            let version = &entry.machine.resource_version;
+            entry.seen_at < begun_at && is_before(&machine.resource_version, version)
+        });
+        if !is_back {
+            return self.inject(machine, begun_at);
+        }
+        let mut changes = Changes::default();
+        self.take_out(&machine.name, begun_at);
+        self.put(machine, begun_at, &mut changes);
+        changes
+    }
+
     /// Takes out a machine in doubt that a read begun at that time did not find.
     pub(super) fn not_found(&mut self, name: &str, begun_at: Instant) {
         let known = self.machines.get(name);
@@ -248,10 +265,14 @@ impl View {
         self.machines.get(name)
     }
 
-    /// The machine with this UUID. Of several (a restored copy has the UUID of its original) the one that has the
+    /// The machine with this UUID, as it stands before the other byte order. Of several (a restored copy has the UUID of its original) the one that has the
     /// node's name, else one that is not being deleted, else the oldest.
     pub(super) fn by_uuid(&self, key: &str, node_name: &str) -> Option<&Entry> {
-        let names = self.by_uuid.get(&uuid_key(key))?;
+        byte_orders(&uuid_key(key)).find_map(|key| self.by_key(&key, node_name))
+    }
+
+    fn by_key(&self, key: &str, node_name: &str) -> Option<&Entry> {
+        let names = self.by_uuid.get(key)?;
         let entries = names.iter().filter_map(|name| self.machines.get(name));
         let exact = mutant!(self.active, UuidCaseMatters);
         let entries = entries.filter(|entry| !exact || entry.machine.bios_uuid == key);
@@ -265,7 +286,8 @@ impl View {
     /// ago.
     pub(super) fn changed_at(&self, name: &str, uuid: Option<&str>) -> Option<Instant> {
         let name = self.touched.get(&Key::Name(name.to_owned()));
-        let uuid = uuid.and_then(|uuid| self.touched.get(&Key::Uuid(uuid.to_owned())));
+        let keys = uuid.into_iter().flat_map(byte_orders);
+        let uuid = keys.filter_map(|key| self.touched.get(&Key::Uuid(key))).max();
         name.max(uuid).copied()
     }
 
