@@ -60,7 +60,7 @@ fn flapping(run: &Run) -> Vec<Violation> {
     found
 }
 
-/// Calls to the cluster that are repeated before the time that the server has asked for. A lease has a deadline of its own, and
+/// Calls to a Kubernetes API that are repeated before the time that the server has asked for. A lease has a deadline of its own, and
 /// is renewed sooner.
 fn impatient(run: &Run) -> Vec<Violation> {
     let rules: BTreeMap<&str, Duration> = run
@@ -78,7 +78,8 @@ fn impatient(run: &Run) -> Vec<Violation> {
     }
     let mut until: BTreeMap<String, Time> = BTreeMap::new();
     let is_judged = |call: &&Record| {
-        let is_call = call.class == Some(Class::Write) || call.face == Some(Face::Cluster);
+        let is_call =
+            call.class == Some(Class::Write) || call.face.is_some_and(Face::is_kubernetes);
         is_call && !call.op.contains("leases")
     };
     for call in run.calls().filter(is_judged) {
