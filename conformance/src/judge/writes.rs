@@ -3,22 +3,32 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sim::faults::Action;
 use sim::ledger::Record;
-use sim::world::Time;
 use sim::world::objects::Op;
+use sim::world::{Event, Time};
 
 use super::Invariant::NoIdleWrite;
 use super::Violation;
 use super::authors;
 use crate::lab::{NodeEvent, Run};
+use crate::scenario::Act;
 
 /// Writes that were carried out, and after which the Node was what it had been before.
 pub(super) fn violations(run: &Run) -> Vec<Violation> {
-    if run.log.base().is_none() {
+    // A provider that is shown what was before has nothing else to go by.
+    if run.log.base().is_none() || was_shown_old_nodes(run) {
         return Vec::new();
     }
+    let restored: Vec<Time> = run
+        .log
+        .entries()
+        .filter(|(_, event)| matches!(event, Event::ClusterRestored))
+        .map(|(at, _)| *at)
+        .collect();
+    let nodes = run.nodes_by_name().iter();
     let changes: BTreeMap<&str, Vec<Time>> =
-        run.nodes_by_name().iter().map(|(name, events)| (name.as_str(), changes(events))).collect();
+        nodes.map(|(name, events)| (name.as_str(), changes(events, &restored))).collect();
     let lag = authors::lag(run);
     let is_idle = |call: &&Record| {
         let Some(ended) = &call.ended else { return false };
@@ -37,16 +47,32 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     .collect()
 }
 
-/// When a Node became another in what a cloud provider writes. A kubelet that reports makes none.
-fn changes(events: &[NodeEvent]) -> Vec<Time> {
-    let mut before = None;
+/// Whether a rule has answered reads of the cluster with what was before.
+fn was_shown_old_nodes(run: &Run) -> bool {
+    run.scenario.timeline.iter().any(|step| match &step.act {
+        Act::Fault(rule) => {
+            let is_stale = rule.actions.iter().any(|it| matches!(it, Action::ReadStale(_)));
+            is_stale && run.calls().any(|call| call.is_cluster_call() && call.was_faulted())
+        }
+        _ => false,
+    })
+}
+
+/// When a Node became another in what a cloud provider writes. A kubelet that reports makes none. What a Node is after the
+/// store was restored is not told: its next change counts.
+fn changes(events: &[NodeEvent], restored: &[Time]) -> Vec<Time> {
+    let mut before: Option<(Time, [&Value; 5])> = None;
     let mut changes = Vec::new();
     for (at, op, node) in events {
-        let now = Some(written(node));
-        if *op != Op::Modified || now != before {
+        let now = written(node);
+        let is_known =
+            |since: &Time| !restored.iter().any(|restored| (*since..=*at).contains(restored));
+        let is_same =
+            before.as_ref().is_some_and(|(since, before)| is_known(since) && *before == now);
+        if *op != Op::Modified || !is_same {
             changes.push(*at);
         }
-        before = now;
+        before = Some((*at, now));
     }
     changes
 }

@@ -15,7 +15,7 @@ use super::{
     freshness::{Happened, Mode, POLL_IDLE},
     listing::Listing,
     machine::MachineObject,
-    shared::{Shared, failure},
+    shared::{MAX_WAIT, Shared, failure},
     view::Changes,
 };
 use crate::{cluster::Heard, mutant::mutant, supervisor::InstancesMode, telemetry::ListReason};
@@ -32,8 +32,6 @@ const IDLE: Duration = Duration::from_secs(75);
 const WATCH: Duration = Duration::from_secs(300);
 /// A resource that is not served may be served after an upgrade.
 const NOT_SERVED: Duration = Duration::from_secs(30);
-/// A server that asks for more than this does not get it.
-const MAX_WAIT: Duration = Duration::from_secs(60);
 /// After a list for safety failed, the next one waits this long at least, and up to twice that.
 const RELIST_LATER: Duration = Duration::from_secs(300);
 /// A watch that ends sooner than this counts as a failure; if it told something, as the first one.

@@ -28,6 +28,8 @@ use crate::{
     telemetry::{ListReason, SupervisorMetrics},
 };
 
+/// A server that asks for a longer pause than this does not get it.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 /// So many lists in a row may tell of before what is known.
 const MAX_OLD_LISTS: u32 = 3;
 
@@ -189,6 +191,11 @@ impl Shared {
     }
 
     async fn list(&self, take: Take, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
+        // Whoever asks: the pause that the server has asked for is everybody's.
+        let quiet_until = self.lock().quiet_until;
+        if let Some(until) = quiet_until {
+            tokio::time::sleep_until(until).await;
+        }
         let began_at = Instant::now();
         self.lock().list_begun_at = Some(began_at);
         self.metrics.listed(reason);
@@ -197,7 +204,11 @@ impl Shared {
             Ok(listing) => Arc::new(listing),
             Err(err) => {
                 let why = unavailable(&err);
-                self.lock().note_list_failure(began_at, Instant::now(), why);
+                let mut state = self.lock();
+                state.note_list_failure(began_at, Instant::now(), why);
+                if let Meaning::Throttled(wait) = err.meaning() {
+                    state.quiet_until = Some(Instant::now() + wait.min(MAX_WAIT));
+                }
                 return Err(err);
             }
         };

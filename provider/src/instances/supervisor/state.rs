@@ -85,6 +85,8 @@ pub(super) struct State {
     pub wanted_reads: BTreeMap<String, String>,
     /// Nodes that wait for a list.
     pub wanted_lists: BTreeSet<String>,
+    /// Until when the server has asked for no other list.
+    pub quiet_until: Option<Instant>,
     forgotten: Forgotten,
     active: Active,
 }
@@ -109,6 +111,7 @@ impl State {
             waiting: BTreeSet::new(),
             wanted_reads: BTreeMap::new(),
             wanted_lists: BTreeSet::new(),
+            quiet_until: None,
             forgotten: Forgotten::default(),
             active,
         }
