@@ -169,9 +169,15 @@ impl Vcenter {
             return Err(err);
         }
         let session = self.session().await?;
-        let (answer, _) =
-            self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await?;
-        Ok(answer)
+        let second =
+            self.post(operation, &write(&session), session.cookie.as_ref(), deadline).await;
+        // Told of the new session as well: it is not used again. How soon there is another one is up to the gate of logins.
+        if let Err(err) = &second
+            && matches!(err.fault(), Some(FaultKind::NotAuthenticated))
+        {
+            self.inner.soap.invalidate(session.epoch);
+        }
+        Ok(second?.0)
     }
 
     pub(crate) fn malformed(&self, operation: &'static str, what: &str) -> CallError {
