@@ -14,7 +14,7 @@ use crate::scenario::Act;
 
 /// Calls of vCenters by operation, with how long they took. Upstream's name.
 const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
-/// Where the life of a replica cannot be told from what it counted.
+/// No queue has as many workers: more keys at hand are a mistake in the count.
 const WORKERS: f64 = 64.0;
 
 /// Every scrape that says something else than the ledger.

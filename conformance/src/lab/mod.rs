@@ -259,6 +259,7 @@ impl Lab {
                 self.each(|it| it.step_clock(SignedDuration::from_secs(*seconds)));
             }
             Act::Scrape => {
+                self.each(|it| it.is_readable());
                 let scrapes: Vec<_> =
                     self.replicas.iter().filter_map(|it| self.scrape(it)).collect();
                 self.scrapes.extend(scrapes);

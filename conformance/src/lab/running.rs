@@ -8,7 +8,7 @@ use super::scrape::Scrape;
 use crate::foreign::Process;
 
 const OURS_ALONE: &str =
-    "only a provider in this process can be suspended, or have its clock stepped";
+    "only a provider in this process can be suspended, have its clock stepped, or be scraped";
 
 /// A running replica.
 #[derive(Debug)]
@@ -68,6 +68,15 @@ impl Running {
     /// Why the clock of this replica cannot be stepped.
     pub(super) fn step_clock(&self, by: SignedDuration) -> Result<(), String> {
         self.ours().map(|replica| replica.step_clock(by))
+    }
+
+    /// Says that the endpoint of this replica can be read.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be read.
+    pub(super) fn is_readable(&self) -> Result<(), String> {
+        self.ours().map(drop)
     }
 
     /// What it serves at its endpoint at this moment, before this record of the ledger. `None` for processes.

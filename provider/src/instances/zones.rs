@@ -133,17 +133,21 @@ pub fn resolve(
         }
     }
     match on_path(&own, tags, categories) {
-        Err(err @ (ZoneError::Missing(_) | ZoneError::NotVisible(_))) => Err(said(failures, err)),
+        Err(err @ (ZoneError::Missing(_) | ZoneError::NotVisible(_))) => {
+            Err(reason_of_all(failures, err))
+        }
         other => other,
     }
 }
 
-/// What is said of several paths: the first object that is not visible, because a tag may be on it; else what the last path but
-/// the machine's own lacks, as upstream says it.
-fn said(failures: Vec<ZoneError>, own: ZoneError) -> ZoneError {
-    let all: Vec<ZoneError> = failures.iter().cloned().chain([own.clone()]).collect();
-    let hidden = all.into_iter().find(|err| matches!(err, ZoneError::NotVisible(_)));
-    hidden.or_else(|| failures.into_iter().last()).unwrap_or(own)
+/// The reason that stands for all paths: the first object that is not visible, because a tag may be on it; else the tag that the
+/// last path but the machine's own lacks, as upstream reports it.
+fn reason_of_all(failures: Vec<ZoneError>, own: ZoneError) -> ZoneError {
+    let hidden = |err: &&ZoneError| matches!(err, ZoneError::NotVisible(_));
+    if let Some(hidden) = failures.iter().chain([&own]).find(hidden) {
+        return hidden.clone();
+    }
+    failures.into_iter().last().unwrap_or(own)
 }
 
 fn on_path(path: &PathUp, tags: &TagNames, categories: &ZoneCategories) -> Result<Zone, ZoneError> {
@@ -181,6 +185,17 @@ mod tests {
         MoRef::new("ManagedEntity", text)
     }
 
+    /// A machine with a host, a pool and a folder, and the categories that the tests tag with.
+    fn everywhere() -> (Placement, ZoneCategories) {
+        let placement = Placement {
+            machine: object("vm"),
+            host: Some(object("host")),
+            pool: Some(object("pool")),
+            parent: Some(object("folder")),
+        };
+        (placement, ZoneCategories { zone: "z".into(), region: "r".into() })
+    }
+
     fn ancestors() -> Ancestors {
         [
             ("host", Some("cluster")),
@@ -211,13 +226,7 @@ mod tests {
 
     #[test]
     fn zones_come_from_the_nearest_tags_on_one_path() {
-        let placement = Placement {
-            machine: object("vm"),
-            host: Some(object("host")),
-            pool: Some(object("pool")),
-            parent: Some(object("folder")),
-        };
-        let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
+        let (placement, categories) = everywhere();
         for (name, list, want) in [
             ("cluster and datacenter", &[("cluster", "z", "a"), ("dc", "r", "eu")][..], "eu/a"),
             (
@@ -288,13 +297,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_not_visible_hides_only_the_tags_above_it() {
-        let placement = Placement {
-            machine: object("vm"),
-            host: Some(object("host")),
-            pool: Some(object("pool")),
-            parent: Some(object("folder")),
-        };
-        let categories = ZoneCategories { zone: "z".into(), region: "r".into() };
+        let (placement, categories) = everywhere();
         let both = |on, zone, region| [(on, "z", zone), (on, "r", region)];
         for (name, hidden, list, want) in [
             ("the pool, and the host's path has both", "pool", both("cluster", "a", "eu"), "eu/a"),
