@@ -1,4 +1,4 @@
-//! What fuzz targets hold to their promises: code of this crate that reads foreign bytes.
+//! Properties of the code of this crate that reads foreign bytes, for fuzz targets.
 //!
 //! There only when built for fuzzing and in tests, which play the committed inputs; the targets are in `fuzz/`.
 

@@ -83,7 +83,7 @@ impl Drop for Lock {
     }
 }
 
-/// Whether an open file is the one at `path`.
+/// True if an open file is the one at `path`.
 #[cfg(unix)]
 fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;

@@ -59,7 +59,7 @@ fn allowed(id: &str, backend: Backend) -> u64 {
 fn slope(backend: Backend, n: u32) -> Case {
     steady(n, move |run| {
         let calls = run.calls_in("steady").filter(|call| backend.takes(call)).count();
-        // What ours takes stands in budgets.yaml.
+        // The counts of our provider stand in budgets.yaml.
         let allowed = allowed("EFF-001", backend);
         Verdict::of(calls as u64 <= allowed, || {
             format!("{calls} calls in three periods with {n} nodes; {allowed} are allowed")

@@ -119,7 +119,7 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
     .named("after deletions that no watch told of")
 }
 
-/// Whether a Warning event about this very node says that its deletion is held back.
+/// True if a Warning event about this very node says that its deletion is held back.
 fn is_told_as_held(run: &Run, node: &str) -> bool {
     let uid = run.first_uid(node);
     let is_it =

@@ -88,12 +88,12 @@ fn dead(scrape: &Scrape) -> impl Iterator<Item = (&str, &str)> {
     scrape.live.iter().filter_map(|(name, outcome)| Some((&**name, &**outcome.as_ref().err()?)))
 }
 
-/// What stands behind the provider is away for a while, and looked at before, meanwhile and afterwards.
+/// vCenter or Supervisor is away for a while, and health is read before, meanwhile and afterwards.
 fn disturbed(backend: Backend) -> Scenario {
     let end = SETTLED + DOWN;
     away(world(4, end + RECOVERY + T_STATUS), backend, SETTLED, end)
         .at(SETTLED, Act::Scrape)
-        // Somebody asks: a node that joins, and one that is not ready.
+        // A node that is not ready makes the provider ask.
         .at(SETTLED + s(5), Command::StopKubelet(machine(2)))
         .at(SETTLED + s(70), Act::Scrape)
         .at(end - s(1), Act::Scrape)

@@ -33,7 +33,7 @@ pub(super) fn writes(run: &Run) -> impl Iterator<Item = &Record> {
     })
 }
 
-/// Whether what happened to this Node at this moment may be the work of this call.
+/// True if a change of this Node at this moment may be the work of this call.
 pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool {
     call.t <= at
         && call.target.name.as_deref() == Some(node)
@@ -65,7 +65,7 @@ impl Written {
         written
     }
 
-    /// Whether a change of this Node at this moment may be the provider's.
+    /// True if a change of this Node at this moment may be the provider's.
     pub(super) fn covers(&self, node: &str, at: Time) -> bool {
         let spans = self.spans.get(node).map_or(&[][..], Vec::as_slice);
         !self.by_hand.contains(&at)

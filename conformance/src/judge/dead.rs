@@ -38,7 +38,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     .collect()
 }
 
-/// Whether its caller was told that it has no session.
+/// True if the answer tells the caller that it has no session.
 fn is_refused(call: &Record) -> bool {
     let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
     let fault = ended.and_then(|ended| ended.fault.as_deref());

@@ -167,13 +167,13 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether the preconditions of a deletion, as the ledger keeps them, have a UID.
+/// True if the preconditions of a deletion, as the ledger keeps them, have a UID.
 fn names_a_uid(detail: &str) -> bool {
     let preconditions: Value = serde_json::from_str(detail).unwrap_or_default();
     preconditions["uid"].as_str().is_some_and(|uid| !uid.is_empty())
 }
 
-/// Whether a call about machines has an answer that is no error. "Not found" is an answer, and so is a list that leaves
+/// True if a call about machines has an answer that is no error. "Not found" is an answer, and so is a list that leaves
 /// something out: a deletion that believes it is judged by the machine, which exists (invariant 1).
 fn is_answer(backend: Backend, call: &Record) -> bool {
     let is_about_machines = backend.takes(call)

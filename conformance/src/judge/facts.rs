@@ -107,7 +107,7 @@ pub(super) fn machine_for<'a>(
     machine_of(state, node).or_else(named)
 }
 
-/// Whether a provider ID names no machine by its UUID, as those of old in-tree providers and of other clouds. A provider can
+/// True if a provider ID names no machine by its UUID, as those of old in-tree providers and of other clouds. A provider can
 /// prove nothing of such a Node, so the Node stays whatever becomes of its machine.
 pub(super) fn names_no_uuid(provider_id: &str) -> bool {
     provider_id.strip_prefix("vsphere://").is_none_or(|it| it.parse::<uuid::Uuid>().is_err())

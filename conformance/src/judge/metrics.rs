@@ -23,13 +23,13 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     lives.flat_map(|life| life.violations()).collect()
 }
 
-/// What one replica did from its start to a scrape.
+/// The calls of one replica from its start to a scrape.
 struct Life<'a> {
     run: &'a Run,
     scrape: &'a Scrape,
     samples: Vec<Sample>,
     calls: Vec<&'a Record>,
-    /// Whether it was stopped where it was meanwhile, so that answers wait for it.
+    /// True if the replica was suspended meanwhile, so that answers wait for it.
     was_suspended: bool,
 }
 

@@ -199,7 +199,7 @@ fn is_login(call: &Record) -> bool {
     matches!(call.op.as_str(), "Login" | "cis.session.create")
 }
 
-/// Whether its client is told that its session has ended, be it true or not.
+/// True if its client is told that its session has ended, be it true or not.
 fn tells_of_an_end(call: &Record) -> bool {
     let fault = call.ended.as_ref().and_then(|ended| ended.fault.as_deref());
     // `SessionManager.currentSession` of a session that has ended is left out of the answer.

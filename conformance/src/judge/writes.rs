@@ -47,7 +47,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     .collect()
 }
 
-/// Whether a rule has answered reads of the cluster with what was before.
+/// True if a rule has answered reads of the cluster with what was before.
 fn was_shown_old_nodes(run: &Run) -> bool {
     run.scenario.timeline.iter().any(|step| match &step.act {
         Act::Fault(rule) => {

@@ -38,7 +38,7 @@ enum Told {
 pub(super) struct Judge {
     found: Vec<Violation>,
     is_vcenter: bool,
-    /// Whether the provider goes by the nearest tag, as ours does.
+    /// True if the provider goes by the nearest tag, as ours does.
     is_nearest: bool,
     /// Kubelets, people and others write labels, too.
     written_by: Written,
@@ -171,7 +171,7 @@ impl Judge {
 }
 
 impl Truth {
-    /// Whether both labels are above the machine, nearest or not.
+    /// True if both labels are above the machine, nearest or not.
     fn allows(&self, (zone, region): &Pair) -> bool {
         let is_above = |label: &Option<String>, above: &BTreeSet<String>| {
             label.as_ref().is_none_or(|label| above.contains(label))
@@ -194,7 +194,7 @@ fn pair(node: &Value) -> Pair {
     (zone, region)
 }
 
-/// Whether each label that changes becomes what its twin of the old name says.
+/// True if each label that changes becomes what its twin of the old name says.
 fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
     let twin = |name: &str| {
         let key = format!("failure-domain.beta.kubernetes.io/{name}");

@@ -42,7 +42,7 @@ pub struct Run {
     pub whispers: String,
     /// Tokens that it was given.
     pub tokens: Vec<String>,
-    /// What replicas served at their endpoints: each when it was told to stop, and whenever the scenario asked. Of ours only.
+    /// Metrics and health of our replicas: of each when it was told to stop, and whenever the scenario asked.
     pub scrapes: Vec<Scrape>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
 }

@@ -372,7 +372,7 @@ impl Lab {
         })
     }
 
-    /// What a replica serves at its endpoint now, if that can be read.
+    /// Metrics and health of a replica now, if they can be read.
     fn scrape(&self, replica: &Running) -> Option<Scrape> {
         replica.scrape(self.world().now(), self.sim.ledger().next_seq())
     }

@@ -157,7 +157,7 @@ impl Replica {
         self.time.step(by);
     }
 
-    /// What it serves at its endpoint at this moment, before this record of the ledger.
+    /// Metrics and health at this moment, before this record of the ledger.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Scrape {
         Scrape {
             at,

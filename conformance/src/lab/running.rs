@@ -79,7 +79,7 @@ impl Running {
         self.ours().map(drop)
     }
 
-    /// What it serves at its endpoint at this moment, before this record of the ledger. `None` for processes.
+    /// Metrics and health at this moment, before this record of the ledger. `None` for processes.
     pub(super) fn scrape(&self, at: Time, next_seq: u64) -> Option<Scrape> {
         match self {
             Self::Here(replica) => Some(replica.scrape(at, next_seq)),

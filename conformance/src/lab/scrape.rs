@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sim::world::Time;
 
-/// What a replica served at its endpoint at one moment.
+/// Metrics and health of one replica at one moment.
 #[derive(Clone, Debug)]
 pub struct Scrape {
     /// The moment.

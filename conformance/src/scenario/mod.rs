@@ -162,7 +162,7 @@ pub struct ProviderSetup {
     pub secret: Option<String>,
     /// Whether its operator has switched the deletion of nodes off.
     pub skip_deletion: bool,
-    /// Whether a process logs as much as it can, where its manifest has a knob for that. In virtual time everything is
+    /// True if a process logs as much as it can, where its manifest has a knob for that. In virtual time everything is
     /// looked through in any case.
     pub verbose: bool,
 }

@@ -160,7 +160,7 @@ mod tests {
 
     type Agreed = (ProtocolVersion, CipherSuite, NamedGroup);
 
-    /// What a client knows.
+    /// The versions, suites and groups that a client supports.
     struct Client {
         version: &'static SupportedProtocolVersion,
         suites: Vec<CipherSuite>,

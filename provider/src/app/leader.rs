@@ -181,7 +181,7 @@ impl Candidate {
                 self.seen = Some((written, Instant::now()));
                 Ok(true)
             }
-            // Whoever held it a moment ago holds it still, as far as that read said: an own write may have come late.
+            // The read before shows this candidate as the holder: an own write may have arrived late.
             Err(err) if err.is_conflict() && !is_ours => Ok(false),
             Err(err) => Err(err),
         }
@@ -214,7 +214,7 @@ impl Candidate {
         }
     }
 
-    /// Whether this candidate held the Lease when it was last seen.
+    /// True if this candidate held the Lease when it was last seen.
     fn was_ours(&self) -> bool {
         self.seen.as_ref().is_some_and(|(lease, _)| holder(lease) == self.identity)
     }

@@ -104,7 +104,7 @@ const OF_ENDPOINT: [&str; 12] = [
     "authorization-webhook-cache-unauthorized-ttl",
 ];
 
-/// What is said of the flags of the endpoint where there is none.
+/// Notes about flags of the endpoint that have no effect without a port.
 pub(super) fn notes_without_port(flags: Flags<'_>) -> impl Iterator<Item = String> {
     let given = OF_ENDPOINT.into_iter().filter(move |name| flags.is_given(name));
     given.map(|name| format!("--{name} has no effect with --secure-port=0: no port is served"))

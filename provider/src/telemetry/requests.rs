@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// What client-go counts where no answer came.
+/// The code that client-go counts where no answer came.
 const NO_ANSWER: &str = "<error>";
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]

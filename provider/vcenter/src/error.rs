@@ -139,13 +139,13 @@ impl CallError {
         matches!(self.kind, CallErrorKind::TimedOut(_))
     }
 
-    /// Whether the server says positively that this object does not exist (any more). A fault about another one, such as the
+    /// True if the server says positively that this object does not exist (any more). A fault about another one, such as the
     /// collector, or about none says nothing of it.
     pub fn says_gone(&self, object: &MoRef) -> bool {
         matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(Some(gone))) if gone == object)
     }
 
-    /// Whether the server says positively that an object of the call does not exist (any more).
+    /// True if the server says positively that an object of the call does not exist (any more).
     pub fn is_object_gone(&self) -> bool {
         matches!(self.fault(), Some(FaultKind::ManagedObjectNotFound(_)))
     }

@@ -51,7 +51,7 @@ impl Vcenter {
             .await
     }
 
-    /// Whether a session is that of this client still: no call was told since that it has ended.
+    /// Checks that a session still is that of this client: no call was told since that it has ended.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ const MAX_BODY: usize = 8 << 20;
 
 /// The same, where handlers get bodies that have arrived.
 pub(super) fn bounded<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    // What has arrived is not measured once more.
+    // Pieces that have arrived are not measured again.
     router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(Inbox::default(), arrive))
 }
 

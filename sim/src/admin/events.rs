@@ -99,7 +99,7 @@ fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied
     control.apply_all(commands)
 }
 
-/// Whether all of a list can happen in which the Supervisor has a part, tried on a copy of the world: events of the world alone are
+/// True if all of a list can happen in which the Supervisor has a part, tried on a copy of the world: events of the world alone are
 /// tried when they are carried out.
 fn rehearse(
     control: &Control,

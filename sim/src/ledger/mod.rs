@@ -156,7 +156,7 @@ impl Ledger {
         let mut until = self.next_seq();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            // What came in since the last look is young.
+            // Records that came in since the last look are young.
             while self.lock().tell_open(until) {
                 tokio::task::yield_now().await;
             }

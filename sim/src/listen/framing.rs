@@ -19,7 +19,7 @@ pub(super) struct Framing {
     n_begun: u64,
 }
 
-/// What comes next.
+/// The part of a message that comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     /// The first line of a head; empty ones before it do not count.
@@ -102,7 +102,7 @@ impl Framing {
         rest.get(1..).unwrap_or_default()
     }
 
-    /// What follows a whole line.
+    /// The state that follows a whole line.
     fn after(&mut self, line: &str) -> Part {
         match (self.part, line) {
             (Part::Start, "") => Part::Start,
@@ -133,7 +133,7 @@ impl Framing {
 }
 
 impl Body {
-    /// What the body is once another line of the head is read.
+    /// The framing of the body once another line of the head is read.
     fn or(self, line: &str) -> Self {
         let Some((name, value)) = line.split_once(':') else { return self };
         match (name.to_ascii_lowercase().as_str(), self) {

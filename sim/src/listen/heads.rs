@@ -53,7 +53,7 @@ impl<S> Timed<S> {
         Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }
 
-    /// Whether a head has begun, is not there, and is overdue.
+    /// True if a head has begun and did not end in time.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         // One that comes while another request is served is looked at later.
         let is_idle = self.heads.n_open.load(Ordering::Relaxed) == 0;

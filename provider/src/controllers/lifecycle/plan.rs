@@ -55,7 +55,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// Whether it takes a Node away.
+    /// True if the step takes a Node away.
     pub(super) fn deletes(&self) -> bool {
         matches!(self, Self::Delete { .. })
     }

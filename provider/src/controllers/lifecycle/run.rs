@@ -164,7 +164,7 @@ impl LifecycleController {
         self.store.get(&node.name).filter(is_it).map(|_| Instant::now())
     }
 
-    /// Whether the node's machine exists, as far as that is known within `patience`.
+    /// True if the node's machine exists, as far as that is known within `patience`.
     async fn exists(&self, node: &Node, proof_after: Instant, patience: Duration) -> Lookup<()> {
         let identity = node.identity();
         let asked = self.instances.exists(&identity, proof_after);

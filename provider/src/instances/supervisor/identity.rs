@@ -29,7 +29,7 @@ pub(super) fn identity(node: &NodeIdentity) -> Result<Identity, Unknown> {
     Ok(if key.is_empty() { Identity::Name } else { Identity::Uuid(key) })
 }
 
-/// Whether what stands for a UUID in a provider ID is none: the path of a machine in an inventory, or its name, as old in-tree
+/// True if the text in place of a UUID in a provider ID is the path of a machine in an inventory, or its name, as old in-tree
 /// providers wrote it. No machine has such a UUID, so no list proves that the machine is gone.
 pub(super) fn is_path_or_name(key: &str, node: &NodeIdentity) -> bool {
     key.contains('/') || key == uuid_key(&node.name)

@@ -48,7 +48,7 @@ impl Listing {
         self.machines.get(name)
     }
 
-    /// Whether some machine has this UUID in either byte order, or is meant to get it.
+    /// True if some machine has this UUID in either byte order, or is meant to get it.
     pub(super) fn has_uuid(&self, key: &str) -> bool {
         byte_orders(key).any(|key| self.uuids.contains(&key))
     }

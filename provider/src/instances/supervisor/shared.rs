@@ -150,7 +150,7 @@ impl Shared {
         let (mode, pause) = {
             let state = self.lock();
             let shares = !mutant!(self.active, ListPerNode);
-            // Who asks for no proof is content with a list that is just in, however long it was on its way.
+            // A question that needs no proof takes a list that has just come in, however long it was on its way.
             let is_enough = reason == ListReason::Asked
                 && state.freshness.is_current(Purpose::Life, Instant::now());
             let evidence = state.evidence.as_ref();
@@ -191,7 +191,7 @@ impl Shared {
     }
 
     async fn list(&self, take: Take, reason: ListReason) -> Result<Arc<Listing>, ApiError> {
-        // Whoever asks: the pause that the server has asked for is everybody's.
+        // The pause that the server has asked for holds for every caller.
         let quiet_until = self.lock().quiet_until;
         if let Some(until) = quiet_until {
             tokio::time::sleep_until(until).await;

@@ -47,7 +47,7 @@ pub(super) struct ListFailure {
 }
 
 impl ListFailure {
-    /// What there is to say instead of a new list, to a question about evidence from then on: who waited while the list was
+    /// The answer that stands in for a new list, to a question about evidence from then on: callers that waited while the list was
     /// made shares what came of it. One failure counts for five seconds, failure after failure for up to twenty.
     pub(super) fn answer(&self, after: Instant, now: Instant) -> Option<&Unknown> {
         let doublings = self.n_in_a_row.saturating_sub(1).min(2);

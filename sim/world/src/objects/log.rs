@@ -31,7 +31,7 @@ pub(super) struct Entry {
     pub(super) at: String,
     pub(super) object: Arc<Value>,
     pub(super) previous: Option<Arc<Value>>,
-    /// Whether `previous` is a copy of its own, and not what an earlier change or the store held.
+    /// True if `previous` is a copy of its own, and not what an earlier change or the store held.
     pub(super) has_copy: bool,
 }
 

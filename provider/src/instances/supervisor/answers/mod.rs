@@ -218,14 +218,14 @@ impl Asked<'_> {
         }
     }
 
-    /// What a read of this machine came to that ended a short while ago.
+    /// The result of a read of this machine that ended a short while ago.
     fn recent_read(&self, machine: &str) -> Option<&Read> {
         let reading = self.read.filter(|it| it.machine == machine)?;
         let age = self.now.saturating_duration_since(reading.ended_at);
         (age <= WINDOW).then_some(&reading.read)
     }
 
-    /// Whether the entry is what a read showed whose answer is young, however long it was on its way.
+    /// True if the entry is what a read showed whose answer is young, however long it was on its way.
     fn was_just_read(&self, entry: &Entry) -> bool {
         self.recent_read(&entry.machine.name) == Some(&Read::Seen)
             && self.read.is_some_and(|reading| entry.seen_at >= reading.began_at)

@@ -162,7 +162,7 @@ impl Tracked {
         self.seen = Some((n + 1, now + pause.min(SEEN_AT_MOST)));
     }
 
-    /// Whether the machine was found a moment ago, though the view does not show it.
+    /// True if the machine was found a moment ago, though the view does not show it.
     pub(super) fn was_just_seen(&self, now: Instant) -> bool {
         self.seen.is_some_and(|(_, until)| now < until)
     }

@@ -65,7 +65,7 @@ async fn zone(
     }
 }
 
-/// Whether the next path may have what this one lacks.
+/// True if the next path may have what this one lacks.
 fn is_elsewhere(err: &ZoneError) -> bool {
     matches!(err, ZoneError::Missing(_) | ZoneError::NotVisible(_))
 }
