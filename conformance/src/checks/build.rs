@@ -155,6 +155,17 @@ pub(super) fn known_uuid(backend: Backend, scenario: Scenario, n: u32) -> Scenar
     }
 }
 
+/// The first machine of [`known_uuid`] is registered anew in this vCenter, or the only one. Its kubelet keeps silent.
+pub(super) fn known_machine_arrives(vcenter: Option<&str>) -> Command {
+    Command::CreateMachine {
+        vcenter: vcenter.map(str::to_owned),
+        spec: MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() },
+        cluster: None,
+        power_on: true,
+        kubelet: false,
+    }
+}
+
 /// Takes what our provider remembers of a machine off its Node, as if another provider had initialized
 /// it. Other providers have no such annotation, and nothing changes.
 pub(super) fn forget_reference(n: u32) -> Command {

@@ -3,11 +3,10 @@
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::Command;
-use sim::world::vcenter::MachineSpec;
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_uuid, machine, s,
-    unlisted, vanishing, world, world_with,
+    GRACE, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_machine_arrives, known_uuid,
+    machine, s, unlisted, vanishing, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -199,13 +198,7 @@ fn comes_back_after_a_failed_deletion(
     let rule = Rule::new("refused", [Action::Status { code, retry_after, message: None }])
         .on(Face::Cluster)
         .op(["delete nodes"]);
-    let again = Command::CreateMachine {
-        vcenter: None,
-        spec: MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() },
-        cluster: None,
-        power_on: true,
-        kubelet: false,
-    };
+    let again = known_machine_arrives(None);
     // NotReady at 110 s; attempts follow each period until the rule goes.
     let back = s(132) + vanishing(backend);
     let scenario = known_uuid(backend, world(12, s(400)), 1)

@@ -4,14 +4,15 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Topology};
 use uuid::Uuid;
 
 use super::survives;
 use crate::backend::Backend;
 use crate::checks::Case;
-use crate::checks::build::{KNOWN_UUID, SETTLED, known_uuid, machine, patch, s, world};
+use crate::checks::build::{
+    KNOWN_UUID, SETTLED, known_machine_arrives, known_uuid, machine, patch, s, world,
+};
 use crate::checks::canary::Canary;
 use crate::checks::observe::name;
 use crate::judge::Invariant;
@@ -66,15 +67,7 @@ pub(super) fn registered_again() -> Case {
 
 /// While nobody looked, the machine was moved to the other vCenter: the first one has nothing left of it.
 pub(super) fn moved_to_another_vcenter() -> Case {
-    let spec =
-        MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() };
-    let arrives = Command::CreateMachine {
-        vcenter: Some("vc1".to_owned()),
-        spec,
-        cluster: None,
-        power_on: true,
-        kubelet: false,
-    };
+    let arrives = known_machine_arrives(Some("vc1"));
     let topology = Topology::zones(3).machines(N).vcenters(2);
     let scenario = known_uuid(Backend::VCenter, Scenario::new("", topology, s(600)), 1);
     let scenario = started_anew(scenario)

@@ -6,14 +6,13 @@
 use std::time::Duration;
 
 use sim::faults::{Action, Rule};
-use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, Topology};
 
 use super::{DOWN, other};
 use crate::backend::Backend;
 use crate::checks::Case;
 use crate::checks::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_STATUS, known_uuid, machine, s, world,
+    GRACE, SETTLED, T_INIT, T_STATUS, known_machine_arrives, known_uuid, machine, s, world,
 };
 use crate::checks::deletion::{PATIENCE, survives};
 use crate::checks::observe::name;
@@ -115,15 +114,7 @@ fn deleted(action: Option<&Action>, restarted: bool) -> Case {
 
 /// A machine is moved from the first vCenter to the second, one of which is down. Its Node stays.
 fn moved(down: &str, action: Option<&Action>, restarted: bool) -> Case {
-    let spec =
-        MachineSpec { name: Some(name(1)), uuid: Some(KNOWN_UUID), ..MachineSpec::default() };
-    let arrives = Command::CreateMachine {
-        vcenter: Some("vc1".to_owned()),
-        spec,
-        cluster: None,
-        power_on: true,
-        kubelet: false,
-    };
+    let arrives = known_machine_arrives(Some("vc1"));
     let healthy = if down == "vc0" { other(2) } else { name(2) };
     let vcenter = Some(if down == "vc0" { "vc1" } else { "vc0" }.to_owned());
     let change = Command::SetAddresses {
