@@ -10,7 +10,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root" || exit
 if docker compose version >/dev/null 2>&1; then compose=(docker compose); else compose=(docker-compose); fi
 "${compose[@]}" version --short >/dev/null || { echo 'no docker compose; apt-get install docker-compose' >&2; exit 1; }
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() { "$root/conformance/real-clients/ports.py"; }
 [ $# -eq 0 ] || export SIM_IMAGE=$1
 export COMPOSE_PROJECT_NAME=sim-compose-$$ SIM_ADMIN_TOKEN=mine-$$ SIM_FLAGS='--vms 3 --zones 2'
 export SIM_VCENTER_PORT SIM_CLUSTER_PORT SIM_ADMIN_PORT

@@ -19,7 +19,6 @@ import json
 import os
 import pathlib
 import queue
-import socket
 import ssl
 import subprocess
 import sys
@@ -29,6 +28,7 @@ import urllib.request
 import uuid
 
 import servers
+from ports import free_port
 from servers import Failed, wait_until
 
 DEPLOY = servers.ROOT / "provider/deploy"
@@ -191,9 +191,7 @@ class Story:
 
     def start(self):
         token = self.token(self.account)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         kubeconfig = self.sim.dir / "provider.kubeconfig"
         kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "it",

@@ -127,7 +127,7 @@ called() { # JSON WHAT…: whether the provider called exactly that; see calls.p
 }
 
 # ---- the provider
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$("$here/ports.py")
 start() { # FLAG…: beside those of the story
   "$PROVIDER" "${provider_flags[@]}" --kubeconfig="$KUBECONFIG" --authentication-skip-lookup --leader-elect=false \
     --bind-address=127.0.0.1 --secure-port="$port" --authorization-always-allow-paths=/readyz,/metrics --v=2 --node-monitor-period=1s --node-status-update-frequency=5s \

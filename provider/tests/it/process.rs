@@ -390,7 +390,10 @@ impl Lab {
 
     /// Lets the process work, runs a script with its id in place of `ID`, and says how it ended.
     async fn ended_by(&self, script: &'static str) -> Option<i32> {
-        let mut process = Process::start(&self.with_kubeconfig());
+        // Under nohup, or in the background of a script, tests ignore signals, and what they start would inherit it.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_provider")]);
+        let mut process = Process::spawn(command.args(self.with_kubeconfig()));
         let ended = tokio::task::spawn_blocking(move || {
             process.until("initialized");
             let script = script.replace("ID", &process.child.id().to_string());

@@ -1,5 +1,6 @@
 //! Where the processes of one run live: a directory, the files that the manifest asks for, the way to the sim.
 
+mod port;
 mod values;
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use sim::world::{PROVIDER_USER, REGION_CATEGORY, ZONE_CATEGORY};
 use sim::{Endpoint, Sim, credentials, owner_ref};
 
-use super::Host;
+use super::{Host, port};
 use crate::backend::Backend;
 use crate::foreign::manifest::Knob;
 use crate::foreign::template::{self, Values};
@@ -59,7 +59,7 @@ impl Host {
         set("dir", text(&directory));
         set("ca", text(&save(&directory, "ca.pem", ca)?));
         set("kubeconfig", text(&save(&directory, "kubeconfig", &self.endpoints.kubeconfig())?));
-        set("port", free_port()?.to_string());
+        set("port", port::free()?.to_string());
         set("replica", index.to_string());
         set("leaderElect", scenario.provider.elects().to_string());
         set("datacenter", DATACENTER.to_owned());
@@ -154,12 +154,6 @@ fn save(directory: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> 
     let path = directory.join(name);
     std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
-}
-
-/// A port that nobody listens on now. A pod has ports of its own, so that it is free there too.
-fn free_port() -> anyhow::Result<u16> {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no port is free")?;
-    Ok(listener.local_addr().context("no port is free")?.port())
 }
 
 /// A duration as Go writes it.

@@ -1,0 +1,56 @@
+//! A port of loopback for a server that is started later.
+//!
+//! The system gives ports of its own range to clients that connect and to servers that ask for any port. A free port of
+//! that range can be taken before the server listens on it, which then ends with "Address already in use". So ports
+//! are drawn below that range, and one process does not draw the same port twice in a row.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::bail;
+
+/// Ports below are those of well-known services and of what runs on a developer's machine.
+const LOWEST: u16 = 10_000;
+/// Where the range of the system begins on Linux unless it is configured.
+const USUAL: u16 = 32_768;
+/// How far apart two draws are: no divisor of the usual number of ports, so that all come up.
+const STEP: u32 = 7_919;
+
+/// How many ports this process has drawn.
+static DRAWN: AtomicU32 = AtomicU32::new(0);
+
+/// A port that nobody listens on now. A pod has ports of its own, so that it is free there too.
+pub(super) fn free() -> anyhow::Result<u16> {
+    let highest = system_range().filter(|it| *it > LOWEST).unwrap_or(USUAL);
+    let count = u32::from(highest - LOWEST);
+    for _ in 0..count {
+        let draw = DRAWN.fetch_add(1, Ordering::Relaxed);
+        // Processes that run at a time begin at other places.
+        let place = std::process::id().wrapping_add(draw).wrapping_mul(STEP) % count;
+        let port = LOWEST + u16::try_from(place)?;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("127.0.0.1: no port from {LOWEST} to {highest} is free")
+}
+
+/// The first port of the range that the system gives out, where it says so.
+fn system_range() -> Option<u16> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_below_the_range_of_the_system_and_not_drawn_twice() {
+        let ports: Vec<u16> = (0..20).map(|_| free().expect("a port")).collect();
+        let below = system_range().unwrap_or(USUAL);
+        assert!(ports.iter().all(|it| (LOWEST..below).contains(it)), "{ports:?} below {below}");
+        let different: std::collections::BTreeSet<_> = ports.iter().collect();
+        assert_eq!(different.len(), ports.len(), "{ports:?}");
+    }
+}
