@@ -7,15 +7,20 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::accept::Form;
 use super::table::Include;
 
 /// Five thousand nodes of a few kilobytes, three times over.
 const MAX_BYTES: usize = 64 << 20;
+
+/// All who watch are told of a change within this time, but for slow readers.
+const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// What tells serialised objects apart.
 ///
@@ -54,8 +59,8 @@ pub(super) struct Encodings {
 #[derive(Debug, Default)]
 struct Shared {
     bytes: HashMap<Edition, Arc<OnceLock<Bytes>>>,
-    /// The oldest first.
-    order: VecDeque<Edition>,
+    /// The oldest first, and since when they are kept.
+    order: VecDeque<(Instant, Edition)>,
     n_bytes: usize,
     n_written: u64,
 }
@@ -88,12 +93,16 @@ impl Encodings {
 impl Shared {
     /// Where the bytes of an edition are or will be.
     fn cell(&mut self, edition: &Edition) -> Arc<OnceLock<Bytes>> {
+        let now = Instant::now();
+        while self.order.front().is_some_and(|(since, _)| now.duration_since(*since) > MAX_AGE) {
+            self.forget_oldest();
+        }
         if let Some(cell) = self.bytes.get(edition) {
             return Arc::clone(cell);
         }
         let cell = Arc::new(OnceLock::new());
         self.bytes.insert(edition.clone(), Arc::clone(&cell));
-        self.order.push_back(edition.clone());
+        self.order.push_back((now, edition.clone()));
         cell
     }
 
@@ -105,11 +114,15 @@ impl Shared {
             self.n_bytes += n_bytes;
         }
         while self.n_bytes > MAX_BYTES && self.order.len() > 1 {
-            let Some(oldest) = self.order.pop_front() else { break };
-            let cell = self.bytes.remove(&oldest);
-            let n_bytes = cell.as_ref().and_then(|cell| cell.get()).map_or(0, Bytes::len);
-            self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
+            self.forget_oldest();
         }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((_, oldest)) = self.order.pop_front() else { return };
+        let cell = self.bytes.remove(&oldest);
+        let n_bytes = cell.as_ref().and_then(|cell| cell.get()).map_or(0, Bytes::len);
+        self.n_bytes = self.n_bytes.saturating_sub(n_bytes);
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) fn answer(
         generation: cluster.read(|store| store.watches_ended()),
         cursor: asked,
         pending: VecDeque::new(),
+        taken: now,
         late: VecDeque::new(),
         n_told: 0,
         bookmarks: query.flag("allowWatchBookmarks") && !effects.watch.no_bookmark,
@@ -165,6 +166,8 @@ struct Watch {
     cursor: u64,
     /// Objects and not bytes: a slow reader holds references, and no copies.
     pending: VecDeque<Pending>,
+    /// When these were taken in.
+    taken: Instant,
     /// What is told when its time has come, if a rule delays it.
     late: VecDeque<(Instant, &'static str, Arc<Value>)>,
     /// Events told, bookmarks and errors apart.
@@ -183,6 +186,7 @@ impl Watch {
     /// Cancel safe: nothing is taken out before it is answered.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            self.let_go();
             if let Some(pending) = self.pending.pop_front() {
                 return Some(self.write(pending));
             }
@@ -200,6 +204,7 @@ impl Watch {
             self.tell_late();
             // Seen before looking: what changes after the look wakes us.
             self.changes.mark_unchanged();
+            self.taken = Instant::now();
             self.look();
             if self.is_over || !self.pending.is_empty() {
                 continue;
@@ -362,6 +367,19 @@ impl Watch {
         }
     }
 
+    /// Ends the watch of a reader that is so slow that what it has yet to read is older than all that is kept: otherwise it
+    /// would keep that alive, for everybody, as long as it likes.
+    fn let_go(&mut self) {
+        if self.pending.is_empty() || self.is_over || self.taken.elapsed() < SLOW {
+            return;
+        }
+        self.taken = Instant::now();
+        if !self.cluster.read(|store| store.knows_since(&self.def.id, self.cursor)) {
+            self.pending.clear();
+            self.forget();
+        }
+    }
+
     /// Ends as a watch ends whose place in history is forgotten.
     fn forget(&mut self) {
         let at = self.cursor;
@@ -457,6 +475,9 @@ impl Watch {
         line.into()
     }
 }
+
+/// How old what is pending has to be before it is asked whether it is still kept.
+const SLOW: Duration = Duration::from_secs(60);
 
 /// Something to be told.
 struct Pending {

@@ -126,6 +126,53 @@ async fn a_watch_that_is_too_far_behind_has_to_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reader_slower_than_what_is_kept_has_to_start_over() {
+    let lab = Lab::new();
+    for name in ["a", "b", "c", "d"] {
+        lab.node(name);
+    }
+    let path = "/api/v1/nodes?watch=1";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert!(lines.next().await.starts_with("ADDED a"));
+    label(&lab, "a", "x");
+    let plane = ControlPlane::default();
+    lab.world.apply(sim_world::Command::CompactCluster { plane, keep: 0 }).unwrap();
+    assert!(lines.next().await.starts_with("ADDED b"), "it has been slow for a moment alone");
+    tokio::time::advance(Duration::from_secs(60)).await;
+    let told = lines.next().await;
+    assert!(told.starts_with("ERROR 410 too old resource version: "), "{told}");
+    assert_eq!(lines.next().await, "end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_goes_on_as_long_as_what_it_has_to_read_is_kept() {
+    let lab = Lab::new();
+    for name in ["a", "b"] {
+        lab.node(name);
+    }
+    let path = "/api/v1/nodes?watch=1";
+    let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+    assert!(lines.next().await.starts_with("ADDED a"));
+    label(&lab, "a", "x");
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert!(lines.next().await.starts_with("ADDED b"));
+    assert!(lines.next().await.starts_with("MODIFIED a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_written_is_kept_for_a_minute() {
+    let lab = Lab::new();
+    lab.node("a");
+    let path = "/api/v1/nodes?watch=1";
+    for (seconds, n_written) in [(0, 1), (60, 1), (1, 2)] {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        let mut lines = Lines::of(&lab, path, WatchEffects::default()).await;
+        assert!(lines.next().await.starts_with("ADDED a"));
+        assert_eq!(lab.api.encodings.n_written(), n_written, "{seconds} s later");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_streaming_list_of_the_future_fails_in_the_stream() {
     let lab = Lab::new();
     let path = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99";

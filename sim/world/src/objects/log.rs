@@ -155,6 +155,13 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Whether the changes of `resource` after `revision` are still known, so that a watch from there can go on.
+    pub fn knows_since(&self, resource: &GroupResource, revision: u64) -> bool {
+        self.logs.get(resource).is_none_or(|log| revision >= log.floor())
+    }
+}
+
 fn too_old(revision: u64, floor: u64) -> Status {
     Status::expired(format!("too old resource version: {revision} ({floor})"))
 }
