@@ -338,3 +338,45 @@ fn read(
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// How often a cluster is asked that always answers like this.
+    async fn asked(status: u16, retry_after: Option<&'static str>) -> usize {
+        let n = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&n);
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let mut response = http::Response::builder().status(status);
+            if let Some(seconds) = retry_after {
+                response = response.header("Retry-After", seconds);
+            }
+            let response = response.body(http_body_util::Full::new(bytes::Bytes::new()));
+            async move { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        let cluster = Cluster::new(kube::Client::new(service, "default"), -1.0, 0);
+        assert!(cluster.get("/api/v1/nodes/a").await.is_err());
+        n.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_sent_again_where_the_server_asks_for_it() {
+        for (status, retry_after, is_repeated) in [
+            (429, None, true),
+            (429, Some("1"), true),
+            (503, Some("1"), true),
+            (503, None, false),
+            (500, Some("1"), false),
+            (404, Some("1"), false),
+        ] {
+            let n = asked(status, retry_after).await;
+            assert_eq!(n > 1, is_repeated, "{status} {retry_after:?}: {n} times");
+        }
+    }
+}

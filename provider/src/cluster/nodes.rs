@@ -90,3 +90,29 @@ impl NodeStore {
         self.synced.cancelled().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(uid: &str, version: &str) -> Node {
+        let metadata = json!({"name": "a", "uid": uid, "resourceVersion": version});
+        Node::from_json(&json!({"metadata": metadata})).expect("a node")
+    }
+
+    #[test]
+    fn a_node_is_taken_over_unless_a_newer_version_of_it_is_known() {
+        let store = NodeStore::new();
+        let version = || store.get("a").map(|node| node.resource_version.clone());
+        assert!(store.upsert(node("1", "10")));
+        assert!(!store.upsert(node("1", "9")), "older");
+        assert_eq!(version().as_deref(), Some("10"));
+        assert!(store.upsert(node("1", "10")) && store.upsert(node("1", "11")));
+        assert!(store.upsert(node("2", "5")), "another node of the name, after a restore");
+        assert_eq!(version().as_deref(), Some("5"));
+        store.replace(node("2", "3"));
+        assert_eq!(version().as_deref(), Some("3"), "a full list says what there is");
+    }
+}

@@ -147,4 +147,22 @@ mod tests {
         assert_eq!(heard(&mut events).await, "Err(Malformed { ");
         assert_eq!(heard(&mut events).await, "{\"a\":2}", "the next one is whole");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_without_end_is_refused() {
+        let half: &'static str = "x".repeat(MAX_LINE / 2 + 1).leak();
+        let pieces: &'static [&'static str] = Box::leak(Box::new([half, half, half]));
+        let mut events = watch(pieces).await;
+        let Err(ClusterError::Malformed { what, .. }) = events.next(Duration::from_secs(1)).await
+        else {
+            panic!("it was read to the end");
+        };
+        assert_eq!(what, "an endless line");
+    }
+
+    #[test]
+    fn texts_are_encoded_for_queries() {
+        assert_eq!(encode("a-Z_9.~"), "a-Z_9.~");
+        assert_eq!(encode("a=b,c/d é"), "a%3Db%2Cc%2Fd%20%C3%A9");
+    }
 }

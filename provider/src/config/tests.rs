@@ -97,6 +97,7 @@ fn errors_name_file_key_and_remedy() {
         "vcenter: {a: {server: s, user: u, password: p, port: 0}}",
         "global: {server: s, user: u, password: hunter2, port: abc}",
         "global: {server: s, user: u, password: hunter2, port: 1.5}",
+        "global: {server: s, user: u, password: hunter2, port: -7}",
         "global: {server: s, user: u, password: hunter2, port: {}}",
         "global: {server: [s, t], user: u, password: hunter2}",
         "global: {server: s, user: u, password: [hunter2]}",
@@ -183,6 +184,13 @@ fn the_fixtures_are_read() {
         CredentialRef::Secret { .. }
     ));
     assert_eq!(read("legacy-global.ini").1.len(), 2);
+}
+
+#[test]
+fn a_line_of_ini_goes_on_after_a_backslash() {
+    let plain = parse("[VirtualCenter \"vc\"]\nuser = user\npassword = p").unwrap().0;
+    let broken = "[VirtualCenter \"vc\"]\nuser = us\\\ne\\\nr\npassword = p";
+    assert_eq!(format!("{:?}", parse(broken).unwrap().0), format!("{plain:?}"));
 }
 
 #[test]

@@ -44,5 +44,8 @@ mod tests {
         tokio::time::advance(REMEMBERED).await;
         forgotten.note("c".to_owned(), Instant::now());
         assert!(!forgotten.contains("b") && forgotten.contains("c"));
+        tokio::time::advance(REMEMBERED / 2).await;
+        forgotten.note("d".to_owned(), Instant::now());
+        assert!(forgotten.contains("c"), "it is remembered for longer");
     }
 }

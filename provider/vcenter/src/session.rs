@@ -208,7 +208,11 @@ mod tests {
         }
         assert_eq!(waits, [15, 30, 300, 300]);
         lockout.rejected(&wrong);
-        lockout.check(&Credential::new("u", "new")).unwrap();
+        let new = Credential::new("u", "new");
+        lockout.check(&new).unwrap();
+        lockout.rejected(&new);
+        let Err(CallErrorKind::Locked(wait)) = lockout.check(&new) else { panic!() };
+        assert_eq!(wait.as_secs(), 15, "another credential begins anew");
     }
 
     #[derive(Clone, Debug)]

@@ -252,12 +252,12 @@ mod tests {
     #[test]
     fn prefixes_do_not_matter_and_namespaces_do() {
         let text = r#"<a xmlns:q="http://www.w3.org/2001/XMLSchema-instance" xmlns:z="urn:z">
-            <v q:type="xsd:string">x &amp; &#65;<![CDATA[<y>]]></v><r type="HostSystem">host-1</r>
+            <v q:type="xsd:string">x &amp; &#65;<![CDATA[<y>]]>&lt;&gt;&quot;&apos;</v><r type="HostSystem">host-1</r>
             <w z:type="ignored"/></a>"#;
         let root = parse(text).unwrap();
         let v = root.child("v").unwrap();
         assert_eq!(v.xsi_type.as_deref(), Some("string"));
-        assert_eq!(v.text, "x & A<y>");
+        assert_eq!(v.text, "x & A<y><>\"'");
         assert_eq!(root.child("r").unwrap().type_attr.as_deref(), Some("HostSystem"));
         assert_eq!(root.child("w").unwrap().xsi_type, None);
     }

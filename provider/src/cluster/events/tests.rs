@@ -13,6 +13,11 @@ use super::*;
 type Writes = Arc<Mutex<Vec<(String, Value)>>>;
 
 fn cluster() -> (Cluster, Writes) {
+    forgetful(0)
+}
+
+/// A cluster that has forgotten the event to so many patches.
+fn forgetful(n_patches: usize) -> (Cluster, Writes) {
     let writes = Writes::default();
     let kept = Arc::clone(&writes);
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -21,9 +26,15 @@ fn cluster() -> (Cluster, Writes) {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
             let value = serde_json::from_slice(&body).unwrap();
-            writes.lock().unwrap().push((parts.method.to_string(), value));
-            let body = http_body_util::Full::new(bytes::Bytes::from_static(b"{}"));
-            Ok::<_, Infallible>(http::Response::new(body))
+            let mut response =
+                http::Response::new(http_body_util::Full::new(bytes::Bytes::from_static(b"{}")));
+            let mut writes = writes.lock().unwrap();
+            let n_before = writes.iter().filter(|(method, _)| method == "PATCH").count();
+            if parts.method == http::Method::PATCH && n_before < n_patches {
+                *response.status_mut() = http::StatusCode::NOT_FOUND;
+            }
+            writes.push((parts.method.to_string(), value));
+            Ok::<_, Infallible>(response)
         }
     });
     (Cluster::new(kube::Client::new(service, "default"), -1.0, 0), writes)
@@ -59,6 +70,19 @@ async fn events_about_one_object_are_few_and_those_about_others_pass() {
     assert_eq!(sent(&sender, many(1, Severity::Warning), &writes).await, 0, "another type");
     tokio::time::advance(Duration::from_secs(600)).await;
     assert_eq!(sent(&sender, many(1, Severity::Normal), &writes).await, 2, "ten minutes later");
+    drop(sender);
+    sending.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_cluster_has_forgotten_is_made_anew() {
+    let (cluster, writes) = forgetful(1);
+    let (sender, received) = mpsc::channel(QUEUE);
+    let sending = tokio::spawn(send_all(cluster, received));
+    let notes = (0..3).map(|_| note(1, Severity::Normal, 0)).collect();
+    sent(&sender, notes, &writes).await;
+    let methods: Vec<String> = writes.lock().unwrap().iter().map(|(it, _)| it.clone()).collect();
+    assert_eq!(methods, ["POST", "PATCH", "POST", "PATCH"]);
     drop(sender);
     sending.await.unwrap();
 }

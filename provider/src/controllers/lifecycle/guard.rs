@@ -75,3 +75,25 @@ impl Guard {
         self.held.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_refusals_cost_no_wait_and_later_ones_more_and_more() {
+        let (mut guard, period) = (Guard::default(), Duration::from_secs(5));
+        let now = Instant::now();
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            guard.refused("a", now, period, Duration::ZERO);
+            let is_over = |wait: &u64| guard.may_try("a", now + Duration::from_secs(*wait));
+            waits.extend((0..=60).find(is_over));
+        }
+        assert_eq!(waits, [0, 0, 10, 20, 40, 60, 60]);
+        guard.refused("b", now, period, Duration::from_secs(7));
+        assert!(!guard.may_try("b", now + Duration::from_secs(6)), "the server asked for more");
+        assert!(guard.may_try("b", now + Duration::from_secs(7)));
+        assert!(guard.may_try("c", now));
+    }
+}
