@@ -4,6 +4,8 @@
 //! and never across one.
 
 mod attempt;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

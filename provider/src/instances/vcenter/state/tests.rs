@@ -1,0 +1,128 @@
+//! Rounds of asking, without any call: what is known of a node after each answer.
+
+use super::*;
+
+const UUID: u128 = 0x4210_0000_0000_0000_0000_0000_0000_0001;
+
+fn node(provider_id: Option<&str>) -> NodeIdentity {
+    NodeIdentity {
+        name: "a".to_owned(),
+        uid: "uid-a".to_owned(),
+        provider_id: provider_id.map(str::to_owned),
+        system_uuid: None,
+        reference: None,
+        confirmed_gone: false,
+    }
+}
+
+fn id() -> MachineId {
+    MachineId::from_u128(UUID)
+}
+
+fn machine() -> MoRef {
+    MoRef::new("VirtualMachine", "vm-1")
+}
+
+/// A node whose machine every vCenter was asked about.
+fn asked(n_vcenters: usize) -> State {
+    let mut state = State::new(n_vcenters);
+    let provider_id = format!("vsphere://{}", id());
+    let effects = &mut Effects::default();
+    assert!(state.observe(&node(Some(&provider_id)), effects));
+    state.start_attempt("a", Instant::now(), effects);
+    state
+}
+
+/// Gives the answer of one vCenter to the question that is open.
+fn answer(state: &mut State, vcenter: VcenterIndex, outcome: Outcome) -> Effects {
+    let number = state.nodes["a"].attempt.as_ref().map_or(0, |it| it.number);
+    let mut effects = Effects::default();
+    state.answer(vcenter, "a", number, outcome, Instant::now(), &mut effects);
+    effects
+}
+
+fn hit() -> Outcome {
+    Outcome::Hit(machine(), id())
+}
+
+fn shown(present: bool) -> Machine {
+    Machine { present, uuid: Some(id()), ..Machine::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_is_found_is_neither_gone_nor_hidden_any_more() {
+    let mut state = asked(1);
+    let now = Instant::now();
+    let tracked = state.nodes.get_mut("a").unwrap();
+    (tracked.gone, tracked.absent_since) = (Some(now), Some(now));
+    tracked.hidden = Some((Unknown::NotSeen, now));
+    tracked.failure = Some(Unknown::NotSeen);
+    let effects = answer(&mut state, 0, hit());
+    let tracked = &state.nodes["a"];
+    assert_eq!((tracked.gone, tracked.absent_since), (None, None));
+    assert!(tracked.hidden.is_none() && tracked.failure.is_none() && tracked.matched);
+    assert!(effects.view.contains(&0) && effects.changed.contains("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_the_view_lost_is_taken_out_before_it_is_shown_again() {
+    for (in_view, present, is_lost) in
+        [(true, false, true), (false, false, false), (true, true, false)]
+    {
+        let mut state = asked(1);
+        let vcenter = &mut state.vcenters[0];
+        vcenter.machines.insert(machine(), shown(present));
+        if in_view {
+            vcenter.in_view.insert(machine());
+        }
+        answer(&mut state, 0, hit());
+        let vcenter = &state.vcenters[0];
+        let case = format!("in view: {in_view}, present: {present}");
+        assert_eq!(vcenter.lost.contains(&machine()), is_lost, "{case}");
+        assert_eq!(vcenter.machines.contains_key(&machine()), present, "{case}");
+        assert_eq!(vcenter.in_view.contains(&machine()), in_view && present, "{case}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_that_is_confirmed_is_no_news() {
+    let mut state = asked(1);
+    answer(&mut state, 0, hit());
+    let linked_at = state.nodes["a"].linked_at;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    state.start_attempt("a", Instant::now(), &mut Effects::default());
+    let effects = answer(&mut state, 0, hit());
+    assert!(effects.changed.is_empty(), "{effects:?}");
+    assert_eq!(state.nodes["a"].linked_at, linked_at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_of_another_cloud_is_said_to_be_not_ours() {
+    let mut state = State::new(1);
+    let effects = &mut Effects::default();
+    state.observe(&node(Some("aws:///eu/i-1")), effects);
+    state.start_attempt("a", Instant::now(), effects);
+    let failure = state.nodes["a"].failure.as_ref();
+    assert!(matches!(failure, Some(Unknown::NotOurs(_))), "{failure:?}");
+    assert!(effects.join.is_empty(), "nobody is asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
+    let mut state = asked(2);
+    let effects = answer(&mut state, 0, hit());
+    assert!(effects.grace && state.nodes["a"].link.is_none());
+    state.decide_hits(Instant::now(), &mut Effects::default());
+    assert!(state.nodes["a"].link.is_some());
+    let mut state = asked(2);
+    state.vcenters[1].troubled = true;
+    let effects = answer(&mut state, 0, hit());
+    assert!(!effects.grace && state.nodes["a"].link.is_some());
+    // The slower one has it too: whoever came first was a guess.
+    let number = 1;
+    let mut effects = Effects::default();
+    state.answer(1, "a", number, hit(), Instant::now(), &mut effects);
+    let tracked = &state.nodes["a"];
+    assert!(tracked.link.is_none() && matches!(tracked.failure, Some(Unknown::Ambiguous(_))));
+    assert!(effects.changed.contains("a"));
+}
