@@ -129,7 +129,7 @@ pub(super) fn bill(
 }
 
 /// What this machine knows.
-fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
+pub(super) fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
     #[expect(clippy::disallowed_methods, reason = "the wall time at which a run begins")]
     let now = jiff::Timestamp::now();
     let program = std::env::current_exe()?;
@@ -143,7 +143,10 @@ fn surroundings() -> anyhow::Result<foreign::command::Surroundings> {
 }
 
 /// How it ended, or what was wrong with what was asked for.
-fn or_usage(out: &mut impl Write, ran: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
+pub(super) fn or_usage(
+    out: &mut impl Write,
+    ran: anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     match ran {
         Err(error) if error.is::<foreign::command::Usage>() => usage(out, &error.to_string()),
         other => other,

@@ -11,13 +11,15 @@ use provider::InstancesMode;
 use sha2::{Digest, Sha256};
 
 use super::args::{Modes, modes};
+use super::output::Watched;
+use super::run::{or_usage, surroundings};
 use super::{elapsed, usage};
 use crate::backend::Backend;
 use crate::catalogue::nearest;
 use crate::lab::{Mode, Stage};
 use crate::lives::Life;
 use crate::sweep::{Journal, Kind, Trial, mode_name, sample, sweep, trials};
-use crate::{lives, report};
+use crate::{foreign, lives, report};
 
 /// What `conformance sweep` is asked for.
 #[derive(Parser)]
@@ -40,7 +42,7 @@ pub(super) struct Arguments {
     /// How it looks: auto, poll or v1; all of them unless said.
     #[arg(long)]
     instances_mode: Vec<InstancesMode>,
-    /// Runs at a time; one per processor unless said.
+    /// Runs at a time; one per processor unless said, and 8 of processes, which wait more than they work.
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Keep a line per trial in this file, and leave out trials that it already has.
@@ -52,12 +54,28 @@ pub(super) struct Arguments {
     /// Where every draw comes from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Play this provider as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
+    /// upstream-vcenter, upstream-paravirtual. Its manifest says the mode.
+    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["mode", "instances_mode", "journal"])]
+    provider: Option<String>,
+    /// The program, where the manifest says $(binary).
+    #[arg(long, value_name = "PATH", requires = "provider")]
+    binary: Option<PathBuf>,
+    /// Seconds of the world in a second; periods are shortened by it.
+    #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
+    compress: u32,
+    /// Play the lives alone, without failures.
+    #[arg(long, requires = "provider", conflicts_with_all = ["kind", "sample", "trial"])]
+    healthy: bool,
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
     let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == text);
     found.ok_or_else(|| "expected faults, crashes or stale".to_owned())
 }
+
+/// Processes at a time, unless said otherwise.
+const PROCESSES: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
 /// What all sweeps together came to.
 #[derive(Default)]
@@ -72,6 +90,9 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     }
     if arguments.list_lives {
         return list_lives(out, arguments);
+    }
+    if let Some(provider) = &arguments.provider {
+        return of_process(out, arguments, provider);
     }
     let mut journal = match &arguments.journal {
         None => None,
@@ -95,6 +116,38 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
         Totals { is_idle: true, .. } => ExitCode::from(7),
         _ => ExitCode::SUCCESS,
     })
+}
+
+/// A provider that is a process leads the lives.
+fn of_process(
+    out: &mut impl Write,
+    arguments: &Arguments,
+    provider: &str,
+) -> anyhow::Result<ExitCode> {
+    const KINDS: [Kind; 2] = [Kind::Faults, Kind::Stale];
+    if arguments.kind.contains(&Kind::Crashes) {
+        let text = "--kind crashes: needs virtual time, where the moment of each write is known beforehand; write faults or stale";
+        return usage(out, text);
+    }
+    let kinds = match arguments.kind.as_slice() {
+        _ if arguments.healthy => &[],
+        [] => &KINDS[..],
+        kinds => kinds,
+    };
+    let request = foreign::sweep::Request {
+        provider,
+        binary: arguments.binary.clone(),
+        compress: arguments.compress,
+        jobs: arguments.jobs.unwrap_or(PROCESSES),
+        seed: arguments.seed,
+        kinds,
+        lives: &arguments.life,
+        sample: arguments.sample,
+        trial: arguments.trial.as_deref(),
+    };
+    let out = &mut Watched::new(out);
+    let ran = foreign::sweep::run(out, &request, &surroundings()?);
+    or_usage(out, ran)
 }
 
 /// Plays the trials that `text` names, one by one, and prints everything that happened.

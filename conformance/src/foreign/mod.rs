@@ -22,6 +22,7 @@ mod plan;
 mod process;
 mod pulse;
 mod run;
+pub mod sweep;
 mod template;
 
 pub use apiserver::{ApiServer, Real};

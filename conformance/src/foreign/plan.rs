@@ -63,17 +63,8 @@ impl Plan {
         if let Pace::Virtual(why) = case.pace {
             return skip(format!("needs virtual time: {why}"));
         }
-        let machines = case.scenario.topology.machines;
-        if machines > MOST_MACHINES {
-            return skip(format!("needs virtual time: a world of {machines} machines"));
-        }
-        if let Some(why) = cannot_set_up(&case.scenario, manifest) {
+        if let Some(why) = hindrance(&case.scenario, manifest, limits.apiserver) {
             return skip(why);
-        }
-        if limits.apiserver == ApiServer::Real
-            && let Some(what) = needs_built_in(&case.scenario)
-        {
-            return skip(format!("needs the built-in API server: {what}"));
         }
         let pace = match case.pace {
             Pace::Usual if !something_fails(&case.scenario) => limits.compress,
@@ -88,6 +79,27 @@ impl Plan {
         }
         Self::Play(pace)
     }
+}
+
+/// Why a scenario cannot be played with this provider, if it cannot.
+pub(super) fn hindrance(
+    scenario: &Scenario,
+    manifest: &Manifest,
+    apiserver: ApiServer,
+) -> Option<String> {
+    let machines = scenario.topology.machines;
+    if machines > MOST_MACHINES {
+        return Some(format!("needs virtual time: a world of {machines} machines"));
+    }
+    if let Some(why) = cannot_set_up(scenario, manifest) {
+        return Some(why);
+    }
+    if apiserver == ApiServer::Real
+        && let Some(what) = needs_built_in(scenario)
+    {
+        return Some(format!("needs the built-in API server: {what}"));
+    }
+    None
 }
 
 /// What a provider does when something fails goes by constants of its own: deadlines, back-offs, holds. They cannot be

@@ -293,6 +293,26 @@ impl Subject {
         }
     }
 
+    /// Plays a scenario at the usual pace, with the time that a slow provider needs; how late this machine was meanwhile, if
+    /// that counts.
+    ///
+    /// # Errors
+    /// A provider that cannot be started.
+    pub(super) async fn witness(
+        &self,
+        name: &str,
+        scenario: &Scenario,
+    ) -> anyhow::Result<(Run, Option<Duration>)> {
+        let mut scenario = scenario.clone();
+        scenario.horizon += self.extra;
+        let (pace, begin) = (self.settings.compress, Instant::now());
+        let (run, refused) = self.live(name, &scenario, pace).await;
+        match refused {
+            None => Ok((run, self.pulse.worst_since(begin, pace))),
+            Some(error) => Err(error),
+        }
+    }
+
     /// Plays the life that shows what calls are worth, with a fleet of `n`.
     ///
     /// # Errors
@@ -311,7 +331,7 @@ impl Subject {
         Ok(Life { nodes: n, run, late: self.pulse.worst_since(begin, pace) })
     }
 
-    fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> Stage {
         Stage {
             mode: self.setup.manifest.spec.mode.into(),
             seed: self.settings.seed,

@@ -1,20 +1,19 @@
 //! The author of a change of a Node: the provider, if one of its requests was under way at that moment; the scenario otherwise.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sim::ledger::Record;
-use sim::world::{Command, Time};
+use sim::world::Time;
 
-use crate::lab::Run;
-use crate::scenario::Act;
+use crate::lab::{ByHand, Run};
 
 /// A real API server answers before the world has heard of the change.
 const MIRRORED: Duration = Duration::from_secs(30);
 
 /// How long after its answer a change may still come to the world.
 pub(super) fn lag(run: &Run) -> Duration {
-    if run.hosted { MIRRORED } else { Duration::ZERO }
+    if run.mirrored { MIRRORED } else { Duration::ZERO }
 }
 
 /// Every deletion of a Node that the provider asked for.
@@ -44,19 +43,14 @@ pub(super) fn is_author(run: &Run, call: &Record, node: &str, at: Time) -> bool 
 #[derive(Debug, Default)]
 pub(super) struct Written {
     spans: BTreeMap<String, Vec<(Time, Option<Time>)>>,
-    /// When the scenario itself changes objects: in virtual time an answer to that may come at the same moment.
-    by_hand: BTreeSet<Time>,
+    /// When the scenario itself changed Nodes: an answer to that may come at the same moment.
+    by_hand: Vec<ByHand>,
 }
 
 impl Written {
     /// By a provider in its run.
     pub(super) fn by(run: &Run) -> Self {
-        let steps = run.scenario.timeline.iter();
-        let is_by_hand =
-            |act: &Act| matches!(act, Act::World(Command::Cluster(_)) | Act::Initialize { .. });
-        let by_hand = steps.filter(|step| is_by_hand(&step.act));
-        let by_hand = by_hand.map(|step| Time::after_start(step.at)).collect();
-        let mut written = Self { by_hand, ..Self::default() };
+        let mut written = Self { by_hand: run.by_hand.clone(), ..Self::default() };
         for call in writes(run) {
             let Some(name) = &call.target.name else { continue };
             let until = call.ended.as_ref().map(|ended| ended.at + lag(run));
@@ -68,7 +62,7 @@ impl Written {
     /// True if a change of this Node at this moment may be the provider's.
     pub(super) fn covers(&self, node: &str, at: Time) -> bool {
         let spans = self.spans.get(node).map_or(&[][..], Vec::as_slice);
-        !self.by_hand.contains(&at)
+        !self.by_hand.iter().any(|it| it.covers(at))
             && spans
                 .iter()
                 .any(|(from, until)| *from <= at && until.is_none_or(|until| at <= until))

@@ -103,7 +103,7 @@ mod tests {
                 ..write.clone()
             });
             run.ledger.extend(doctored.collect::<Vec<_>>());
-            run.scenario.timeline.clear();
+            run.by_hand.clear();
             let found = safety(&run);
             found.iter().filter(|it| it.invariant == OneOrder).count()
         };

@@ -142,7 +142,7 @@ mod tests {
                 scenario = scenario.at(at(time), Command::Cluster(patch));
             }
             let mut run = lab::run(&scenario, &Stage::default());
-            run.scenario.timeline.clear();
+            run.by_hand.clear();
             let write = run.calls().find(|call| call.op == "patch nodes/status").unwrap().clone();
             run.ledger.push(Record { t: Time::after_start(at(100)), ended: None, ..write });
             violations(&run).len()

@@ -13,31 +13,13 @@ use sim::world::{Command, Event, State, Time};
 use super::Invariant::{self, *};
 use super::Violation;
 use super::facts::{NodeFacts, facts, machine_for, machine_of, names_no_uuid, reported};
-use crate::lab::Run;
-use crate::scenario::{Act, Scenario};
+use crate::lab::{ByHand, Run};
+use crate::scenario::Act;
 
 /// A power state that has lasted this long is known to whoever looks.
 const NOTICED: Duration = Duration::from_secs(30);
 /// A Node younger than this was perhaps never matched.
 const YOUNG: Duration = Duration::from_secs(60);
-
-/// Times at which the scenario itself initializes nodes, in the place of another provider or a person.
-fn by_others(scenario: &Scenario) -> BTreeSet<Time> {
-    let steps = scenario.timeline.iter();
-    let initializes = steps.filter(|step| matches!(step.act, Act::Initialize { .. }));
-    initializes.map(|step| Time::after_start(step.at)).collect()
-}
-
-/// Times at which the scenario itself writes the status of a Node, addresses among it, in the place of others.
-fn statuses_by_others(scenario: &Scenario) -> BTreeSet<(Time, String)> {
-    let writes = scenario.timeline.iter().filter_map(|step| match &step.act {
-        Act::World(Command::Cluster(it)) if it.subresource == Some(Subresource::Status) => {
-            Some((Time::after_start(step.at), it.key.name.clone()))
-        }
-        _ => None,
-    });
-    writes.collect()
-}
 
 /// Taints of these keys are written by controllers of others in scenarios; no provider has any business with them.
 const FOREIGN: &str = "example.com/";
@@ -62,10 +44,8 @@ pub(super) struct Judge {
     opened: BTreeSet<String>,
     /// Uids of nodes that were seen with a provider ID.
     matched: BTreeSet<String>,
-    /// Times at which the scenario initializes nodes in the place of others.
-    by_others: BTreeSet<Time>,
-    /// Times at which it writes the status of a Node in the place of others, and the Node.
-    statuses_by_others: BTreeSet<(Time, String)>,
+    /// Changes of Nodes that the scenario itself makes.
+    by_hand: Vec<ByHand>,
 }
 
 impl Judge {
@@ -76,8 +56,7 @@ impl Judge {
             keeps_all: run.scenario.provider.skip_deletion,
             zones: run.scenario.provider.zones && run.scenario.topology.zones > 0,
             placed: if run.backend().is_vcenter() { 2 } else { 1 },
-            by_others: by_others(&run.scenario),
-            statuses_by_others: statuses_by_others(&run.scenario),
+            by_hand: run.by_hand.clone(),
             ..Self::default()
         };
         if let Some(base) = run.log.base() {
@@ -238,7 +217,8 @@ impl Judge {
                 );
             }
         }
-        if self.by_others.contains(&at) {
+        let is_initialized = |act: &Act| matches!(act, Act::Initialize { .. });
+        if self.is_by_hand(at, is_initialized) {
             return;
         }
         self.identity(at, name, old, new, after);
@@ -248,8 +228,13 @@ impl Judge {
         if !old.shutdown && new.shutdown {
             self.marked_shut_down(at, name, new, after);
         }
-        let is_by_others = self.statuses_by_others.contains(&(at, name.to_owned()));
-        if old.addresses != new.addresses && !is_by_others {
+        let is_status = |act: &Act| match act {
+            Act::World(Command::Cluster(it)) => {
+                it.subresource == Some(Subresource::Status) && it.key.name == name
+            }
+            _ => false,
+        };
+        if old.addresses != new.addresses && !self.is_by_hand(at, is_status) {
             self.addresses(at, name, old, new, after);
         }
         let twins = [
@@ -268,6 +253,11 @@ impl Judge {
                 self.broken(LabelsAgree, at, text);
             }
         }
+    }
+
+    /// Whether the scenario itself did such a thing at this moment.
+    fn is_by_hand(&self, at: Time, wanted: impl Fn(&Act) -> bool) -> bool {
+        self.by_hand.iter().any(|it| it.covers(at) && wanted(&it.act))
     }
 
     fn identity(&mut self, at: Time, name: &str, old: &NodeFacts, new: &NodeFacts, after: &State) {

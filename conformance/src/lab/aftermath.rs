@@ -11,7 +11,7 @@ use sim::world::{Event, Log, State, Time};
 
 use super::{Exit, Passed, Scrape, Stage};
 use crate::backend::Backend;
-use crate::scenario::Scenario;
+use crate::scenario::{Act, Scenario};
 
 /// What a run leaves behind.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct Run {
     pub stage: Stage,
     /// Whether the provider was a process, a container or a pod, on the real clock.
     pub hosted: bool,
+    /// Whether a real API server answered for the workload cluster: the world hears of a change a moment after the answer.
+    pub mirrored: bool,
+    /// Changes of Nodes that the scenario itself made.
+    pub by_hand: Vec<ByHand>,
     /// Every call, in order.
     pub ledger: Vec<Record>,
     /// Everything that happened in the world.
@@ -45,6 +49,24 @@ pub struct Run {
     /// Metrics and health of our replicas: of each when it was told to stop, and whenever the scenario asked.
     pub scrapes: Vec<Scrape>,
     pub(super) nodes: OnceLock<BTreeMap<String, Vec<NodeEvent>>>,
+}
+
+/// A change of Nodes that the scenario itself made, in the place of other controllers and people.
+#[derive(Clone, Debug)]
+pub struct ByHand {
+    /// Before the change.
+    pub from: Time,
+    /// After it: the same moment in virtual time.
+    pub to: Time,
+    /// What the scenario did.
+    pub act: Act,
+}
+
+impl ByHand {
+    /// Whether what happened at this moment may be its work.
+    pub fn covers(&self, at: Time) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
 }
 
 /// When something happened to a Node, what, and the object: as it was, if it was deleted.

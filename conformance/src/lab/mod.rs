@@ -25,7 +25,7 @@ use sim::{Sim, WorldHandle};
 use crate::backend::Backend;
 use crate::foreign::{Host, Started};
 use crate::scenario::{Act, Scenario, Step};
-pub use aftermath::{NodeEvent, Run};
+pub use aftermath::{ByHand, NodeEvent, Run};
 pub use bounds::{Bounds, Passed, peak_resident};
 use bounds::{Guard, Watchdog};
 use provider::Replica;
@@ -142,6 +142,7 @@ pub struct Lab {
     /// Starts of processes in a row that ended before their first call.
     in_vain: usize,
     scrapes: Vec<Scrape>,
+    by_hand: Vec<ByHand>,
     scenario: Scenario,
     stage: Stage,
     /// What the provider may spend.
@@ -176,6 +177,7 @@ impl Lab {
             exits: Vec::new(),
             in_vain: 0,
             scrapes: Vec::new(),
+            by_hand: Vec::new(),
             scenario: scenario.clone(),
             stage: stage.clone(),
             guard: Guard::new(Bounds::of(scenario)),
@@ -207,6 +209,15 @@ impl Lab {
     ///
     /// An act that the world refuses is noted in the ledger: a timeline may have been shrunk.
     pub async fn act(&mut self, act: &Act) {
+        let from = self.world().now();
+        self.carry_out(act).await;
+        if act.changes_nodes() {
+            let to = self.world().now();
+            self.by_hand.push(ByHand { from, to, act: act.clone() });
+        }
+    }
+
+    async fn carry_out(&mut self, act: &Act) {
         match act {
             Act::World(command) => {
                 let command = match self.stage.mode {
@@ -550,9 +561,10 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, host, exits, scrapes, scenario, stage, token, .. } = self;
+        let Self { sim, host, exits, scrapes, by_hand, scenario, stage, token, .. } = self;
         sim.shutdown().await;
         let hosted = host.is_some();
+        let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
         let logs = host.as_ref().map(|host| host.logs().text()).unwrap_or_default();
         let mut tokens = token.all();
         tokens.extend(host.iter().flat_map(Host::tokens));
@@ -560,6 +572,8 @@ impl Lab {
             scenario,
             stage,
             hosted,
+            mirrored,
+            by_hand,
             ledger,
             log,
             end,

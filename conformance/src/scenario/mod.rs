@@ -109,6 +109,18 @@ pub enum Act {
     },
 }
 
+impl Act {
+    /// Whether it writes Nodes itself, as other controllers and people do.
+    pub(crate) fn changes_nodes(&self) -> bool {
+        matches!(
+            self,
+            Self::World(Command::Cluster(_))
+                | Self::Initialize { .. }
+                | Self::CopyAnnotation { .. }
+        )
+    }
+}
+
 /// Hands other than those of the provider under test that initialize nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 /// A call that can fail: in which phase, of which front end, which operation, on which kind of object.
 pub(super) type Point = (String, Face, String, Option<String>);
 
-/// Every call of the provider in a phase, each operation and kind of object once, in a fixed order.
+/// Every call of a phase, each operation and kind of object once, in a fixed order.
 pub(super) fn points(
     life: &Life,
     healthy: &Run,
@@ -24,7 +24,7 @@ pub(super) fn points(
     let phases = life.phases();
     healthy
         .calls()
-        .filter(|call| call.client.client.starts_with("provider") && wanted(call))
+        .filter(|call| wanted(call))
         .filter_map(|call| {
             let phase = call.phase.as_deref()?;
             let phase = phases.iter().find(|it| it.name == phase)?;

@@ -159,6 +159,13 @@ pub struct Ended {
     pub violations: Vec<Violation>,
 }
 
+impl Ended {
+    /// How a trial ended that was played like this.
+    pub(crate) fn of(run: &Run) -> Self {
+        Self { fired: run.fired(RULE) > 0, violations: Life::broken(run) }
+    }
+}
+
 /// What a sweep showed.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -178,18 +185,20 @@ const RULE: &str = "trial";
 /// Every trial of one kind in one mode, in a fixed order, of the lives whose names `wanted` accepts.
 pub fn trials(kind: Kind, stage: &Stage, wanted: impl Fn(&str) -> bool) -> Vec<Trial> {
     let lives = lives::all(stage.mode.backend());
-    let of_life = |life: &Life| {
-        let healthy = run(&life.scenario, stage);
-        let failures = match kind {
-            Kind::Faults => faults::failures(life, &healthy),
-            Kind::Crashes => crashes::failures(life, &healthy),
-            Kind::Stale => stale::failures(life, &healthy),
-        };
-        let (mode, life) = (stage.mode, life.name);
-        let trial = move |(phase, failure)| Trial { mode, life, phase, failure };
-        failures.into_iter().map(trial).collect::<Vec<_>>()
-    };
+    let of_life = |life: &Life| of_healthy(kind, life, &run(&life.scenario, stage));
     lives.iter().filter(|life| wanted(life.name)).flat_map(of_life).collect()
+}
+
+/// Every trial of one kind in a life, in a fixed order: `healthy` is how a provider leads it when nothing fails.
+pub(crate) fn of_healthy(kind: Kind, life: &Life, healthy: &Run) -> Vec<Trial> {
+    let failures = match kind {
+        Kind::Faults => faults::failures(life, healthy),
+        Kind::Crashes => crashes::failures(life, healthy),
+        Kind::Stale => stale::failures(life, healthy),
+    };
+    let (mode, life) = (healthy.stage.mode, life.name);
+    let trial = |(phase, failure)| Trial { mode, life, phase, failure };
+    failures.into_iter().map(trial).collect()
 }
 
 impl Trial {
@@ -216,8 +225,7 @@ impl Trial {
 
     /// Plays it and judges what happened.
     pub fn play(&self, stage: &Stage) -> Ended {
-        let run = self.run(stage);
-        Ended { fired: run.fired(RULE) > 0, violations: Life::broken(&run) }
+        Ended::of(&self.run(stage))
     }
 }
 

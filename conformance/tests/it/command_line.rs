@@ -73,6 +73,17 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["list", "NO-SUCH-CHECK"], "no check is called"),
         (vec!["list", "--surface", "zones"], "is it zone?"),
         (vec!["sweep", "--sample", "0"], "--sample"),
+        (vec!["sweep", "--compress", "2"], "--provider <FILE|NAME>"),
+        (vec!["sweep", "--provider", "x", "--journal", "j"], "cannot be used with"),
+        (vec!["sweep", "--provider", "stock-ccm"], "add --binary PATH"),
+        (
+            vec!["sweep", "--provider", "ours-vcenter", "--kind", "crashes"],
+            "--kind crashes: needs virtual time",
+        ),
+        (
+            vec!["sweep", "--provider", "ours-vcenter", "--compress", "0"],
+            "--compress 0: write 1 or more",
+        ),
         (vec!["run", "--mutant", "Nope"], "there are ErrorIsGone"),
         (vec!["runn"], "run"),
         (vec!["kubernetes", "diff", "--server", "https://x"], "--token"),

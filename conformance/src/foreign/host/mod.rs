@@ -148,6 +148,11 @@ impl Host {
         self.backed.clone()
     }
 
+    /// Whether that is so: the world hears of its changes a moment later.
+    pub(crate) fn is_mirrored(&self) -> bool {
+        self.backed.is_some()
+    }
+
     /// Seconds of the world in a second of the process.
     pub(crate) fn pace(&self) -> u32 {
         self.pace

@@ -50,7 +50,7 @@ fn broken(scenario: &Scenario) -> [Vec<Invariant>; 2] {
     // The change by hand is one of the provider.
     let patch = run.calls().find(|call| call.op == "patch nodes").unwrap().clone();
     let target = Target { name: Some(NODE.to_owned()), ..patch.target.clone() };
-    run.scenario.timeline.clear();
+    run.by_hand.clear();
     run.ledger.push(Record { t: Time::after_start(LATER), ended: None, target, ..patch });
     [false, true].map(|hosted| {
         run.hosted = hosted;
