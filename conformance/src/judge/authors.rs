@@ -23,13 +23,16 @@ pub(super) fn deletions(run: &Run) -> impl Iterator<Item = &Record> {
 
 /// Every other write of a Node that the provider asked for.
 pub(super) fn writes(run: &Run) -> impl Iterator<Item = &Record> {
-    run.calls().filter(|call| {
-        call.is_cluster_call()
-            && matches!(
-                call.op.as_str(),
-                "patch nodes" | "patch nodes/status" | "update nodes" | "update nodes/status"
-            )
-    })
+    run.calls().filter(|call| is_write(call))
+}
+
+/// True for a write of a Node that is no deletion.
+pub(super) fn is_write(call: &Record) -> bool {
+    call.is_cluster_call()
+        && matches!(
+            call.op.as_str(),
+            "patch nodes" | "patch nodes/status" | "update nodes" | "update nodes/status"
+        )
 }
 
 /// True if a change of this Node at this moment may be the work of this call.

@@ -3,14 +3,19 @@
 //! A scrape is compared with the calls of one life of its replica: those between its last start and the scrape. A call that
 //! had not ended at that moment may be counted or not, and so may one whose end the replica did not wait for.
 
+mod families;
+mod nodes;
+mod view;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use sim::Face;
 use sim::ledger::{Kind, Record};
+use sim::world::Command;
 
 use super::{Invariant, Violation};
 use crate::lab::{Run, Sample, Scrape, label, sum};
-use crate::scenario::Act;
+use crate::scenario::{Act, Scenario};
 
 /// Calls of vCenters by operation, with how long they took. Upstream's name.
 const CALLS: &str = "cloudprovider_vsphere_api_request_duration_seconds_count";
@@ -23,6 +28,23 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     lives.flat_map(|life| life.violations()).collect()
 }
 
+/// True if nothing is made to fail in a scenario.
+fn is_calm(scenario: &Scenario) -> bool {
+    scenario.timeline.iter().all(|step| match &step.act {
+        Act::Fault(_) => false,
+        Act::World(command) => !matches!(
+            command,
+            Command::StopVCenter { .. }
+                | Command::ExpireSessions { .. }
+                | Command::EndWatches { .. }
+                | Command::RestoreCluster
+                | Command::RevokePrivilege(_)
+                | Command::RotatePassword { .. }
+        ),
+        _ => true,
+    })
+}
+
 /// The calls of one replica from its start to a scrape.
 struct Life<'a> {
     run: &'a Run,
@@ -31,6 +53,10 @@ struct Life<'a> {
     calls: Vec<&'a Record>,
     /// True if the replica was suspended meanwhile, so that answers wait for it.
     was_suspended: bool,
+    /// True if there is no other replica.
+    is_alone: bool,
+    /// True if nothing is made to fail: all that was sent was heard.
+    is_calm: bool,
 }
 
 impl<'a> Life<'a> {
@@ -48,7 +74,10 @@ impl<'a> Life<'a> {
             .collect();
         let was_suspended =
             run.scenario.timeline.iter().any(|step| matches!(step.act, Act::SuspendLeader));
-        Self { run, scrape, samples: scrape.samples(), calls, was_suspended }
+        let samples = scrape.samples();
+        let is_alone = run.scenario.provider.replicas < 2;
+        let is_calm = is_calm(&run.scenario);
+        Self { run, scrape, samples, calls, was_suspended, is_alone, is_calm }
     }
 
     fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
@@ -62,12 +91,27 @@ impl<'a> Life<'a> {
         said.extend(self.deletions());
         said.extend(self.queues());
         said.extend(self.supervisor());
+        said.extend(self.families());
+        said.extend(self.leadership());
+        said.extend(self.initialized());
+        said.extend(self.node_news());
+        said.extend(self.holds());
+        said.extend(self.view());
         let to_violation = |text| Violation {
             invariant: Invariant::MetricsAreTrue,
             at: self.scrape.at,
             text: format!("replica {}: {text}", self.scrape.replica),
         };
         said.into_iter().map(to_violation).collect()
+    }
+
+    /// True if the replica has got this answer, and it is the one that the operation gave.
+    fn is_heard(&self, call: &Record) -> bool {
+        let is_over = call
+            .ended
+            .as_ref()
+            .is_some_and(|ended| ended.at < self.scrape.at && ended.broken.is_none());
+        is_over && call.succeeded() && !call.was_faulted() && !self.was_suspended
     }
 
     /// Calls of these operations: ended for certain, and begun.

@@ -1,0 +1,84 @@
+//! Nodes that were initialized, changes of nodes that were heard of, and deletions that were held back.
+
+use sim::ledger::Record;
+use sim::world::objects::Op;
+
+use super::Life;
+use crate::judge::authors;
+use crate::judge::facts::facts;
+
+const INITIALIZED: &str = "vsphere_nodes_initialized_total";
+const NEWS: &str = "vsphere_node_watch_events_total";
+const HOLDS: &str = "vsphere_node_deletions_held_total";
+const HELD: &str = "vsphere_nodes_held";
+
+impl Life<'_> {
+    /// Nodes whose taint this replica took off. One whose answer was lost may be counted or not.
+    pub(super) fn initialized(&self) -> Option<String> {
+        let counted = self.sum(INITIALIZED, &[]);
+        let (mut heard, mut made) = (0.0, 0.0);
+        for (name, events) in self.run.nodes_by_name() {
+            let mut was_waiting = false;
+            for (at, op, object) in events {
+                let is_waiting = *op != Op::Deleted && facts(object).uninitialized;
+                let is_opened = was_waiting && !is_waiting && *op == Op::Modified;
+                was_waiting = is_waiting;
+                if !is_opened || *at > self.scrape.at {
+                    continue;
+                }
+                // In virtual time several writes of a node are of one moment.
+                let is_author = |call: &&&Record| {
+                    authors::is_write(call) && authors::is_author(self.run, call, name, *at)
+                };
+                let mut authors = self.calls.iter().filter(is_author).peekable();
+                if authors.peek().is_none() {
+                    continue;
+                }
+                made += 1.0;
+                if authors.all(|call| self.is_heard(call)) {
+                    heard += 1.0;
+                }
+            }
+        }
+        (counted < heard || counted > made).then(|| {
+            format!("{INITIALIZED} is {counted}; {heard} of {made} nodes were initialized for certain")
+        })
+    }
+
+    /// What the watch of nodes told is counted by kind: some of it, where a node changed while it was watched.
+    pub(super) fn node_news(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let is_told = |call: &&&Record| call.op == "watch nodes" && call.succeeded();
+        let watched = self.calls.iter().filter(is_told).map(|call| call.t).min();
+        let Some(watched) = watched.filter(|_| self.is_alone && self.is_calm) else { return said };
+        for (kind, deleted) in [("applied", false), ("deleted", true)] {
+            let counted = self.sum(NEWS, &[("kind", kind)]);
+            let all = self.run.nodes_by_name().values().flatten();
+            let is_it = |at: sim::world::Time, op: Op| {
+                at > watched && at < self.scrape.at && (op == Op::Deleted) == deleted
+            };
+            let happened = all.filter(|(at, op, _)| is_it(*at, *op)).count();
+            if (counted == 0.0) != (happened == 0) {
+                said.push(format!("{NEWS} of kind {kind} is {counted}; {happened} changes of nodes of that kind were made while they were watched"));
+            }
+        }
+        said
+    }
+
+    /// A node whose deletion is held back is told of by an event; so it is counted.
+    pub(super) fn holds(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let is_told = |call: &&&Record| {
+            call.op == "create events" && call.req.detail.contains("NodeDeletionHeld")
+        };
+        let told = self.calls.iter().filter(is_told).count();
+        let (holds, held) = (self.sum(HOLDS, &[]), self.sum(HELD, &[]));
+        if told > 0 && holds == 0.0 {
+            said.push(format!("{HOLDS} is 0; {told} events say that a deletion is held back"));
+        }
+        if held > holds {
+            said.push(format!("{HELD} is {held}, and {HOLDS} is {holds}"));
+        }
+        said
+    }
+}
