@@ -124,6 +124,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_a_token_has_used_it() {
+        let bucket = TokenBucket::new(10.0, 2);
+        let begin = Instant::now();
+        for _ in 0..52 {
+            bucket.take().await;
+        }
+        assert_eq!(begin.elapsed().as_millis(), 5000);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_caller_that_gives_up_owes_no_token() {
         let bucket = TokenBucket::new(1.0, 1);
         bucket.take().await;

@@ -99,6 +99,16 @@ mod tests {
                 "username or password for server \"vc\" is missing",
             ),
             (
+                "an empty password",
+                &[("vc.username", "hunter2"), ("vc.password", "")],
+                "username or password for server \"vc\" is missing",
+            ),
+            (
+                "an empty username",
+                &[("vc.username", ""), ("vc.password", "hunter2")],
+                "username or password for server \"vc\" is missing",
+            ),
+            (
                 "no server",
                 &[("username_a", "hunter2"), ("password_a", "hunter2")],
                 "server_a is missing",

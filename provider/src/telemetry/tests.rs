@@ -20,10 +20,12 @@ fn metrics_are_text_in_a_fixed_order() {
     telemetry.set_controller("cloud-node", true);
     telemetry.set_held(3);
     telemetry.deletion_held();
+    telemetry.sync_failed();
     let text = telemetry.metrics();
     assert!(text.contains("running_managed_controllers{name=\"cloud-node\"} 1"), "{text}");
     assert!(text.contains("vsphere_nodes_held 3"), "{text}");
     assert!(text.contains("vsphere_node_deletions_held_total 1"), "{text}");
+    assert!(text.contains("vsphere_node_sync_failures_total 1"), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# HELP ")).collect();
     assert!(names.len() > 10 && names.is_sorted(), "{names:?}");

@@ -260,6 +260,7 @@ mod tests {
         assert_eq!(v.text, "x & A<y><>\"'");
         assert_eq!(root.child("r").unwrap().type_attr.as_deref(), Some("HostSystem"));
         assert_eq!(root.child("w").unwrap().xsi_type, None);
+        assert_eq!(root.text, "", "blanks between elements are no text");
     }
 
     #[test]
