@@ -121,6 +121,7 @@ impl Scenario {
                 | Act::Initialize { .. }
                 | Act::CopyAnnotation { .. }
                 | Act::Vcenters(_)
+                | Act::Datacenters(_)
                 | Act::StepClocks(_) => {}
             }
         }

@@ -4,11 +4,14 @@ use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step, Topology};
 
-use super::build::{KNOWN_UUID, SETTLED, T_INIT, away, known_uuid, machine, s, world, world_with};
+use super::build::{
+    KNOWN_UUID, SETTLED, T_INIT, away, known_uuid, machine, newcomer, s, world, world_with,
+};
 use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
+use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -22,9 +25,60 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         checks.extend([
             Check::new("NODE-ID-003", [byte_order(true), byte_order(false)]),
             Check::new("NODE-ID-005", [duplicate_here(), duplicate_elsewhere()]),
+            Check::new("NODE-ID-007", datacenters()),
         ]);
     }
     checks
+}
+
+/// The only datacenter is called DC0: names that stand for it, and names that do not.
+fn datacenters() -> Vec<Case> {
+    let of = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<String>>();
+    let is_meant = [&["DC0"][..], &["/DC0"], &["DC*"], &["D?0"], &["*"], &["DC1", "DC0"], &[]];
+    let is_not = [&["DC1"][..], &["dc0"], &["/x/DC0"], &["DC0?"], &["C0"], &["DC0/x", "/"]];
+    let mut cases = Vec::new();
+    for listed in is_meant {
+        let scenario = world(3, SETTLED).with(|it| it.datacenters = of(listed));
+        let judge = |run: &Run| run.initializes(&names(3), s(0), T_INIT);
+        cases.push(Case::new(scenario, judge).named(format!("{listed:?}")));
+    }
+    cases.extend(is_not.map(|listed| not_meant(of(listed)).named(format!("{listed:?}"))));
+    cases
+}
+
+/// The provider is started with names that do not stand for the datacenter, and later with the right one. A node that joins
+/// meanwhile waits, and one whose kubelet is silent stays: its machine is elsewhere, and not gone.
+fn not_meant(listed: Vec<String>) -> Case {
+    let (changed, mended) = (SETTLED, s(300));
+    let late = || ["late".to_owned()];
+    let scenario = world(3, s(400))
+        .at(changed, Act::Datacenters(listed))
+        .at(changed, Act::Crash(0))
+        .at(changed + s(1), Act::StartAll)
+        .at(changed + s(5), newcomer("late", None))
+        .at(changed + s(10), Command::StopKubelet(machine(1)))
+        .at(mended, Act::Datacenters(vec!["DC0".to_owned()]))
+        .at(mended, Act::Crash(0))
+        .at(mended + s(1), Act::StartAll);
+    let judge = move |run: &Run| {
+        let left = run.nodes();
+        let taken = run.initialized("late").filter(|at| at.since_start() < mended);
+        let asked =
+            run.questions().any(|call| (changed + s(60)..mended).contains(&call.t.since_start()));
+        run.was_not_ready(&name(1))
+            .and(|| Verdict::of(left.len() == 4, || format!("nodes left: {left:?}")))
+            .and(|| {
+                Verdict::of(taken.is_none(), || {
+                    "a node was initialized, and its datacenter is not listed".to_owned().at(taken)
+                })
+            })
+            .and(|| run.initializes(&names(3), s(0), T_INIT))
+            .and(|| run.initializes(&late(), mended + s(1), T_INIT))
+            .and(|| {
+                Verdict::of(asked, || "vCenter was not asked for the node's machine".to_owned())
+            })
+    };
+    Case::new(scenario, judge)
 }
 
 fn stable(backend: Backend) -> Vec<Case> {

@@ -2,11 +2,12 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::Command;
+use sim::world::objects::{self, GroupResource};
+use sim::world::{Command, Named};
 
 use super::build::{
-    GRACE, SETTLED, T_LIFE, T_MONITOR, forget_reference, known_machine_arrives, known_uuid,
-    machine, s, unlisted, vanishing, world, world_with,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_LIFE, T_MONITOR, awaited, forget_reference,
+    known_machine_arrives, known_uuid, machine, s, unlisted, vanishing, world, world_with,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -44,6 +45,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                     })
             })],
         ),
+        Check::new("LIFE-002", [without_condition(backend)]),
         Check::new("LIFE-003", [ready_without_machine()]),
         Check::new("LIFE-004", errors(backend)),
         Check::new(
@@ -59,6 +61,46 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("LIFE-015", [replaced_meanwhile(backend)]),
         Check::new("LIFE-016", hung(backend)),
     ]
+}
+
+/// A node of which nobody has ever said whether it is ready, and whose machine goes.
+fn without_condition(backend: Backend) -> Case {
+    let bare = serde_json::json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "early"},
+        "spec": {"taints": [{
+            "key": "node.cloudprovider.kubernetes.io/uninitialized",
+            "value": "true",
+            "effect": "NoSchedule",
+        }]},
+        "status": {"nodeInfo": {"systemUUID": KNOWN_UUID.to_string()}, "conditions": []},
+    });
+    let bare = objects::Command::create(GroupResource::core("nodes"), "", bare);
+    let scenario = world(12, s(200))
+        .at(s(0), awaited(KNOWN_UUID))
+        .at(s(40), Command::Cluster(bare))
+        .at(SETTLED, Command::DeleteMachine(Named::from("early")));
+    Case::new(scenario, move |run| {
+        let says = |node: &serde_json::Value| {
+            node["status"]["conditions"].as_array().is_some_and(|it| !it.is_empty())
+        };
+        let was_said = run.node_events("early").iter().any(|(_, _, node)| says(node));
+        if was_said {
+            return Verdict::inconclusive("somebody wrote a condition of the node".to_owned());
+        }
+        let deleted = run.deleted("early");
+        run.initializes(&["early".to_owned()], s(40), T_INIT).and(|| {
+            let bound = SETTLED + vanishing(backend) + T_LIFE;
+            let holds = deleted.is_some_and(|at| (SETTLED..=bound).contains(&at.since_start()));
+            Verdict::of(holds, || {
+                format!(
+                    "the node was deleted at {deleted:?}; {SETTLED:?} to {bound:?} is asked for"
+                )
+                .at(deleted)
+            })
+        })
+    })
 }
 
 /// The machine is destroyed at once, its kubelet missed only after a while: until then nobody asks. Then

@@ -13,10 +13,12 @@ mod identity;
 mod initialization;
 mod isolation;
 mod labels;
+mod leadership;
 mod lifecycle;
 mod observability;
 mod observe;
 mod patience;
+mod provided;
 mod recovery;
 mod sessions;
 mod shutdown;
@@ -217,6 +219,8 @@ pub fn all(backend: Backend) -> Vec<Check> {
         contract::checks(backend),
         labels::checks(backend),
         lifecycle::checks(backend),
+        leadership::checks(),
+        provided::checks(),
         shutdown::checks(backend),
     ]
     .into_iter()

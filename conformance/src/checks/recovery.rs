@@ -46,7 +46,6 @@ fn led(backend: Backend) -> Vec<Case> {
         let virtual_alone = life.scenario.timeline.iter().find_map(|step| match step.act {
             Act::StepClocks(_) => Some("clocks of a process cannot be stepped"),
             Act::SuspendLeader => Some("replicas are stopped in the middle of what they do"),
-            Act::Vcenters(_) => Some("the configuration of a process is written once"),
             _ => None,
         });
         let pace = virtual_alone.map_or(Pace::Usual, Pace::Virtual);

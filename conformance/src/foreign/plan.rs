@@ -129,8 +129,17 @@ fn something_fails(scenario: &Scenario) -> bool {
 
 /// What the scenario wants of a provider's set-up and the manifest has no way to say.
 fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
-    let ProviderSetup { zones, nodes, families, secret, skip_deletion, replicas, kube_qps, .. } =
-        &scenario.provider;
+    let ProviderSetup {
+        zones,
+        nodes,
+        datacenters,
+        families,
+        secret,
+        skip_deletion,
+        replicas,
+        kube_qps,
+        ..
+    } = &scenario.provider;
     let several = scenario.topology.vcenters > 1;
     if several && secret.is_some() {
         return Some("a Secret names vCenters by address, and here all have the same".to_owned());
@@ -152,7 +161,8 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     };
     let is_vcenter = manifest.spec.mode.is_vcenter();
     let in_file = is_vcenter && !families.is_empty();
-    let special = several || !nodes.is_empty() || in_file || secret.is_some();
+    let elsewhere = is_vcenter && *datacenters != ProviderSetup::default().datacenters;
+    let special = several || !nodes.is_empty() || in_file || elsewhere || secret.is_some();
     if special && !written("config.yaml") {
         return Some("no file of the manifest has $(config.yaml), which this needs".to_owned());
     }

@@ -316,6 +316,7 @@ impl Lab {
                 }
             }
             Act::Vcenters(names) => self.scenario.provider.vcenters.clone_from(names),
+            Act::Datacenters(names) => self.scenario.provider.datacenters.clone_from(names),
             Act::Secret { name, password } => {
                 let secret = self.secret(name, Some(password));
                 if let Err(fault) = self.world().apply(secret) {

@@ -100,6 +100,8 @@ pub enum Act {
     },
     /// From its next start on, the configuration of the provider names these vCenters alone.
     Vcenters(Vec<String>),
+    /// From its next start on, the configuration of the provider names these datacenters alone.
+    Datacenters(Vec<String>),
     /// The Secret with the provider's credentials gets another password.
     Secret {
         /// The Secret, in `kube-system`.

@@ -1,5 +1,7 @@
 //! Nodes that were initialized, changes of nodes that were heard of, and deletions that were held back.
 
+use std::collections::BTreeMap;
+
 use sim::ledger::Record;
 use sim::world::objects::Op;
 
@@ -16,6 +18,10 @@ impl Life<'_> {
     /// Nodes whose taint this replica took off. One whose answer was lost may be counted or not.
     pub(super) fn initialized(&self) -> Option<String> {
         let counted = self.sum(INITIALIZED, &[]);
+        let mut writes = BTreeMap::<&str, Vec<&Record>>::new();
+        for call in self.calls.iter().filter(|call| authors::is_write(call)) {
+            writes.entry(call.target.name.as_deref().unwrap_or_default()).or_default().push(call);
+        }
         let (mut heard, mut made) = (0.0, 0.0);
         for (name, events) in self.run.nodes_by_name() {
             let mut was_waiting = false;
@@ -27,10 +33,9 @@ impl Life<'_> {
                     continue;
                 }
                 // In virtual time several writes of a node are of one moment.
-                let is_author = |call: &&&Record| {
-                    authors::is_write(call) && authors::is_author(self.run, call, name, *at)
-                };
-                let mut authors = self.calls.iter().filter(is_author).peekable();
+                let of_node = writes.get(name.as_str()).map_or(&[][..], Vec::as_slice);
+                let is_author = |call: &&&Record| authors::is_author(self.run, call, name, *at);
+                let mut authors = of_node.iter().filter(is_author).peekable();
                 if authors.peek().is_none() {
                     continue;
                 }
@@ -41,7 +46,9 @@ impl Life<'_> {
             }
         }
         (counted < heard || counted > made).then(|| {
-            format!("{INITIALIZED} is {counted}; {heard} of {made} nodes were initialized for certain")
+            format!(
+                "{INITIALIZED} is {counted}; {heard} of {made} nodes were initialized for certain"
+            )
         })
     }
 

@@ -24,7 +24,9 @@ impl Life<'_> {
             let firsts = here.clone().filter(is_first).count() as f64;
             let builds = of(BUILDS);
             if builds < 1.0 || builds > firsts {
-                said.push(format!("{BUILDS} of {vcenter} is {builds}; {firsts} views were waited for"));
+                said.push(format!(
+                    "{BUILDS} of {vcenter} is {builds}; {firsts} views were waited for"
+                ));
             }
             let (mut heard, mut made, mut machines) = (0.0, 0.0, 0.0);
             for call in here {
@@ -44,7 +46,9 @@ impl Life<'_> {
                 said.push(format!("{DELIVERIES} of {vcenter} is {deliveries}; {heard} of {made} answers with changes were heard for certain"));
             }
             if self.is_calm && heard == made && updates != machines {
-                said.push(format!("{UPDATES} of {vcenter} is {updates}; the answers had {machines} changes"));
+                said.push(format!(
+                    "{UPDATES} of {vcenter} is {updates}; the answers had {machines} changes"
+                ));
             }
         }
         said

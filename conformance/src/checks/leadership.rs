@@ -1,0 +1,217 @@
+//! CCM: who leads, what a standby does meanwhile, and how leadership changes hands.
+
+use std::time::Duration;
+
+use sim::Class;
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::ledger::Record;
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::{Command, Event, Time};
+
+use super::build::{SETTLED, T_INIT, newcomer, s, world};
+use super::observe::names;
+use super::{Case, Check};
+use crate::foreign::Pace;
+use crate::lab::{Exit, LEASE, Run};
+use crate::scenario::Act;
+use crate::verdict::{Told as _, Verdict};
+
+/// How long a lease lasts without a renewal.
+const LEASE_DURATION: Duration = s(15);
+/// When a leader that cannot renew has to have stopped.
+const RENEW_DEADLINE: Duration = s(10);
+/// How often others try, with the longest jitter.
+const RETRY: Duration = Duration::from_millis(4_400);
+/// What a takeover may take beside that.
+const SLACK: Duration = s(5);
+
+pub(super) fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("CCM-001", [held_and_renewed()]),
+        Check::new("CCM-002", [standby()]),
+        Check::new("CCM-003", [takeover()]),
+        Check::new("CCM-005", [renewals_refused(), overwritten()]),
+    ];
+    for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
+        case.pace = Pace::Virtual("the periods of leader election are constants of the provider");
+    }
+    checks
+}
+
+/// One version of the lease.
+struct Version {
+    at: Time,
+    holder: String,
+    lasts: Option<u64>,
+}
+
+fn key() -> Key {
+    let (namespace, name) = LEASE;
+    Key::new(GroupResource::of("coordination.k8s.io", "leases"), namespace, name)
+}
+
+/// Every version of the lease, in order.
+fn versions(run: &Run) -> Vec<Version> {
+    let key = key();
+    let mut versions = Vec::new();
+    for (at, event) in run.log.entries() {
+        if let Event::Cluster(event) = event
+            && event.key == key
+        {
+            let spec = &event.object["spec"];
+            let holder = spec["holderIdentity"].as_str().unwrap_or_default().to_owned();
+            versions.push(Version {
+                at: *at,
+                holder,
+                lasts: spec["leaseDurationSeconds"].as_u64(),
+            });
+        }
+    }
+    versions
+}
+
+/// Which replica an identity is of: what stands before the `@`.
+fn label(holder: &str) -> &str {
+    holder.rsplit_once('@').map_or(holder, |(label, _)| label)
+}
+
+/// Changes that a caller asks for, but for the lease and events.
+fn works(call: &Record) -> bool {
+    call.class == Some(Class::Write) && !call.op.contains("leases") && !call.op.contains("events")
+}
+
+fn held_and_renewed() -> Case {
+    let end = s(180);
+    Case::new(world(3, end).with(|it| it.leader_election = true), move |run| {
+        let mut versions = versions(run);
+        // It is given up when the provider is told to stop.
+        versions.retain(|it| it.at.since_start() < end);
+        let Some(first) = versions.first() else {
+            return Verdict::fail("there is no lease".to_owned());
+        };
+        let wrong = versions.iter().find(|it| it.holder.is_empty() || it.lasts != Some(15));
+        let moments: Vec<Duration> =
+            versions.iter().map(|it| it.at.since_start()).chain([end]).collect();
+        let gaps = moments.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+        let longest = gaps.max().unwrap_or_default();
+        Verdict::of(first.at.since_start() <= s(5), || {
+            format!("the lease is there at {}", first.at).at(first.at)
+        })
+        .and(|| {
+            Verdict::of(wrong.is_none(), || {
+                let it = wrong.map(|it| (&it.holder, it.lasts));
+                format!("holder and duration of the lease are {it:?}").at(wrong.map(|it| it.at))
+            })
+        })
+        .and(|| {
+            Verdict::of(longest <= s(5), || {
+                format!("the lease was not renewed for {longest:?}; 5 s are allowed")
+            })
+        })
+        .and(|| run.initializes(&names(3), s(0), s(5) + T_INIT))
+    })
+}
+
+fn standby() -> Case {
+    let scenario = world(3, s(240)).with(|it| it.replicas = 2).at(SETTLED, newcomer("late", None));
+    Case::new(scenario, |run| {
+        let versions = versions(run);
+        let Some(leader) = versions.first().map(|it| label(&it.holder).to_owned()) else {
+            return Verdict::fail("there is no lease".to_owned());
+        };
+        let others: Vec<&Record> =
+            run.calls().filter(|call| call.client.client != leader).collect();
+        if !others.iter().any(|call| call.op.contains("leases")) {
+            return Verdict::inconclusive("the standby never asked for the lease".to_owned());
+        }
+        let work = others.iter().find(|call| works(call));
+        Verdict::of(work.is_none(), || {
+            let work = work.map(ToString::to_string).unwrap_or_default();
+            format!("{leader} leads, and another one works: {work}")
+        })
+        .and(|| joins(run, SETTLED))
+    })
+}
+
+fn takeover() -> Case {
+    let dies = SETTLED + s(1);
+    let scenario = world(3, s(180))
+        .with(|it| it.replicas = 2)
+        .at(dies - s(1), Act::CrashLeader)
+        .at(dies, newcomer("late", None));
+    Case::new(scenario, move |run| {
+        let versions = versions(run);
+        let Some(first) = versions.first() else {
+            return Verdict::fail("there is no lease".to_owned());
+        };
+        let next = versions.iter().find(|it| {
+            it.at.since_start() >= dies - s(1) && label(&it.holder) != label(&first.holder)
+        });
+        let bound = dies - s(1) + LEASE_DURATION + RETRY + SLACK;
+        let Some(next) = next else {
+            return Verdict::fail("nobody takes the lease of a leader that died".to_owned());
+        };
+        let at = next.at;
+        Verdict::of(at.since_start() <= bound, || {
+            format!("the lease is taken at {at}; {bound:?} is allowed").at(at)
+        })
+        .and(|| joins(run, at.since_start()))
+    })
+}
+
+/// From the loss of the lease until it is taken again nothing is written, and the process has ended with an error.
+fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
+    let deadline = lost + RENEW_DEADLINE + s(1);
+    let failed = run.exits.iter().any(|exit| matches!(exit, Exit::Failed(_)));
+    let versions = versions(run);
+    let again = versions.iter().find(|it| {
+        it.at.since_start() >= free
+            && run.calls().any(|call| call.client.client == label(&it.holder))
+    });
+    let until = again.map_or(Duration::MAX, |it| it.at.since_start());
+    let late =
+        run.calls().find(|call| works(call) && (deadline..until).contains(&call.t.since_start()));
+    Verdict::of(failed, || {
+        format!("the process went on without the lease; it ended so: {:?}", run.exits)
+    })
+    .and(|| {
+        Verdict::of(late.is_none(), || {
+            let late = late.map(ToString::to_string).unwrap_or_default();
+            format!("it was written without the lease: {late}")
+        })
+    })
+    .and(|| Verdict::of(again.is_some(), || "nobody took the lease again".to_owned()))
+    .and(|| joins(run, until))
+}
+
+/// The newcomer is initialized in time: its kubelet registers a while after its machine was made, and somebody leads by `since`.
+fn joins(run: &Run, since: Duration) -> Verdict {
+    let registered = run.when("late", |_| true).map_or(since, Time::since_start);
+    run.initializes(&["late".to_owned()], since.max(registered), T_INIT)
+}
+
+fn renewals_refused() -> Case {
+    let refused =
+        Rule::new("renewals", [Action::Status { code: 500, retry_after: None, message: None }])
+            .on(Face::Cluster)
+            .op(["update leases", "patch leases", "create leases"]);
+    let healed = SETTLED + s(60);
+    let scenario = world(3, s(240))
+        .with(|it| it.leader_election = true)
+        .at(SETTLED, refused)
+        .at(SETTLED + s(2), newcomer("late", None))
+        .at(healed, Act::Heal);
+    Case::new(scenario, move |run| ends(run, SETTLED, healed)).named("renewals are refused")
+}
+
+fn overwritten() -> Case {
+    let spec = serde_json::json!({"spec": {"holderIdentity": "somebody-else"}});
+    let taken = Command::Cluster(objects::Command::patch(key(), PatchKind::Merge, spec));
+    let scenario = world(3, s(240))
+        .with(|it| it.leader_election = true)
+        .at(SETTLED, taken)
+        .at(SETTLED + s(2), newcomer("late", None));
+    Case::new(scenario, |run| ends(run, SETTLED, SETTLED + LEASE_DURATION))
+        .named("another holder is written")
+}
