@@ -32,6 +32,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("CCM-002", [standby()]),
         Check::new("CCM-003", [takeover()]),
         Check::new("CCM-005", [renewals_refused(), overwritten()]),
+        Check::new("CCM-006", [announced()]),
     ];
     for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
         case.pace = Pace::Virtual("the periods of leader election are constants of the provider");
@@ -110,6 +111,31 @@ fn held_and_renewed() -> Case {
             })
         })
         .and(|| run.initializes(&names(3), s(0), s(5) + T_INIT))
+    })
+}
+
+/// Whoever begins to lead says so at the Lease, and the next one does too.
+fn announced() -> Case {
+    let scenario = world(3, s(150)).with(|it| it.replicas = 2).at(SETTLED, Act::CrashLeader);
+    Case::new(scenario, |run| {
+        let (_, lease) = LEASE;
+        let told: Vec<String> = run
+            .events()
+            .into_iter()
+            .filter(|it| it.reason == "LeaderElection" && it.kind == "Normal" && it.object == lease)
+            .map(|it| it.message)
+            .collect();
+        let mut leaders: Vec<String> =
+            versions(run).into_iter().map(|it| it.holder).filter(|it| !it.is_empty()).collect();
+        leaders.dedup();
+        let silent =
+            leaders.iter().find(|leader| !told.contains(&format!("{leader} became leader")));
+        if leaders.len() < 2 {
+            return Verdict::inconclusive(format!("{leaders:?} led; two have to"));
+        }
+        Verdict::of(silent.is_none(), || {
+            format!("{silent:?} led, and the events on the Lease say {told:?}")
+        })
     })
 }
 

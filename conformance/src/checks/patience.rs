@@ -7,7 +7,7 @@ use std::time::Duration;
 use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::world::vcenter::Family;
-use sim::world::{Command, Grant, PROVIDER_USER};
+use sim::world::{Command, Grant, PROVIDER_USER, Time};
 
 use super::build::{
     SETTLED, T_STATUS, WRITE_NODE, WRITE_STATUS, hidden, ips, machine, newcomer, s, set_address,
@@ -57,6 +57,10 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         cases.push(found_alone("the view loses a machine", view));
         let all: &[&str] = &["WaitForUpdatesEx", "RetrievePropertiesEx"];
         cases.push(found_alone("searches alone show a machine", all));
+    }
+    cases.push(ending(Face::Cluster, &["watch nodes"]));
+    if !backend.is_vcenter() {
+        cases.push(ending(Face::Supervisor, &["watch virtualmachines"]));
     }
     cases.extend(behind.iter().map(|(what, operations)| failing(backend, what, operations)));
     vec![Check::new("EFF-010", cases)]
@@ -266,6 +270,22 @@ fn unseen(backend: Backend) -> Case {
         run.was_not_ready(&name(1)).and(|| few_calls(run, 5))
     })
     .named("a machine cannot be seen")
+}
+
+/// Watches are accepted, and end before they told anything.
+fn ending(face: Face, operations: &'static [&'static str]) -> Case {
+    let rule = Rule::new("refused", [Action::WatchLasts(Duration::ZERO)])
+        .on(face)
+        .op(operations.iter().copied());
+    let scenario = world(3, SETTLED + REFUSED + PAUSE + s(60))
+        .at(SETTLED + REFUSED, newcomer("newcomer", None));
+    Case::new(refused(rule, SETTLED, scenario), move |run| {
+        let registered = run.when("newcomer", |_| true).map_or(Duration::MAX, Time::since_start);
+        tried(run, operations, 4)
+            .and(|| run.initializes(&names(3), s(0), SETTLED))
+            .and(|| run.initializes(&["newcomer".to_owned()], registered, PAUSE))
+    })
+    .named(format!("{} end at once", operations.join(", ")))
 }
 
 /// One kind of call to vCenter or Supervisor fails while a node joins. When the calls work again, changes of the newcomer's

@@ -1,6 +1,7 @@
 //! NODE-ADDR: which addresses a node shows.
 
 mod guests;
+mod subnets;
 mod writers;
 
 use base64::Engine as _;
@@ -34,6 +35,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
                 "NODE-ADDR-005",
                 [internal_interfaces(), unusable_first(), guests::link_local_first()],
             ),
+            Check::new("NODE-ADDR-006", subnets::cases()),
             Check::new("NODE-ADDR-007", [network_name()]),
             Check::new("NODE-ADDR-008", [two_families(false), two_families(true), both_change()]),
             Check::new("NODE-ADDR-010", configured()),

@@ -1,0 +1,85 @@
+//! NODE-ADDR-006: which addresses are internal and external, by subnets that are configured.
+//!
+//! The rules are upstream's (`nodemanager.go: DiscoverNode`): what is excluded goes first; then the first address in the first
+//! subnet that has one; where neither kind has a subnet that fits, the first that is left; a kind of which nothing fits stays out
+//! where the other was found.
+
+use crate::checks::Case;
+use crate::checks::build::{T_INIT, s, set_address, world};
+use crate::checks::observe::{name, names};
+use crate::verdict::Verdict;
+
+const A: &str = "10.6.0.1";
+const B: &str = "10.7.0.1";
+const C: &str = "192.168.9.1";
+
+/// Configured lines, and what is internal and external then.
+struct Row {
+    lines: &'static [(&'static str, &'static str)],
+    internal: Option<&'static str>,
+    external: Option<&'static str>,
+}
+
+const INTERNAL: &str = "internalNetworkSubnetCidr";
+const EXTERNAL: &str = "externalNetworkSubnetCidr";
+const NOT_INTERNAL: &str = "excludeInternalNetworkSubnetCidr";
+const NOT_EXTERNAL: &str = "excludeExternalNetworkSubnetCidr";
+
+const ROWS: [Row; 10] = [
+    Row { lines: &[], internal: Some(A), external: Some(A) },
+    Row { lines: &[(INTERNAL, "10.7.0.0/16")], internal: Some(B), external: None },
+    Row { lines: &[(EXTERNAL, "192.168.0.0/16")], internal: None, external: Some(C) },
+    Row {
+        lines: &[(INTERNAL, "10.7.0.0/16"), (EXTERNAL, "192.168.0.0/16")],
+        internal: Some(B),
+        external: Some(C),
+    },
+    Row { lines: &[(INTERNAL, "172.16.0.0/12")], internal: Some(A), external: Some(A) },
+    Row { lines: &[(INTERNAL, "192.168.0.0/16,10.7.0.0/16")], internal: Some(C), external: None },
+    Row { lines: &[(NOT_INTERNAL, "10.6.0.0/16")], internal: Some(B), external: Some(A) },
+    Row { lines: &[(NOT_EXTERNAL, "10.0.0.0/8")], internal: Some(A), external: Some(C) },
+    Row {
+        lines: &[(INTERNAL, "10.0.0.0/8"), (NOT_INTERNAL, "10.6.0.0/16")],
+        internal: Some(B),
+        external: None,
+    },
+    Row {
+        lines: &[(NOT_INTERNAL, "10.0.0.0/8,192.168.0.0/16"), (NOT_EXTERNAL, "10.6.0.0/16")],
+        internal: None,
+        external: Some(B),
+    },
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    ROWS.iter().map(case).collect()
+}
+
+fn case(row: &'static Row) -> Case {
+    let lines: Vec<(String, String)> =
+        row.lines.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let texts: Vec<String> = lines.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    let mut scenario = world(3, s(60)).with(|it| it.nodes.clone_from(&lines));
+    for n in 1..=3 {
+        scenario = scenario.at(s(0), set_address(n, &[A, B, C]));
+    }
+    let judge = move |run: &crate::lab::Run| {
+        let node = run.node(&name(1));
+        let of = |kind: &str| -> Vec<String> {
+            node.iter().flat_map(|node| node.of_type(kind)).map(str::to_owned).collect()
+        };
+        let (internal, external) = (of("InternalIP"), of("ExternalIP"));
+        let wanted =
+            |it: Option<&str>| -> Vec<String> { it.map(str::to_owned).into_iter().collect() };
+        run.initializes(&names(3), s(0), T_INIT).and(|| {
+            let holds = internal == wanted(row.internal) && external == wanted(row.external);
+            Verdict::of(holds, || {
+                format!(
+                    "internal {internal:?} and external {external:?} are shown; {:?} and {:?} have to be",
+                    row.internal, row.external
+                )
+            })
+        })
+    };
+    let named = if texts.is_empty() { "nothing configured".to_owned() } else { texts.join(", ") };
+    Case::new(scenario, judge).named(named)
+}
