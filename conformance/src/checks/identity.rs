@@ -1,5 +1,8 @@
 //! NODE-ID: which machine a node is.
 
+use std::time::Duration;
+
+use sim::faults::{Action, Rule};
 use sim::world::supervisor::OperatorChange;
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Completion, Step, Topology};
@@ -24,7 +27,14 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     if backend.is_vcenter() {
         checks.extend([
             Check::new("NODE-ID-003", [byte_order(true), byte_order(false)]),
-            Check::new("NODE-ID-005", [duplicate_here(), duplicate_elsewhere()]),
+            Check::new(
+                "NODE-ID-005",
+                [
+                    duplicate_here(),
+                    duplicate_elsewhere(Duration::ZERO),
+                    duplicate_elsewhere(Duration::from_millis(500)),
+                ],
+            ),
             Check::new("NODE-ID-007", datacenters()),
         ]);
     }
@@ -215,7 +225,8 @@ fn duplicate_here() -> Case {
     Case::new(scenario, ambiguous).named("in one vCenter")
 }
 
-fn duplicate_elsewhere() -> Case {
+/// The second machine is in another vCenter, which answers this much later than the first.
+fn duplicate_elsewhere(later: Duration) -> Case {
     let topology = Topology::zones(3).machines(2).vcenters(2);
     let spec = MachineSpec {
         name: Some("clone".into()),
@@ -232,7 +243,15 @@ fn duplicate_elsewhere() -> Case {
             kubelet: false,
         },
     );
-    Case::new(scenario, ambiguous).named("in two vCenters")
+    if later.is_zero() {
+        return Case::new(scenario, ambiguous).named("in two vCenters");
+    }
+    let slow = Rule::new("slow", [Action::Delay(later)]).at("vc1").op([
+        "FindAllByUuid",
+        "FindByUuid",
+        "RetrievePropertiesEx",
+    ]);
+    Case::new(scenario.fault(slow), ambiguous).named("in two vCenters, one of them slow")
 }
 
 fn ambiguous(run: &crate::lab::Run) -> Verdict {

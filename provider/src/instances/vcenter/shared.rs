@@ -107,9 +107,17 @@ impl Shared {
     pub(super) async fn run_grace(&self) {
         loop {
             self.grace.notified().await;
-            tokio::time::sleep(self.tuning.grace).await;
-            self.with(|state, effects| state.decide_hits(Instant::now(), effects));
+            // Each hit waits as long: one that came meanwhile is not decided with the first.
+            while let Some(oldest) = self.oldest_hit() {
+                let grace = self.tuning.grace;
+                tokio::time::sleep_until(oldest + grace).await;
+                self.with(|state, effects| state.decide_hits(Instant::now(), grace, effects));
+            }
         }
+    }
+
+    fn oldest_hit(&self) -> Option<Instant> {
+        self.lock().oldest_hit()
     }
 
     /// The linked machine, if the collector shows it and it still is the one.

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Attempt, Effects, JoinRequest, Link, Outcome, State, VcenterIndex};
+use super::{Attempt, Effects, JoinRequest, Link, Outcome, State, Tracked, VcenterIndex};
 use crate::model::Unknown;
 
 /// How long "not here" of one vCenter is believed while another one is in trouble.
@@ -12,6 +12,13 @@ const ABSENCE_HOLDS: Duration = Duration::from_secs(60);
 
 /// Whether a machine still is where it does not count is asked again after this long, when somebody wants to know.
 const OUTSIDE_PAUSE: Duration = Duration::from_secs(60);
+
+impl Tracked {
+    /// When the first vCenter showed its machine, while others have not answered yet.
+    fn hit_at(&self) -> Option<Instant> {
+        self.attempt.as_ref()?.hit_at
+    }
+}
 
 impl State {
     /// Begins a round of asking, unless one is under way.
@@ -59,6 +66,7 @@ impl State {
             number: self.attempts,
             answers: known.into_iter().map(|index| (index, Outcome::Absent)).collect(),
             waiting,
+            hit_at: None,
         });
         if tracked.attempt.as_ref().is_some_and(|attempt| attempt.waiting.is_empty()) {
             self.decide(name, now, effects);
@@ -101,6 +109,7 @@ impl State {
         if attempt.waiting.is_empty() {
             self.decide(name, now, effects);
         } else if attempt.answers.values().any(|o| matches!(o, Outcome::Hit(..))) {
+            attempt.hit_at.get_or_insert(now);
             let all_troubled = attempt.waiting.iter().all(|index| self.vcenters[*index].troubled);
             if all_troubled {
                 self.decide(name, now, effects);
@@ -110,25 +119,24 @@ impl State {
         }
     }
 
-    /// Decides every attempt that has a hit and waits only for slower vCenters.
+    /// Decides every attempt whose first hit has waited for slower vCenters as long as `grace`.
     pub(in crate::instances::vcenter) fn decide_hits(
         &mut self,
         now: Instant,
+        grace: Duration,
         effects: &mut Effects,
     ) {
-        let ready: Vec<String> = self
-            .nodes
-            .iter()
-            .filter(|(_, t)| {
-                t.attempt
-                    .as_ref()
-                    .is_some_and(|a| a.answers.values().any(|o| matches!(o, Outcome::Hit(..))))
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in ready {
+        let is_due = |tracked: &Tracked| tracked.hit_at().is_some_and(|at| now >= at + grace);
+        let due = self.nodes.iter().filter(|(_, tracked)| is_due(tracked));
+        let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
+        for name in due {
             self.decide(&name, now, effects);
         }
+    }
+
+    /// When the oldest hit came that waits for slower vCenters.
+    pub(in crate::instances::vcenter) fn oldest_hit(&self) -> Option<Instant> {
+        self.nodes.values().filter_map(Tracked::hit_at).min()
     }
 
     fn decide(&mut self, name: &str, now: Instant, effects: &mut Effects) {

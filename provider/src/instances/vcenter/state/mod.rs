@@ -47,6 +47,8 @@ pub(super) struct Attempt {
     pub number: u64,
     pub waiting: BTreeSet<VcenterIndex>,
     pub answers: BTreeMap<VcenterIndex, Outcome>,
+    /// When the first vCenter that shows its machine has answered.
+    pub hit_at: Option<Instant>,
 }
 
 /// A node and what is known of it.

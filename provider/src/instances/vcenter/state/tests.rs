@@ -112,8 +112,13 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     let mut state = asked(2);
     let effects = answer(&mut state, 0, hit());
     assert!(effects.grace && state.nodes["a"].link.is_none());
-    state.decide_hits(Instant::now(), &mut Effects::default());
-    assert!(state.nodes["a"].link.is_some());
+    let grace = Duration::from_secs(1);
+    tokio::time::advance(Duration::from_millis(999)).await;
+    state.decide_hits(Instant::now(), grace, &mut Effects::default());
+    assert!(state.nodes["a"].link.is_none() && state.oldest_hit().is_some());
+    tokio::time::advance(Duration::from_millis(1)).await;
+    state.decide_hits(Instant::now(), grace, &mut Effects::default());
+    assert!(state.nodes["a"].link.is_some() && state.oldest_hit().is_none());
     let mut state = asked(2);
     state.vcenters[1].troubled = true;
     let effects = answer(&mut state, 0, hit());
