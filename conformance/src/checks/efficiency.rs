@@ -27,6 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
         Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
+        Check::new("CCM-020", [rate()]),
     ]
 }
 
@@ -54,6 +55,30 @@ fn quiet(n: u32, lasts: Duration, judge: impl Fn(&Run) -> Verdict + Send + Sync 
 /// Calls that a check allows, as the catalogue says.
 fn allowed(id: &str, backend: Backend) -> u64 {
     catalogue::entry(id).map_or(0, |entry| entry.allowed(backend))
+}
+
+/// Two hundred nodes join at once, and the provider may send five requests a second and controller.
+fn rate() -> Case {
+    const QPS: u32 = 5;
+    const WINDOW: Duration = s(10);
+    let scenario = world(200, s(300)).with(|it| it.kube_qps = QPS);
+    Case::new(scenario, |run| {
+        let moments: Vec<Duration> = run
+            .calls()
+            .filter(|call| call.is_cluster_call() && !call.op.starts_with("watch"))
+            .map(|call| call.t.since_start())
+            .collect();
+        let within = |from: Duration| {
+            let end = moments.partition_point(|at| *at < from + WINDOW);
+            end - moments.partition_point(|at| *at < from)
+        };
+        let most = moments.iter().map(|from| within(*from)).max().unwrap_or_default();
+        let allowed = 3 * QPS as usize * WINDOW.as_secs() as usize;
+        Verdict::of(most <= allowed, || {
+            format!("{most} requests to the cluster in ten seconds; {allowed} are allowed")
+        })
+        .and(|| run.initializes(&names(200), s(0), s(200)))
+    })
 }
 
 fn slope(backend: Backend, n: u32) -> Case {
