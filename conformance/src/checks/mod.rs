@@ -3,6 +3,7 @@
 //! What an ID promises stands once, in `catalogue.yaml`; here stands how it is put to the test.
 
 mod addresses;
+mod apiserver;
 pub(crate) mod build;
 mod canary;
 mod contract;
@@ -220,6 +221,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         labels::checks(backend),
         lifecycle::checks(backend),
         leadership::checks(),
+        apiserver::checks(),
         provided::checks(),
         shutdown::checks(backend),
     ]

@@ -1,0 +1,77 @@
+//! CCM-012 and CCM-019: an API server that is not there yet, and one that asks for patience.
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::ledger::Record;
+
+use super::build::{T_INIT, WRITE_NODE, WRITE_STATUS, s, world};
+use super::observe::names;
+use super::{Case, Check};
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::{Told as _, Verdict};
+
+pub(super) fn checks() -> Vec<Check> {
+    let unavailable = Action::Status { code: 503, retry_after: None, message: None };
+    vec![
+        Check::new(
+            "CCM-012",
+            [
+                absent(Action::Reset).named("connections are reset"),
+                absent(Action::Blackhole).named("nothing answers"),
+                absent(unavailable).named("503"),
+            ],
+        ),
+        Check::new("CCM-019", [asks_for_patience()]),
+    ]
+}
+
+/// The provider starts ninety seconds before the API server.
+fn absent(action: Action) -> Case {
+    let there = s(90);
+    let scenario = world(3, s(240))
+        .with(|it| it.leader_election = true)
+        .fault(Rule::new("absent", [action]).on(Face::Cluster))
+        .at(there, Act::Heal);
+    Case::new(scenario, move |run| run.initializes(&names(3), there, s(60)))
+}
+
+/// Every second write of a Node is answered with 429 and a second to wait.
+fn asks_for_patience() -> Case {
+    let status = Action::Status { code: 429, retry_after: Some(1), message: None };
+    let mut rule = Rule::new("patience", [status])
+        .on(Face::Cluster)
+        .op(WRITE_NODE.into_iter().chain(WRITE_STATUS));
+    rule.when.every = Some(2);
+    let scenario = world(6, s(120)).fault(rule);
+    Case::new(scenario, |run| {
+        run.initializes(&names(6), s(0), T_INIT * 3).and(|| {
+            let early = too_early(run);
+            Verdict::of(early.is_none(), || {
+                let (first, next) = early.unzip();
+                let (first, next) = (first.map(ToString::to_string), next.map(ToString::to_string));
+                format!("{next:?} came earlier than a second after {first:?}")
+                    .at(early.map(|(_, next)| next.t))
+            })
+        })
+    })
+}
+
+/// A write that was refused with a time to wait, and the same one sent before that was over.
+fn too_early(run: &Run) -> Option<(&Record, &Record)> {
+    let writes: Vec<&Record> = run
+        .calls()
+        .filter(|call| {
+            WRITE_NODE.contains(&call.op.as_str()) || WRITE_STATUS.contains(&call.op.as_str())
+        })
+        .collect();
+    writes.iter().enumerate().find_map(|(n, first)| {
+        let ended = first.ended.as_ref().filter(|it| it.status == Some(429))?;
+        let is_early = |next: &&&Record| {
+            next.op == first.op
+                && next.target.name == first.target.name
+                && next.t.since(ended.at) < s(1)
+        };
+        writes[n + 1..].iter().find(is_early).map(|next| (*first, *next))
+    })
+}
