@@ -188,9 +188,12 @@ fn the_fixtures_are_read() {
 
 #[test]
 fn a_line_of_ini_goes_on_after_a_backslash() {
-    let plain = parse("[VirtualCenter \"vc\"]\nuser = user\npassword = p").unwrap().0;
-    let broken = "[VirtualCenter \"vc\"]\nuser = us\\\ne\\\nr\npassword = p";
-    assert_eq!(format!("{:?}", parse(broken).unwrap().0), format!("{plain:?}"));
+    let of = |datacenters: &str| {
+        let section = format!("datacenters = {datacenters}\nuser = u\npassword = p");
+        format!("{:?}", parse(&format!("[VirtualCenter \"vc\"]\n{section}")).unwrap().0)
+    };
+    assert!(of("DCna").contains("DCna"), "{}", of("DCna"));
+    assert_eq!(of("D\\\nC\\\nna"), of("DCna"), "and no letter becomes an escape");
 }
 
 #[test]

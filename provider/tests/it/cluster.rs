@@ -151,6 +151,10 @@ impl Cluster {
         self.state.lock().unwrap().n_watches
     }
 
+    pub(crate) fn lease_duration(&self) -> Option<u64> {
+        self.state.lock().unwrap().lease.as_ref()?["spec"]["leaseDurationSeconds"].as_u64()
+    }
+
     pub(crate) fn lease_holder(&self) -> Option<String> {
         let state = self.state.lock().unwrap();
         Some(state.lease.as_ref()?["spec"]["holderIdentity"].as_str()?.to_owned())

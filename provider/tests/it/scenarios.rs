@@ -507,6 +507,7 @@ async fn only_one_replica_works_and_the_lease_is_given_back() {
     assert!(is_initialized(&cluster.node("node-001").unwrap()));
     leader.finish().await;
     assert_eq!(cluster.lease_holder().as_deref(), Some(""));
+    assert_eq!(cluster.lease_duration(), Some(1), "as client-go leaves it");
 }
 
 #[tokio::test(start_paused = true)]

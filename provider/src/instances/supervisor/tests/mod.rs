@@ -341,6 +341,7 @@ async fn a_list_comes_in_pages_of_one_moment() {
 async fn an_outage_costs_the_loop_and_nobody_else() {
     let lab = Lab::started(Fake::with(100), InstancesMode::Auto, 100).await;
     seconds(20).await;
+    assert!(lab.instances.is_well());
     lab.calls();
     lab.fake.refuse(down());
     lab.fake.cut();
