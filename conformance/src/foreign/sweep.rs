@@ -88,6 +88,11 @@ pub fn run(
     })
 }
 
+/// Whether safety was broken in a run.
+fn is_unsafe(run: &Run) -> bool {
+    Life::broken(run).iter().any(|it| it.invariant.class() == Class::Safety)
+}
+
 /// How a life or a trial ended that was played by a process.
 struct Played {
     run: Run,
@@ -249,7 +254,12 @@ impl Sweep<'_> {
             .map(|(n, (line, scenario))| {
                 let folder = format!("{mode}-{n}");
                 async move {
-                    let played = self.subject.witness(&folder, &scenario).await;
+                    let mut played = self.subject.witness(&folder, &scenario).await;
+                    // What a late machine shows says little, but for what was unsafe: once more.
+                    if matches!(&played, Ok((run, Some(_))) if !is_unsafe(run)) {
+                        let folder = format!("{folder}-again");
+                        played = self.subject.witness(&folder, &scenario).await;
+                    }
                     (n, line, played)
                 }
             })
