@@ -88,9 +88,10 @@ pub fn run(
     })
 }
 
-/// Whether safety was broken in a run.
-fn is_unsafe(run: &Run) -> bool {
-    Life::broken(run).iter().any(|it| it.invariant.class() == Class::Safety)
+/// Whether a violation counts however late this machine was. Policy is no defect of a provider that never promised it.
+fn is_unsafe(violation: &Violation) -> bool {
+    let invariant = violation.invariant;
+    invariant.class() == Class::Safety && !invariant.is_policy()
 }
 
 /// How a life or a trial ended that was played by a process.
@@ -107,9 +108,8 @@ impl Played {
     /// Violations that count: all of safety, others where `all` says so and this machine was not late.
     fn of(run: Run, late: Option<Duration>, all: bool) -> Self {
         let mut ended = Ended::of(&run);
-        let is_safety = |it: &Violation| it.invariant.class() == Class::Safety;
-        ended.violations.retain(|it| is_safety(it) || (all && late.is_none()));
         let policy = ended.violations.extract_if(.., |it| it.invariant.is_policy()).collect();
+        ended.violations.retain(|it| is_unsafe(it) || (all && late.is_none()));
         let mut refused = run.ledger.iter().map(|it| it.op.as_str());
         let vain = match refused.find(|op| op.starts_with("refused: ")) {
             Some(refused) => Some(refused.to_owned()),
@@ -147,6 +147,7 @@ impl Sweep<'_> {
                 "where something fails, safety alone is judged: the world lives {compress} seconds in one, and constants of a provider do not; --compress 1 judges everything"
             )?;
         }
+        let mut n_trials = 0;
         for kind in kinds {
             let begin = Instant::now();
             let of_life = |(life, run): &(Life, Run)| sweep::of_healthy(*kind, life, run);
@@ -169,8 +170,13 @@ impl Sweep<'_> {
                 of_kind.vain,
                 seconds(begin.elapsed())
             )?;
+            n_trials += of_kind.played;
             tally.broken += of_kind.broken;
             tally.vain += of_kind.vain + usize::from(of_kind.played == 0);
+        }
+        if let Some(text) = self.request.trial.filter(|_| n_trials == 0) {
+            let what = format!("invalid trial {text:?}: no line of the wanted sweeps contains it");
+            return Err(Usage(what).into());
         }
         Ok(match tally {
             Tally { broken: 1.., .. } => ExitCode::from(1),
@@ -225,16 +231,16 @@ impl Sweep<'_> {
         let scenarios = trials.iter().map(|it| (it.to_string(), it.scenario()));
         let all = self.request.compress == 1;
         self.each(scenarios.collect(), all, |n, mut played| {
-            tally.take(&played);
             // Told with the healthy lives already, and the same here.
             played.policy.clear();
+            if !played.ended.fired {
+                played.vain.get_or_insert_with(|| "the failure never happened".to_owned());
+            }
+            tally.take(&played);
             let line = trials[n].to_string();
             if self.request.trial.is_some() {
                 played.run.ledger.iter().try_for_each(|record| writeln!(out, "{record}"))?;
                 writeln!(out, "{}", played.run.logs)?;
-            }
-            if !played.ended.fired {
-                writeln!(out, "never fired: {line}")?;
             }
             told(out, &line, &played)
         })
@@ -256,7 +262,7 @@ impl Sweep<'_> {
                 async move {
                     let mut played = self.subject.witness(&folder, &scenario).await;
                     // What a late machine shows says little, but for what was unsafe: once more.
-                    if matches!(&played, Ok((run, Some(_))) if !is_unsafe(run)) {
+                    if matches!(&played, Ok((run, Some(_))) if !Life::broken(run).iter().any(is_unsafe)) {
                         let folder = format!("{folder}-again");
                         played = self.subject.witness(&folder, &scenario).await;
                     }
