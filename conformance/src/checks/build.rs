@@ -218,6 +218,11 @@ pub(super) fn away(scenario: Scenario, backend: Backend, from: Duration, to: Dur
 
 /// A Node called `early` that registers with the UUID of no machine, and waits for one of its name.
 pub(super) fn early(uuid: Uuid) -> Command {
+    early_with(uuid, serde_json::json!([{"type": "Ready", "status": "True"}]))
+}
+
+/// The same with these conditions.
+pub(super) fn early_with(uuid: Uuid, conditions: serde_json::Value) -> Command {
     let node = serde_json::json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -229,7 +234,7 @@ pub(super) fn early(uuid: Uuid) -> Command {
         }]},
         "status": {
             "nodeInfo": {"systemUUID": uuid.to_string()},
-            "conditions": [{"type": "Ready", "status": "True"}],
+            "conditions": conditions,
         },
     });
     Command::Cluster(objects::Command::create(objects::GroupResource::core("nodes"), "", node))

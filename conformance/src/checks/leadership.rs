@@ -7,12 +7,13 @@ use sim::Face;
 use sim::faults::{Action, Rule};
 use sim::ledger::Record;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
-use sim::world::{Command, Event, Time};
+use sim::world::{Command, Time};
 
 use super::build::{SETTLED, T_INIT, newcomer, s, world};
 use super::observe::names;
 use super::{Case, Check};
 use crate::foreign::Pace;
+use crate::judge::terms;
 use crate::lab::{Exit, LEASE, Run};
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
@@ -23,7 +24,7 @@ const LEASE_DURATION: Duration = s(15);
 const RENEW_DEADLINE: Duration = s(10);
 /// How often others try, with the longest jitter.
 const RETRY: Duration = Duration::from_millis(4_400);
-/// What a takeover may take beside that.
+/// Time for a takeover beside that, and for a process to end.
 const SLACK: Duration = s(5);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -40,41 +41,9 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// One version of the lease.
-struct Version {
-    at: Time,
-    holder: String,
-    lasts: Option<u64>,
-}
-
 fn key() -> Key {
     let (namespace, name) = LEASE;
     Key::new(GroupResource::of("coordination.k8s.io", "leases"), namespace, name)
-}
-
-/// Every version of the lease, in order.
-fn versions(run: &Run) -> Vec<Version> {
-    let key = key();
-    let mut versions = Vec::new();
-    for (at, event) in run.log.entries() {
-        if let Event::Cluster(event) = event
-            && event.key == key
-        {
-            let spec = &event.object["spec"];
-            let holder = spec["holderIdentity"].as_str().unwrap_or_default().to_owned();
-            versions.push(Version {
-                at: *at,
-                holder,
-                lasts: spec["leaseDurationSeconds"].as_u64(),
-            });
-        }
-    }
-    versions
-}
-
-/// Which replica an identity is of: what stands before the `@`.
-fn label(holder: &str) -> &str {
-    holder.rsplit_once('@').map_or(holder, |(label, _)| label)
 }
 
 /// Changes that a caller asks for, but for the lease and events.
@@ -85,24 +54,24 @@ fn works(call: &Record) -> bool {
 fn held_and_renewed() -> Case {
     let end = s(180);
     Case::new(world(3, end).with(|it| it.leader_election = true), move |run| {
-        let mut versions = versions(run);
+        let mut terms = terms(run);
         // It is given up when the provider is told to stop.
-        versions.retain(|it| it.at.since_start() < end);
-        let Some(first) = versions.first() else {
+        terms.retain(|it| it.from.since_start() < end);
+        let Some(first) = terms.first() else {
             return Verdict::fail("there is no lease".to_owned());
         };
-        let wrong = versions.iter().find(|it| it.holder.is_empty() || it.lasts != Some(15));
+        let wrong = terms.iter().find(|it| it.holder.is_empty() || it.lasts != LEASE_DURATION);
         let moments: Vec<Duration> =
-            versions.iter().map(|it| it.at.since_start()).chain([end]).collect();
+            terms.iter().map(|it| it.from.since_start()).chain([end]).collect();
         let gaps = moments.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
         let longest = gaps.max().unwrap_or_default();
-        Verdict::of(first.at.since_start() <= s(5), || {
-            format!("the lease is there at {}", first.at).at(first.at)
+        Verdict::of(first.from.since_start() <= s(5), || {
+            format!("the lease is there at {}", first.from).at(first.from)
         })
         .and(|| {
             Verdict::of(wrong.is_none(), || {
-                let it = wrong.map(|it| (&it.holder, it.lasts));
-                format!("holder and duration of the lease are {it:?}").at(wrong.map(|it| it.at))
+                let it = wrong.map(|it| (it.holder, it.lasts));
+                format!("holder and duration of the lease are {it:?}").at(wrong.map(|it| it.from))
             })
         })
         .and(|| {
@@ -114,7 +83,7 @@ fn held_and_renewed() -> Case {
     })
 }
 
-/// Whoever begins to lead says so at the Lease, and the next one does too.
+/// Each leader records an event on the Lease when it begins to lead.
 fn announced() -> Case {
     let scenario = world(3, s(150)).with(|it| it.replicas = 2).at(SETTLED, Act::CrashLeader);
     Case::new(scenario, |run| {
@@ -125,8 +94,8 @@ fn announced() -> Case {
             .filter(|it| it.reason == "LeaderElection" && it.kind == "Normal" && it.object == lease)
             .map(|it| it.message)
             .collect();
-        let mut leaders: Vec<String> =
-            versions(run).into_iter().map(|it| it.holder).filter(|it| !it.is_empty()).collect();
+        let mut leaders: Vec<&str> =
+            terms(run).into_iter().map(|it| it.holder).filter(|it| !it.is_empty()).collect();
         leaders.dedup();
         let silent =
             leaders.iter().find(|leader| !told.contains(&format!("{leader} became leader")));
@@ -142,8 +111,8 @@ fn announced() -> Case {
 fn standby() -> Case {
     let scenario = world(3, s(240)).with(|it| it.replicas = 2).at(SETTLED, newcomer("late", None));
     Case::new(scenario, |run| {
-        let versions = versions(run);
-        let Some(leader) = versions.first().map(|it| label(&it.holder).to_owned()) else {
+        let terms = terms(run);
+        let Some(leader) = terms.first().map(|it| it.label().to_owned()) else {
             return Verdict::fail("there is no lease".to_owned());
         };
         let others: Vec<&Record> =
@@ -161,24 +130,23 @@ fn standby() -> Case {
 }
 
 fn takeover() -> Case {
-    let dies = SETTLED + s(1);
+    let dies = SETTLED;
     let scenario = world(3, s(180))
         .with(|it| it.replicas = 2)
-        .at(dies - s(1), Act::CrashLeader)
-        .at(dies, newcomer("late", None));
+        .at(dies, Act::CrashLeader)
+        .at(dies + s(1), newcomer("late", None));
     Case::new(scenario, move |run| {
-        let versions = versions(run);
-        let Some(first) = versions.first() else {
+        let terms = terms(run);
+        let Some(first) = terms.first() else {
             return Verdict::fail("there is no lease".to_owned());
         };
-        let next = versions.iter().find(|it| {
-            it.at.since_start() >= dies - s(1) && label(&it.holder) != label(&first.holder)
-        });
-        let bound = dies - s(1) + LEASE_DURATION + RETRY + SLACK;
+        let next =
+            terms.iter().find(|it| it.from.since_start() >= dies && it.label() != first.label());
+        let bound = dies + LEASE_DURATION + RETRY + SLACK;
         let Some(next) = next else {
             return Verdict::fail("nobody takes the lease of a leader that died".to_owned());
         };
-        let at = next.at;
+        let at = next.from;
         Verdict::of(at.since_start() <= bound, || {
             format!("the lease is taken at {at}; {bound:?} is allowed").at(at)
         })
@@ -189,17 +157,19 @@ fn takeover() -> Case {
 /// From the loss of the lease until it is taken again nothing is written, and the process has ended with an error.
 fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     let deadline = lost + RENEW_DEADLINE + s(1);
-    let failed = run.exits.iter().any(|exit| matches!(exit, Exit::Failed(_)));
-    let versions = versions(run);
-    let again = versions.iter().find(|it| {
-        it.at.since_start() >= free
-            && run.calls().any(|call| call.client.client == label(&it.holder))
+    let by = lost + RENEW_DEADLINE + SLACK;
+    let mut ends = run.exits.iter().zip(&run.ended_at);
+    let failed = ends.any(|(exit, at)| matches!(exit, Exit::Failed(_)) && at.since_start() <= by);
+    let terms = terms(run);
+    let again = terms.iter().find(|it| {
+        it.from.since_start() >= free && run.calls().any(|call| call.client.client == it.label())
     });
-    let until = again.map_or(Duration::MAX, |it| it.at.since_start());
+    let until = again.map_or(Duration::MAX, |it| it.from.since_start());
     let late =
         run.calls().find(|call| works(call) && (deadline..until).contains(&call.t.since_start()));
     Verdict::of(failed, || {
-        format!("the process went on without the lease; it ended so: {:?}", run.exits)
+        let ends: Vec<_> = run.exits.iter().zip(&run.ended_at).collect();
+        format!("the process has to fail by {by:?} without the lease; it ended so: {ends:?}")
     })
     .and(|| {
         Verdict::of(late.is_none(), || {

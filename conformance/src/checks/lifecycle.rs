@@ -2,11 +2,10 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::objects::{self, GroupResource};
 use sim::world::{Command, Named};
 
 use super::build::{
-    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_LIFE, T_MONITOR, awaited, forget_reference,
+    GRACE, KNOWN_UUID, SETTLED, T_INIT, T_LIFE, T_MONITOR, awaited, early_with, forget_reference,
     known_machine_arrives, known_uuid, machine, s, unlisted, vanishing, world, world_with,
 };
 use super::canary::Canary;
@@ -65,21 +64,9 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 
 /// A node of which nobody has ever said whether it is ready, and whose machine goes.
 fn without_condition(backend: Backend) -> Case {
-    let bare = serde_json::json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "early"},
-        "spec": {"taints": [{
-            "key": "node.cloudprovider.kubernetes.io/uninitialized",
-            "value": "true",
-            "effect": "NoSchedule",
-        }]},
-        "status": {"nodeInfo": {"systemUUID": KNOWN_UUID.to_string()}, "conditions": []},
-    });
-    let bare = objects::Command::create(GroupResource::core("nodes"), "", bare);
     let scenario = world(12, s(200))
         .at(s(0), awaited(KNOWN_UUID))
-        .at(s(40), Command::Cluster(bare))
+        .at(s(40), early_with(KNOWN_UUID, serde_json::json!([])))
         .at(SETTLED, Command::DeleteMachine(Named::from("early")));
     Case::new(scenario, move |run| {
         let says = |node: &serde_json::Value| {

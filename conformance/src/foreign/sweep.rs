@@ -28,7 +28,7 @@ use crate::report::seconds;
 use crate::scenario::Scenario;
 use crate::sweep::{self, Ended, Kind, Trial, mode_name};
 
-/// What is asked for.
+/// The arguments of a sweep.
 #[derive(Debug)]
 pub struct Request<'a> {
     /// The manifest, or the name of a built-in one.
@@ -39,7 +39,7 @@ pub struct Request<'a> {
     pub compress: u32,
     /// Lives at a time, each with a process of its own.
     pub jobs: NonZeroUsize,
-    /// Where every draw comes from.
+    /// Seed of every draw.
     pub seed: u64,
     /// Kinds of failures; none for the lives alone.
     pub kinds: &'a [Kind],

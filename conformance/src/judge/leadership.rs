@@ -10,18 +10,25 @@ use super::{Invariant, Violation};
 use crate::lab::{LEASE, Run};
 
 /// What the lease said from a moment on.
-struct Term<'a> {
-    from: Time,
-    holder: &'a str,
+#[derive(Debug)]
+pub(crate) struct Term<'a> {
+    /// The moment.
+    pub(crate) from: Time,
+    /// Identity of the holder; empty if there is none.
+    pub(crate) holder: &'a str,
     /// How long the lease lasts without a renewal.
-    lasts: Duration,
+    pub(crate) lasts: Duration,
 }
 
 impl Term<'_> {
+    /// The replica that holds the lease: what stands before the `@` of its identity.
+    pub(crate) fn label(&self) -> &str {
+        self.holder.rsplit_once('@').map_or(self.holder, |(label, _)| label)
+    }
+
     /// Whether this caller may write at `at`, by this record alone.
     fn allows(&self, caller: &str, at: Time) -> bool {
-        let is_holder = self.holder.rsplit_once('@').is_some_and(|(label, _)| label == caller);
-        is_holder && at.since(self.from) < self.lasts
+        self.holder.contains('@') && self.label() == caller && at.since(self.from) < self.lasts
     }
 }
 
@@ -64,7 +71,8 @@ pub fn takeovers(run: &Run) -> usize {
     holders.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-fn terms(run: &Run) -> Vec<Term<'_>> {
+/// Every version of the lease, in order.
+pub(crate) fn terms(run: &Run) -> Vec<Term<'_>> {
     let (namespace, name) = LEASE;
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases, namespace, name);

@@ -28,7 +28,7 @@ pub(super) fn violations(run: &Run) -> Vec<Violation> {
     lives.flat_map(|life| life.violations()).collect()
 }
 
-/// True if nothing is made to fail in a scenario.
+/// True if every answer arrives: nothing in the scenario makes calls fail, or ends sessions or watches.
 fn is_calm(scenario: &Scenario) -> bool {
     scenario.timeline.iter().all(|step| match &step.act {
         Act::Fault(_) => false,

@@ -38,6 +38,8 @@ pub struct Run {
     pub fired: Vec<(String, u64)>,
     /// How each replica ended, in order of starts.
     pub exits: Vec<Exit>,
+    /// When each of these ended.
+    pub ended_at: Vec<Time>,
     /// The bound that the provider has passed, which has ended the run.
     pub passed: Option<Passed>,
     /// What the provider logged.

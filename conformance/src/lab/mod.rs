@@ -139,6 +139,8 @@ pub struct Lab {
     /// Where processes live; ours run here without.
     host: Option<Host>,
     exits: Vec<Exit>,
+    /// When each of these ended.
+    ended_at: Vec<Time>,
     /// Starts of processes in a row that ended before their first call.
     in_vain: usize,
     scrapes: Vec<Scrape>,
@@ -175,6 +177,7 @@ impl Lab {
             replicas: Vec::new(),
             host: None,
             exits: Vec::new(),
+            ended_at: Vec::new(),
             in_vain: 0,
             scrapes: Vec::new(),
             by_hand: Vec::new(),
@@ -396,8 +399,13 @@ impl Lab {
             self.scrapes.extend(self.scrape(&replica));
             let exit = replica.stop().await;
             self.note(format!("replica {index} has ended: {exit}"));
-            self.exits.push(exit);
+            self.note_exit(exit);
         }
+    }
+
+    fn note_exit(&mut self, exit: Exit) {
+        self.exits.push(exit);
+        self.ended_at.push(self.world().now());
     }
 
     /// Kills a replica.
@@ -405,7 +413,7 @@ impl Lab {
         if let Some(replica) = self.take(index) {
             self.note(format!("replica {index} is killed"));
             replica.kill().await;
-            self.exits.push(Exit::Killed);
+            self.note_exit(Exit::Killed);
         }
     }
 
@@ -487,7 +495,7 @@ impl Lab {
         }
         for (index, exit) in ended {
             self.note(format!("replica {index} has ended by itself: {exit}"));
-            self.exits.push(exit);
+            self.note_exit(exit);
             self.replicas.retain(|replica| replica.index() != index);
             self.start(index).await;
         }
@@ -562,7 +570,8 @@ impl Lab {
         let fired = self.sim.fired().into_iter().collect();
         let log = self.world().read(|world| world.log().clone());
         let ledger = self.sim.ledger().records();
-        let Self { sim, host, exits, scrapes, by_hand, scenario, stage, token, .. } = self;
+        let Self { sim, host, exits, ended_at, scrapes, by_hand, scenario, stage, token, .. } =
+            self;
         sim.shutdown().await;
         let hosted = host.is_some();
         let mirrored = host.as_ref().is_some_and(Host::is_mirrored);
@@ -581,6 +590,7 @@ impl Lab {
             after,
             fired,
             exits,
+            ended_at,
             passed,
             logs,
             whispers: String::new(),

@@ -148,7 +148,7 @@ impl Host {
         self.backed.clone()
     }
 
-    /// Whether that is so: the world hears of its changes a moment later.
+    /// Whether its workload cluster is a real one, of whose changes the world hears a moment later.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.backed.is_some()
     }

@@ -11,9 +11,9 @@ use anyhow::bail;
 
 /// Ports below are those of well-known services and of what runs on a developer's machine.
 const LOWEST: u16 = 10_000;
-/// Where the range of the system begins on Linux unless it is configured.
+/// The first port of that range on Linux, unless it is configured.
 const USUAL: u16 = 32_768;
-/// How far apart two draws are: no divisor of the usual number of ports, so that all come up.
+/// How far apart two draws are: a prime, so that all ports come up.
 const STEP: u32 = 7_919;
 
 /// How many ports this process has drawn.
