@@ -330,9 +330,12 @@ fn results_file(tree: &Tree, mode: &str, seed: u64) -> PathBuf {
     tree.dir().join(format!("results-{mode}-{seed}.jsonl"))
 }
 
-/// What the sample of a mode and a seed showed, as far as it was run.
+/// The results of the sample of a mode and a seed, as far as it was run. Mutants that the last build no longer has are left out.
 pub(crate) fn results(tree: &Tree, mode: &str, seed: u64) -> anyhow::Result<Vec<Result>> {
-    Ok(known(&results_file(tree, mode, seed))?.into_values().collect())
+    let built: BTreeSet<String> = tree.built()?.into_iter().map(|it| it.name).collect();
+    let mut results = known(&results_file(tree, mode, seed))?;
+    results.retain(|name, _| built.contains(name));
+    Ok(results.into_values().collect())
 }
 
 fn known(file: &Path) -> anyhow::Result<BTreeMap<String, Result>> {

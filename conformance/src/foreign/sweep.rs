@@ -67,7 +67,10 @@ pub fn run(
     let all = lives::all(setup.manifest.spec.mode);
     if let Some(name) = request.lives.iter().find(|it| all.iter().all(|life| life.name != **it)) {
         let mode = setup.manifest.spec.mode;
-        return Err(Usage(format!("--life {name}: {mode} mode has no such life")).into());
+        return Err(Usage(format!(
+            "--life {name}: {mode} mode has no such life (--list-lives prints every one)"
+        ))
+        .into());
     }
     let settings = Settings {
         seed: request.seed,
