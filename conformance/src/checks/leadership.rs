@@ -9,11 +9,11 @@ use sim::ledger::Record;
 use sim::world::objects::{self, GroupResource, Key, PatchKind};
 use sim::world::{Command, Time};
 
-use super::build::{SETTLED, T_INIT, newcomer, s, world};
+use super::build::{SETTLED, T_INIT, machine, newcomer, s, set_address, world};
 use super::observe::names;
 use super::{Case, Check};
 use crate::foreign::Pace;
-use crate::judge::terms;
+use crate::judge::{Term, terms};
 use crate::lab::{Exit, LEASE, Run};
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
@@ -29,11 +29,13 @@ const SLACK: Duration = s(5);
 
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = vec![
-        Check::new("CCM-001", [held_and_renewed()]),
+        Check::new("CCM-001", [held_and_renewed(), unreadable_at_first()]),
         Check::new("CCM-002", [standby()]),
         Check::new("CCM-003", [takeover()]),
-        Check::new("CCM-005", [renewals_refused(), overwritten()]),
+        Check::new("CCM-004", [slow_clock(), fast_clock(), renewals_falter()]),
+        Check::new("CCM-005", [renewals_refused(), overwritten(), suspended()]),
         Check::new("CCM-006", [announced()]),
+        Check::new("CCM-025", [handover()]),
     ];
     for case in checks.iter_mut().flat_map(|check| &mut check.cases) {
         case.pace = Pace::Virtual("the periods of leader election are constants of the provider");
@@ -81,6 +83,37 @@ fn held_and_renewed() -> Case {
         })
         .and(|| run.initializes(&names(3), s(0), s(5) + T_INIT))
     })
+}
+
+/// The API server refuses to show the lease for a minute. A candidate that cannot read the lease does not know that there is
+/// none, and does not create it.
+fn unreadable_at_first() -> Case {
+    let healed = s(60);
+    let unreadable =
+        Rule::new("unreadable", [Action::Status { code: 500, retry_after: None, message: None }])
+            .on(Face::Cluster)
+            .op(["get leases"]);
+    let scenario = world(3, s(150))
+        .with(|it| it.leader_election = true)
+        .fault(unreadable)
+        .at(healed, Act::Heal);
+    Case::new(scenario, move |run| {
+        let blind =
+            run.calls().find(|call| call.op == "create leases" && call.t.since_start() < healed);
+        let work = run.calls().find(|call| works(call) && call.t.since_start() < healed);
+        Verdict::of(blind.is_none(), || {
+            let blind = blind.map(ToString::to_string).unwrap_or_default();
+            format!("the lease could not be read, and was created: {blind}")
+        })
+        .and(|| {
+            Verdict::of(work.is_none(), || {
+                let work = work.map(ToString::to_string).unwrap_or_default();
+                format!("the lease could not be read, and somebody works: {work}")
+            })
+        })
+        .and(|| run.initializes(&names(3), healed, RETRY + SLACK + T_INIT))
+    })
+    .named("the lease cannot be read at first")
 }
 
 /// Each leader records an event on the Lease when it begins to lead.
@@ -154,6 +187,111 @@ fn takeover() -> Case {
     })
 }
 
+/// A leader that is told to stop gives its lease up, so that the other replica need not wait until the lease runs out.
+fn handover() -> Case {
+    let stops = SETTLED;
+    let scenario = world(3, s(180))
+        .with(|it| it.replicas = 2)
+        .at(stops, Act::StopLeader)
+        .at(stops + s(1), newcomer("late", None));
+    Case::new(scenario, move |run| {
+        let terms = terms(run);
+        let of_end = terms.iter().find(|it| it.from.since_start() >= stops && it.holder.is_empty());
+        let Some(given_up) = of_end else {
+            return Verdict::fail("a leader that is told to stop does not give its lease up");
+        };
+        let next = terms.iter().find(|it| it.from > given_up.from && !it.holder.is_empty());
+        // client-go writes the shortest lease there is: who does not know what an empty holder means waits a second.
+        Verdict::of(given_up.lasts == s(1), || {
+            format!("the lease that was given up lasts {:?}; it has to last 1 s", given_up.lasts)
+                .at(given_up.from)
+        })
+        .and(|| {
+            let at = next.map(|it| it.from);
+            let bound = given_up.from.since_start() + RETRY + s(1);
+            Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
+                format!("the lease was given up at {}, and taken at {at:?}", given_up.from).at(at)
+            })
+        })
+        .and(|| joins(run, next.map_or(stops, |it| it.from.since_start())))
+    })
+}
+
+/// For two minutes the lease is renewed, by a leader whose clock differs from that of its standby.
+fn apart(seconds: i64) -> Case {
+    let (begin, dies) = (s(20), s(140));
+    let scenario = world(3, s(260))
+        .with(|it| (it.replicas, it.start) = (2, false))
+        .at(s(0), Act::Start(0))
+        .at(s(5), Act::StepClocks(seconds))
+        .at(begin, Act::Start(1))
+        .at(dies, Act::Crash(0))
+        .at(dies + s(1), newcomer("late", None));
+    Case::new(scenario, move |run| {
+        let terms = terms(run);
+        let held = |from: Duration, to: Duration| {
+            let of = terms.iter().filter(move |it| (from..to).contains(&it.from.since_start()));
+            of.map(|it| it.label().to_owned())
+        };
+        let Some(leader) = held(s(0), begin).next() else {
+            return Verdict::fail("there is no lease".to_owned());
+        };
+        let other = held(begin, dies).find(|it| *it != leader);
+        let asked = |call: &Record| {
+            call.op == "get leases"
+                && call.client.client != leader
+                && (begin..dies).contains(&call.t.since_start())
+        };
+        if !run.calls().any(asked) {
+            return Verdict::inconclusive("the standby never asked for the lease".to_owned());
+        }
+        let next = terms.iter().find(|it| it.from.since_start() >= dies && it.label() != leader);
+        let bound = dies + LEASE_DURATION + RETRY + SLACK;
+        let at = next.map(|it| it.from);
+        Verdict::of(other.is_none(), || {
+            format!("{leader} renews the lease, and {other:?} takes it: their clocks differ")
+        })
+        .and(|| {
+            Verdict::of(at.is_some_and(|at| at.since_start() <= bound), || {
+                format!("the leader died at {dies:?}; its lease was taken at {at:?}").at(at)
+            })
+        })
+        .and(|| joins(run, at.map_or(dies, Time::since_start)))
+    })
+}
+
+fn slow_clock() -> Case {
+    apart(-600).named("the leader's clock is ten minutes slow")
+}
+
+fn fast_clock() -> Case {
+    apart(600).named("the leader's clock is ten minutes fast")
+}
+
+/// Renewals fail for less than the renew deadline: the leader goes on to lead.
+fn renewals_falter() -> Case {
+    let status = Action::Status { code: 500, retry_after: None, message: None };
+    let falter =
+        Rule::new("falter", [status]).on(Face::Cluster).op(["update leases", "patch leases"]);
+    let healed = SETTLED + s(6);
+    let scenario = world(3, s(150))
+        .with(|it| it.replicas = 2)
+        .at(SETTLED, falter)
+        .at(healed, Act::Heal)
+        .at(healed + s(1), newcomer("late", None));
+    Case::new(scenario, move |run| {
+        let mut leaders: Vec<&str> = terms(run).iter().map(|it| it.holder).collect();
+        leaders.retain(|it| !it.is_empty());
+        leaders.dedup();
+        let early = run.ended_at.iter().find(|at| at.since_start() < s(150));
+        Verdict::of(leaders.len() == 1 && early.is_none(), || {
+            format!("renewals failed for 6 s, and {leaders:?} led; a process ended at {early:?}")
+        })
+        .and(|| joins(run, healed))
+    })
+    .named("renewals fail for six seconds")
+}
+
 /// From the loss of the lease until it is taken again nothing is written, and the process has ended with an error.
 fn ends(run: &Run, lost: Duration, free: Duration) -> Verdict {
     let deadline = lost + RENEW_DEADLINE + s(1);
@@ -199,6 +337,43 @@ fn renewals_refused() -> Case {
         .at(SETTLED + s(2), newcomer("late", None))
         .at(healed, Act::Heal);
     Case::new(scenario, move |run| ends(run, SETTLED, healed)).named("renewals are refused")
+}
+
+/// The leader's machine is suspended for longer than its lease lasts, and its clock steps back by an hour meanwhile: when it goes on,
+/// its wall clock says that the lease was renewed just now.
+fn suspended() -> Case {
+    let (begin, end) = (SETTLED, SETTLED + s(40));
+    let scenario = world(6, s(240))
+        .with(|it| it.replicas = 2)
+        .at(begin, Act::SuspendLeader)
+        .at(begin + s(1), set_address(1, &["10.6.0.1"]))
+        .at(begin + s(2), Command::PowerOff(machine(2)))
+        .at(begin + s(30), Act::StepClocks(-3600))
+        .at(end, set_address(3, &["10.6.0.3"]))
+        .at(end, set_address(4, &["10.6.0.4"]))
+        .at(end, Act::ResumeAll)
+        .at(end + s(20), newcomer("late", None));
+    Case::new(scenario, move |run| {
+        let terms = terms(run);
+        let Some(first) = terms.first() else {
+            return Verdict::fail("there is no lease".to_owned());
+        };
+        let taken = |it: &&Term<'_>| {
+            (begin..end).contains(&it.from.since_start()) && it.label() != first.label()
+        };
+        let Some(taken) = terms.iter().find(taken) else {
+            return Verdict::inconclusive("nobody took the lease of the suspended leader");
+        };
+        let late = run
+            .calls()
+            .find(|call| works(call) && call.t > taken.from && call.client.client == first.label());
+        Verdict::of(late.is_none(), || {
+            let late = late.map(ToString::to_string).unwrap_or_default();
+            format!("{} was suspended, and writes without the lease: {late}", first.label())
+        })
+        .and(|| joins(run, end + s(20)))
+    })
+    .named("suspended, and its clock steps back")
 }
 
 fn overwritten() -> Case {

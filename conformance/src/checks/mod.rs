@@ -23,6 +23,7 @@ mod provided;
 mod recovery;
 mod sessions;
 mod shutdown;
+mod steadiness;
 #[cfg(test)]
 mod tests;
 mod zones;
@@ -224,6 +225,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         apiserver::checks(),
         provided::checks(),
         shutdown::checks(backend),
+        steadiness::checks(backend),
     ]
     .into_iter()
     .flatten()

@@ -18,6 +18,8 @@ pub(crate) struct Term<'a> {
     pub(crate) holder: &'a str,
     /// How long the lease lasts without a renewal.
     pub(crate) lasts: Duration,
+    /// When it was renewed, as its holder says.
+    pub(crate) renewed: &'a str,
 }
 
 impl Term<'_> {
@@ -85,6 +87,7 @@ pub(crate) fn terms(run: &Run) -> Vec<Term<'_>> {
                     from: *at,
                     holder: spec["holderIdentity"].as_str().unwrap_or_default(),
                     lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or(0)),
+                    renewed: spec["renewTime"].as_str().unwrap_or_default(),
                 })
             }
             _ => None,

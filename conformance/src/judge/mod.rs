@@ -30,7 +30,7 @@ use sim::world::Time;
 pub use facts::{NodeFacts, facts, machine_of, reported};
 pub use invariant::Invariant;
 pub use leadership::takeovers;
-pub(crate) use leadership::terms;
+pub(crate) use leadership::{Term, terms};
 pub(crate) use secrets::Secrets;
 
 use crate::lab::{Exit, Run};
