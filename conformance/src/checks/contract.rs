@@ -84,7 +84,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             )
             .canary(Canary::Moved(2), SETTLED + T_STATUS)],
         ),
-        Check::new("NODE-032", [conflicts()]),
+        Check::new("NODE-032", [conflicts(5), conflicts(12)]),
         Check::new(
             "NODE-033",
             [Case::new(world(4, SETTLED), |run| {
@@ -212,13 +212,14 @@ fn absent_machine() -> Case {
     })
 }
 
-fn conflicts() -> Case {
+/// So many writes of a Node are answered with a conflict, while somebody else writes a label.
+fn conflicts(n: u64) -> Case {
     let rule =
         Rule::new("conflict", [Action::Status { code: 409, retry_after: None, message: None }])
             .on(Face::Cluster)
             .op(WRITE_NODE)
             .named(name(1))
-            .first(5);
+            .first(n);
     let label = json!({"metadata": {"labels": {"example.com/added": "meanwhile"}}});
     let scenario = world(2, s(120)).fault(rule).at(s(1), patch(&name(1), label));
     Case::new(scenario, |run| {
@@ -229,6 +230,7 @@ fn conflicts() -> Case {
             Verdict::of(kept, || "a label that was added meanwhile is lost".to_owned())
         })
     })
+    .named(format!("{n} conflicts"))
 }
 
 fn deleted_meanwhile(backend: Backend) -> Case {

@@ -6,14 +6,16 @@ use std::time::Duration;
 use sim::faults::{Action, Rule};
 use sim::ledger::Record;
 use sim::world::Command;
+use sim::world::objects::{self, Key};
 use sim::{Class, Face};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, machine, s, world, world_with};
+use super::build::{SETTLED, T_INIT, T_STATUS, machine, s, set_address, world, world_with};
 use super::canary::Canary;
-use super::observe::names;
+use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;
+use crate::judge::Invariant;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
@@ -27,6 +29,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("EFF-005", polling(backend)),
         Check::new("EFF-007", [known_nodes(backend)]),
         Check::new("EFF-009", [super::gone::cheap_deletion(backend)]),
+        Check::new("EFF-011", [left_alone(backend)]),
         Check::new("CCM-020", [rate()]),
     ]
 }
@@ -79,6 +82,46 @@ fn rate() -> Case {
         })
         .and(|| run.initializes(&names(200), s(0), s(200)))
     })
+}
+
+/// Somebody takes ten nodes out of a cluster of twenty and keeps their machines, which change once a minute from then on.
+fn left_alone(backend: Backend) -> Case {
+    let begin = SETTLED + s(160);
+    let mut scenario = world(20, begin).at(begin, Act::Phase("steady".into()));
+    for n in 1..=10 {
+        let removed = SETTLED + s(u64::from(n) * 10);
+        scenario = scenario
+            .at(removed - s(1), Command::StopKubelet(machine(n)))
+            .at(removed, Command::Cluster(objects::Command::delete(Key::node(name(n)))));
+        for minute in 1..=10 {
+            let address = format!("10.9.{n}.{minute}");
+            scenario = scenario.at(begin + s(60 * minute), set_address(n, &[&address]));
+        }
+    }
+    let end = begin + s(660);
+    let scenario = scenario.at(end, Act::Phase("after".into()));
+    let case = Case::new(scenario, move |run| {
+        let of_machines = || run.calls_in("steady").filter(|call| backend.takes(call));
+        // A Supervisor's watch tells of every machine of the namespace, whoever asks.
+        let told: u64 = match backend {
+            Backend::VCenter => {
+                let ended = of_machines().filter_map(|call| call.ended.as_ref());
+                ended.filter(|it| it.at.since_start() < end).map(|it| it.objects as u64).sum()
+            }
+            Backend::Supervisor => 0,
+        };
+        let reads = of_machines().filter(|call| !run.backend().is_news(call)).count() as u64;
+        let allowed = allowed("EFF-011", backend);
+        Verdict::of(told == 0 && reads <= allowed, || {
+            format!(
+                "{reads} reads ({allowed} are allowed), and {told} machines told of, for machines that are no node's"
+            )
+        })
+        .and(|| run.initializes(&names(20), s(0), SETTLED))
+    });
+    case.canary(Canary::Gone(20), end + s(1))
+        .exempt(Invariant::NoWrongDeletion, "a person deletes the Nodes")
+        .exempt(Invariant::YoungNodeStays, "a person deletes the Nodes")
 }
 
 fn slope(backend: Backend, n: u32) -> Case {

@@ -9,6 +9,7 @@ mod canary;
 mod contract;
 mod deletion;
 mod efficiency;
+mod events;
 pub(crate) mod gone;
 mod identity;
 mod initialization;
@@ -218,6 +219,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         efficiency::checks(backend),
         patience::checks(backend),
         observability::checks(backend),
+        events::checks(backend),
         contract::checks(backend),
         labels::checks(backend),
         lifecycle::checks(backend),

@@ -2,16 +2,13 @@
 //!
 //! Metrics and health are read from ours in process: the endpoint of a provider that is a process is not read.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sim::Face;
-use sim::faults::{Action, Rule};
-use sim::world::objects::{GroupResource, Op};
+use sim::world::objects::GroupResource;
 use sim::world::{Command, Event, Grant, Named, PROVIDER_USER, Topology};
 
 use super::build::{
-    SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, machine, newcomer, s, world,
+    SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, machine, s, world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -24,12 +21,17 @@ use crate::verdict::{Told as _, Verdict};
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     let mut healths = vec![outage(backend)];
     if backend.is_vcenter() {
-        healths.extend([one_of_two(), unknown_vcenter(), hidden_machine(), lost_privilege()]);
+        healths.extend([
+            one_of_two(),
+            unknown_vcenter(),
+            hidden_machine(),
+            lost_privilege(),
+            lost_again(),
+        ]);
     }
     vec![
         Check::new("OBS-001", [failures_are_counted(backend)]),
         Check::new("OBS-002", healths),
-        Check::new("OBS-003", [long_outage(backend), refused_deletions()]),
         Check::new("OBS-004", [readiness(backend), leadership()]),
     ]
     .into_iter()
@@ -270,67 +272,37 @@ fn lost_privilege() -> Case {
     .named("a machine that is not visible any more")
 }
 
-/// Events about one object that a provider may write in this time: 25, and one per five minutes.
-fn allowed(lasts: Duration) -> u64 {
-    25 + lasts.as_secs() / 300
-}
-
-/// No object has more events than are allowed, repeated ones included; and the provider did write some.
-fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
-    let mut written: BTreeMap<String, u64> = BTreeMap::new();
-    for (at, event) in run.log.entries() {
-        if let Event::Cluster(event) = event
-            && event.key.resource == GroupResource::core("events")
-            && event.op != Op::Deleted
-            && (since..until).contains(&at.since_start())
-        {
-            let about = &event.object["involvedObject"];
-            let about = format!("{} {}", about["kind"], about["name"]);
-            *written.entry(about).or_default() += 1;
-        }
-    }
-    let allowed = allowed(until - since);
-    match written.iter().max_by_key(|(_, n)| **n) {
-        None => Verdict::inconclusive("no event was written"),
-        Some((about, n)) => Verdict::of(*n <= allowed, || {
-            format!("{n} events about {about} in {:?}; {allowed} are allowed", until - since)
-        }),
-    }
-}
-
-/// An hour without vCenter or Supervisor, with nodes that are not ready and nodes that join.
-fn long_outage(backend: Backend) -> Case {
-    let (begin, end) = (SETTLED, SETTLED + s(3600));
-    let mut scenario = away(world(4, end + RECOVERY), backend, begin, end)
-        .at(begin + s(5), Command::StopKubelet(machine(2)))
-        .at(begin + s(5), Command::StopKubelet(machine(3)))
-        .at(begin + s(10), newcomer("newcomer", None));
-    if !backend.is_vcenter() {
-        scenario = scenario.at(end + s(1), Command::StartKubelet(machine(2)));
-    }
+/// The privilege on a machine is lost, given back, and lost once more: a person is told twice.
+fn lost_again() -> Case {
+    let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(2) };
+    let again = s(600);
+    let scenario = world(4, s(900))
+        .at(SETTLED, Command::RevokePrivilege(grant.clone()))
+        .at(SETTLED, Command::StopKubelet(machine(2)))
+        .at(s(300), Command::GrantPrivilege(grant.clone()))
+        .at(s(300), Command::StartKubelet(machine(2)))
+        .at(again, Command::RevokePrivilege(grant))
+        .at(again, Command::StopKubelet(machine(2)));
     Case::new(scenario, move |run| {
-        few_events(run, s(0), end).and(|| run.initializes(&names(4), s(0), SETTLED))
-    })
-    .named("an outage")
-}
-
-/// An hour in which the cluster refuses the deletion of a node whose machine is gone: each try has something to tell.
-fn refused_deletions() -> Case {
-    let (begin, end) = (SETTLED, SETTLED + s(3600));
-    let status = Action::Status { code: 403, retry_after: None, message: None };
-    let refused = Rule::new("refused", [status]).on(Face::Cluster).op(["delete nodes"]);
-    let scenario = world(12, end + s(300))
-        .at(begin, refused)
-        .at(begin, Command::DeleteMachine(machine(3)))
-        .at(end, Act::Heal);
-    Case::new(scenario, move |run| {
-        few_events(run, begin, end).and(|| {
-            let told =
-                run.events().into_iter().any(|it| it.object == name(3) && it.kind == "Warning");
-            Verdict::of(told, || "no Warning tells of the node that cannot be deleted".to_owned())
+        let told = |from: Duration, to: Duration| {
+            run.log.entries().any(|(at, event)| {
+                matches!(event, Event::Cluster(event)
+                    if (from..to).contains(&at.since_start())
+                        && event.key.resource == GroupResource::core("events")
+                        && event.object["reason"] == "MachineNotVisible"
+                        && event.object["involvedObject"]["name"] == name(2))
+            })
+        };
+        Verdict::of(told(s(0), s(300)), || {
+            "nobody was told that the machine is not visible".to_owned()
+        })
+        .and(|| {
+            Verdict::of(told(again, s(900)), || {
+                "the machine is not visible once more, and nobody was told".to_owned()
+            })
         })
     })
-    .named("refused deletions")
+    .named("a machine that is not visible for the second time")
 }
 
 /// Not ready before anything is known, ready when the first node is initialized.

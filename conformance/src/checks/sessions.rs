@@ -40,7 +40,7 @@ fn promises(backend: Backend) -> Vec<Check> {
         Check::new("SESS-005", [hundred_expiries(), tags_alone()]),
         Check::new("SESS-006", [full_table()]),
         Check::new("SESS-007", [wrong_password(), rejected_once()]),
-        Check::new("SESS-008", [rotation(true), rotation(false), rotated_late()]),
+        Check::new("SESS-008", [rotation(true), rotation(false), rotated_late(), rotated_early()]),
     ]
 }
 
@@ -330,6 +330,37 @@ fn rotated_late() -> Case {
             .and(|| Verdict::of(rejected > 2, || "no login was rejected meanwhile".to_owned()))
     })
     .named("after logins were rejected")
+}
+
+/// The old password was rejected twice, and the Secret has the new one before vCenter does: the new one is rejected once. It is another
+/// credential, whose first rejection is met with the first pause.
+fn rotated_early() -> Case {
+    let secret = "vsphere-credentials";
+    let password = |text: &str| Command::RotatePassword {
+        vcenter: None,
+        user: PROVIDER_USER.to_owned(),
+        password: Password::new(text),
+    };
+    let new = "a new password";
+    let (told, valid) = (s(125), s(140));
+    let scenario = world(3, s(400))
+        .with(|it| it.secret = Some(secret.to_owned()))
+        .at(s(100), password("not yet told to anybody"))
+        .at(s(101), Backend::VCenter.cut())
+        .at(told, Act::Secret { name: secret.to_owned(), password: new.to_owned() })
+        .at(valid, password(new))
+        .at(valid, newcomer("newcomer", None));
+    Case::new(scenario, move |run| {
+        let rejected = |from: Duration, to: Duration| {
+            let of = logins(run, "Login").into_iter().filter(move |at| (from..to).contains(at));
+            of.count()
+        };
+        if rejected(s(100), told) < 2 {
+            return Verdict::inconclusive("the old password was not rejected twice".to_owned());
+        }
+        run.initializes(&["newcomer".to_owned()], valid, s(120))
+    })
+    .named("the Secret has the new password first")
 }
 
 fn rotation(overlap: bool) -> Case {

@@ -24,21 +24,24 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-SHUT-004", [flapping(backend)]),
         Check::new(
             "LIFE-005",
-            [Case::new(world(3, s(300)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
-                marked(run, 1).and(|| {
-                    let taint = run.node_object(&name(1)).and_then(|node| {
-                        let taints = node["spec"]["taints"].as_array()?.clone();
-                        taints
-                            .into_iter()
-                            .find(|it| it["key"] == "node.cloudprovider.kubernetes.io/shutdown")
-                    });
-                    let ok = taint.as_ref().is_some_and(|it| {
-                        it["effect"] == "NoSchedule"
-                            && it["value"].as_str().unwrap_or_default().is_empty()
-                    });
-                    Verdict::of(ok, || format!("the taint is {taint:?}"))
-                })
-            })],
+            [
+                Case::new(world(3, s(300)).at(SETTLED, Command::PowerOff(machine(1))), |run| {
+                    marked(run, 1).and(|| {
+                        let taint = run.node_object(&name(1)).and_then(|node| {
+                            let taints = node["spec"]["taints"].as_array()?.clone();
+                            taints
+                                .into_iter()
+                                .find(|it| it["key"] == "node.cloudprovider.kubernetes.io/shutdown")
+                        });
+                        let ok = taint.as_ref().is_some_and(|it| {
+                            it["effect"] == "NoSchedule"
+                                && it["value"].as_str().unwrap_or_default().is_empty()
+                        });
+                        Verdict::of(ok, || format!("the taint is {taint:?}"))
+                    })
+                }),
+                conflicts(),
+            ],
         ),
         Check::new(
             "LIFE-006",
@@ -380,6 +383,17 @@ fn existence_was_answered(run: &Run, gone: u32, bound: std::time::Duration) -> V
             "existence was not answered: the node of a destroyed machine was deleted at {other:?}"
         ).at(other)),
     }
+}
+
+/// Four writes in a row of the taint are answered with a conflict. Readers of the API conflict all day, and are told to read again and
+/// write again, which takes less than a second.
+fn conflicts() -> Case {
+    let status = Action::Status { code: 409, retry_after: None, message: None };
+    let conflict =
+        Rule::new("conflict", [status]).on(Face::Cluster).op(WRITE_NODE).named(name(1)).first(4);
+    let scenario =
+        world(3, s(200)).at(SETTLED, conflict).at(SETTLED, Command::PowerOff(machine(1)));
+    Case::new(scenario, |run| marked(run, 1)).named("four conflicts in a row")
 }
 
 /// When others write a taint each.

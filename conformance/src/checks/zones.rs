@@ -63,6 +63,8 @@ fn shows(run: &Run, node: &str, zone: &str, region: &str) -> Verdict {
 /// The folders of hosts and of machines below the only datacenter.
 const HOSTS: &str = "group-h4";
 const MACHINES: &str = "group-v3";
+/// The resource pool of the first cluster.
+const POOL: &str = "resgroup-10";
 
 /// The host's path decides before the machine's own; the nearest tag on it wins.
 fn nearest() -> Vec<Case> {
@@ -117,6 +119,15 @@ fn nearest() -> Vec<Case> {
                 tag(ZONE_CATEGORY, "folder", MACHINES),
             ],
             "zone-a",
+            "region-a",
+        ),
+        bare(
+            "the resource pool before the machine where its host has no zone",
+            vec![
+                tag(ZONE_CATEGORY, "pool", POOL),
+                tag(ZONE_CATEGORY, "own", &super::observe::name(1)),
+            ],
+            "pool",
             "region-a",
         ),
         bare(

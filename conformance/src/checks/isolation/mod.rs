@@ -21,7 +21,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     match backend {
         Backend::VCenter => vec![
             Check::new("ISO-001", one_of_two_down().into_iter().chain(absence::cases())),
-            Check::new("ISO-002", [one_search_hangs()]),
+            Check::new("ISO-002", [one_search_hangs(), one_search_fails()]),
             Check::new("ISO-003", [tags_down()]),
         ],
         Backend::Supervisor => {
@@ -114,6 +114,37 @@ fn one_search_hangs() -> Case {
         // One period of the monitor, and the deadline of the call that hangs.
         run.initializes(&others, s(0), T_INIT + s(35))
     })
+    .named("a search hangs")
+}
+
+/// Every search for one machine is answered with a fault, for as long as its node waits. Nodes that join later do not wait for that.
+fn one_search_fails() -> Case {
+    let fault = Action::SoapFault { class: "SystemError".to_owned(), message: None };
+    let fails = Rule::new("fails", [fault]).on(Face::Soap).op(["FindAllByUuid", "FindByUuid"]);
+    let late = ["late-1", "late-2", "late-3"];
+    let mut scenario = world_with(3, 400, s(500))
+        .at(s(50), fails.named("broken"))
+        .at(s(50), newcomer("broken", None))
+        .at(s(400), Act::Heal);
+    for (name, at) in late.into_iter().zip([150, 200, 290]) {
+        scenario = scenario.at(s(at), newcomer(name, None));
+    }
+    Case::new(scenario, move |run| {
+        let joined = run.when("broken", |_| true);
+        let waits = run.initialized("broken").is_none_or(|at| at.since_start() > s(400));
+        if joined.is_none() || !waits {
+            return Verdict::inconclusive("its machine was found in another way".to_owned());
+        }
+        late.iter()
+            .fold(run.initializes(&names(3), s(0), T_INIT), |verdict, node| {
+                verdict.and(|| match run.when(node, |_| true) {
+                    None => Verdict::inconclusive(format!("the node {node} did not join")),
+                    Some(at) => run.initializes(&[(*node).to_owned()], at.since_start(), T_INIT),
+                })
+            })
+            .and(|| run.initializes(&["broken".to_owned()], s(400), s(90)))
+    })
+    .named("a search fails")
 }
 
 /// Where machines may not be listed each is read by its name. One node joins whose reads hang; the next that joins does

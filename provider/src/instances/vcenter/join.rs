@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     Shared, inventory, scope,
-    search::Hanging,
+    search::{Hanging, News},
     state::{JoinRequest, Outcome, VcenterIndex},
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
@@ -39,7 +39,13 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         let result = tokio::select! {
             // What was asked first is answered first.
             biased;
-            result = hanging.next(), if !hanging.is_empty() => result,
+            news = hanging.news() => match news {
+                News::Ended(result) => result,
+                News::Due(name) => {
+                    ask_again(shared, std::iter::once(name));
+                    continue;
+                }
+            },
             () = backend.join.notified() => {
                 tokio::time::sleep(shared.tuning.join_window).await;
                 let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
@@ -73,7 +79,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                 };
                 let text = Chain(&err).to_string();
                 fail_fast(shared, index, &text, pause).await;
-                ask_again(shared, asked);
+                ask_again(shared, asked.into_keys());
             }
         }
     }
@@ -81,9 +87,9 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
 
 /// Whoever was not found because nobody could be asked is looked for again. Those who ask may come back much later: a
 /// node that is initialized already is asked about once per address period.
-fn ask_again(shared: &Shared, asked: Batch) {
+fn ask_again(shared: &Shared, asked: impl Iterator<Item = String>) {
     shared.with(|state, effects| {
-        for name in asked.into_keys() {
+        for name in asked {
             if state.nodes.get(&name).is_some_and(|it| it.link.is_none()) {
                 state.start_attempt(&name, Instant::now(), effects);
             }
@@ -142,8 +148,9 @@ async fn resolve(
     search_each(shared, index, batch, &left, hanging).await
 }
 
-/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody;
-/// two failures in a row, or nothing but failures, are the vCenter's. One that hangs is neither and goes on beside them.
+/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody, and so is a
+/// fault that is the answer to a search for one node alone, until that has happened to several. Two failures in a row, and a
+/// failure without an answer, are the vCenter's. One that hangs is neither and goes on beside them.
 async fn search_each(
     shared: &Shared,
     index: VcenterIndex,
@@ -164,12 +171,16 @@ async fn search_each(
             }
         }
     }
-    if !any_went_well && let Some((_, err)) = failed.pop() {
-        return Err(err);
-    }
     for (name, err) in failed {
+        if !any_went_well && (err.fault().is_none() || hanging.is_trouble(name)) {
+            return Err(err);
+        }
         tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
         answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
+        // A node that waits to be initialized comes back by itself.
+        if batch[name].is_known {
+            hanging.retry(name);
+        }
     }
     Ok(())
 }

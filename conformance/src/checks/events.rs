@@ -1,0 +1,198 @@
+//! OBS-003 and CCM-023: how many events a provider writes, and that those it has something to tell by are there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::objects::{GroupResource, Op};
+use sim::world::{Command, Event, Time};
+
+use super::build::{SETTLED, away, machine, newcomer, s, world};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::foreign::Pace;
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let hours = Pace::Virtual("it takes hours");
+    vec![
+        Check::new(
+            "OBS-003",
+            [long_outage(backend), refused_deletions(), expired()].map(|case| case.paced(hours)),
+        ),
+        Check::new("CCM-023", [storm().paced(hours)]),
+    ]
+}
+
+/// From the end of an outage until it is over for the provider: a vCenter that starts answers 503 for a minute.
+const RECOVERY: Duration = s(240);
+
+/// Events about one object that a provider may write in this time: 25, and one per five minutes.
+fn allowed(lasts: Duration) -> u64 {
+    25 + lasts.as_secs() / 300
+}
+
+/// No object has more events than are allowed, repeated ones included; and the provider did write some.
+fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
+    let mut written: BTreeMap<String, u64> = BTreeMap::new();
+    for (at, event) in run.log.entries() {
+        if let Event::Cluster(event) = event
+            && event.key.resource == GroupResource::core("events")
+            && event.op != Op::Deleted
+            && (since..until).contains(&at.since_start())
+        {
+            let about = &event.object["involvedObject"];
+            let about = format!("{} {}", about["kind"], about["name"]);
+            *written.entry(about).or_default() += 1;
+        }
+    }
+    let allowed = allowed(until - since);
+    match written.iter().max_by_key(|(_, n)| **n) {
+        None => Verdict::inconclusive("no event was written"),
+        Some((about, n)) => Verdict::of(*n <= allowed, || {
+            format!("{n} events about {about} in {:?}; {allowed} are allowed", until - since)
+        }),
+    }
+}
+
+/// An hour without vCenter or Supervisor, with nodes that are not ready and nodes that join.
+fn long_outage(backend: Backend) -> Case {
+    let (begin, end) = (SETTLED, SETTLED + s(3600));
+    let mut scenario = away(world(4, end + RECOVERY), backend, begin, end)
+        .at(begin + s(5), Command::StopKubelet(machine(2)))
+        .at(begin + s(5), Command::StopKubelet(machine(3)))
+        .at(begin + s(10), newcomer("newcomer", None));
+    if !backend.is_vcenter() {
+        scenario = scenario.at(end + s(1), Command::StartKubelet(machine(2)));
+    }
+    Case::new(scenario, move |run| {
+        few_events(run, s(0), end).and(|| run.initializes(&names(4), s(0), SETTLED))
+    })
+    .named("an outage")
+}
+
+/// An hour in which the cluster refuses the deletion of a node whose machine is gone: each try has something to tell.
+fn refused_deletions() -> Case {
+    let (begin, end) = (SETTLED, SETTLED + s(3600));
+    let status = Action::Status { code: 403, retry_after: None, message: None };
+    let refused = Rule::new("refused", [status]).on(Face::Cluster).op(["delete nodes"]);
+    let scenario = world(12, end + s(300))
+        .at(begin, refused)
+        .at(begin, Command::DeleteMachine(machine(3)))
+        .at(end, Act::Heal);
+    Case::new(scenario, move |run| {
+        few_events(run, begin, end).and(|| {
+            let told =
+                run.events().into_iter().any(|it| it.object == name(3) && it.kind == "Warning");
+            Verdict::of(told, || "no Warning tells of the node that cannot be deleted".to_owned())
+        })
+    })
+    .named("refused deletions")
+}
+
+fn status(code: u16, message: Option<String>) -> Action {
+    Action::Status { code, retry_after: None, message }
+}
+
+/// Every write of an event about a node: when, about which object, with which message, and how often it was seen so.
+fn written(run: &Run) -> Vec<(Time, String, String, u64)> {
+    let events = run.log.entries().filter_map(|(at, event)| match event {
+        Event::Cluster(event)
+            if event.key.resource == GroupResource::core("events") && event.op != Op::Deleted =>
+        {
+            let text = |pointer| event.object.pointer(pointer)?.as_str().map(str::to_owned);
+            let count = event.object["count"].as_u64().unwrap_or(1);
+            Some((*at, text("/involvedObject/name")?, text("/message")?, count))
+        }
+        _ => None,
+    });
+    events.collect()
+}
+
+/// The deletions of two nodes are refused for two and a half hours. An event is gone an hour after it was last written, as in every
+/// cluster; the next one about the same thing is there all the same.
+fn expired() -> Case {
+    let end = SETTLED + s(9000);
+    let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
+    let writes = Rule::new("unwritten", [status(503, None)]).on(Face::Cluster).op(["*events"]);
+    let scenario = world(40, end)
+        .at(SETTLED, refused)
+        .at(SETTLED, Command::DeleteMachine(machine(3)))
+        // For longer than an event lives nothing can be written about it.
+        .at(s(1800), writes)
+        .at(s(6000), Act::Phase("again".into()))
+        .at(s(6000), Act::Heal)
+        .at(
+            s(6000),
+            Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]),
+        );
+    Case::new(scenario, move |run| {
+        let about = |from: Duration, to: Duration| {
+            written(run)
+                .into_iter()
+                .filter(|(at, object, ..)| {
+                    *object == name(3) && (from..to).contains(&at.since_start())
+                })
+                .count()
+        };
+        let gone = run.log.entries().any(|(_, event)| {
+            matches!(event, Event::Cluster(event) if event.op == Op::Deleted
+                && event.key.resource == GroupResource::core("events")
+                && event.object["involvedObject"]["name"] == name(3))
+        });
+        if about(s(0), s(1800)) == 0 || !gone {
+            return Verdict::inconclusive("no event about the node was written and has expired");
+        }
+        Verdict::of(about(s(6000), end) > 0, || {
+            "the first event has expired, and nothing tells of the node any more".to_owned()
+        })
+        .and(|| run.initializes(&names(40), s(0), SETTLED))
+    })
+    .named("an event that has expired")
+}
+
+/// How many distinct refusals there are of each node's deletion.
+const REFUSALS: u64 = 60;
+
+/// Two nodes cannot be deleted, each time for another reason. Then the reason stays.
+fn storm() -> Case {
+    let (begin, end) = (SETTLED, SETTLED + s(3 * 3600));
+    let gone = [3, 30];
+    let mut scenario = world(40, end);
+    for n in gone {
+        for time in 0..REFUSALS {
+            let message = Some(format!("refusal {time} of {}", name(n)));
+            let id = format!("refusals/{n}-{time}");
+            let rule = Rule::new(id, [status(403, message)]).on(Face::Cluster).op(["delete nodes"]);
+            scenario = scenario.at(begin, rule.named(name(n)).first(1));
+        }
+        let message = Some("the reason that stays".to_owned());
+        let last = Rule::new(format!("refusals/{n}"), [status(403, message)]).on(Face::Cluster);
+        scenario = scenario
+            .at(begin, last.op(["delete nodes"]).named(name(n)))
+            .at(begin + s(u64::from(n) * 20), Command::DeleteMachine(machine(n)));
+    }
+    Case::new(scenario, move |run| {
+        let refused = |n: u32| {
+            let of = run.calls().filter(move |call| {
+                call.op == "delete nodes" && call.target.name.as_deref() == Some(&*name(n))
+            });
+            of.count() as u64
+        };
+        if let Some(few) = gone.iter().find(|n| refused(**n) <= REFUSALS) {
+            let n = refused(*few);
+            return Verdict::inconclusive(format!("{n} deletions of {} were tried", name(*few)));
+        }
+        few_events(run, begin, end).and(|| {
+            let counted = |n: &&u32| written(run).iter().any(|it| it.1 == name(**n) && it.3 > 1);
+            let uncounted = gone.iter().find(|n| !counted(n));
+            Verdict::of(uncounted.is_none(), || {
+                format!("no event about {uncounted:?} counts how often the same thing happened")
+            })
+        })
+    })
+}
