@@ -349,6 +349,8 @@ fn suspended() -> Case {
         .at(begin + s(1), set_address(1, &["10.6.0.1"]))
         .at(begin + s(2), Command::PowerOff(machine(2)))
         .at(begin + s(30), Act::StepClocks(-3600))
+        // Word of it waits for the leader when it wakes.
+        .at(end - s(8), set_address(5, &["10.6.0.5"]))
         .at(end, set_address(3, &["10.6.0.3"]))
         .at(end, set_address(4, &["10.6.0.4"]))
         .at(end, Act::ResumeAll)
