@@ -171,7 +171,7 @@ async fn sample(tree: &Tree, arguments: &Run) -> anyhow::Result<ExitCode> {
         results.len()
     )?;
     let Some(percent) = at_least else { return Ok(ExitCode::SUCCESS) };
-    let counted = report::counted(&report::Survivors::read(tree)?, &results);
+    let counted = report::counted(&report::Survivors::read(tree)?, &plan.mode, &results);
     let too_few = gate::is_too_few(caught, counted, percent);
     let verdict = if too_few { "too few" } else { "as many as such a sample may have" };
     writeln!(

@@ -17,7 +17,8 @@ const SURVIVORS: &str = "mutants/survivors.yaml";
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Survivors {
-    /// No run of any kind can tell them from the program as it is: the reason.
+    /// No run of any kind can tell them from the program as it is, or no run of one mode, where its name and a colon stand before
+    /// that of the mutant: the reason.
     #[serde(default)]
     equivalent: BTreeMap<String, String>,
     /// What no check looks at: a name for it, and the beginnings of the names of such mutants.
@@ -49,8 +50,9 @@ impl Survivors {
         serde_saphyr::from_str(&text).context(SURVIVORS)
     }
 
-    fn kind(&self, name: &str) -> Kind<'_> {
-        if let Some(why) = self.equivalent.get(name) {
+    fn kind(&self, mode: &str, name: &str) -> Kind<'_> {
+        let of_mode = || self.equivalent.get(&format!("{mode}: {name}"));
+        if let Some(why) = self.equivalent.get(name).or_else(of_mode) {
             return Kind::Equivalent(why);
         }
         let hole =
@@ -100,9 +102,9 @@ fn is_caught(result: &Result) -> bool {
 }
 
 /// How many of these the catalogue should catch: a run reaches them, and nothing says that no check can see them.
-pub(crate) fn counted(survivors: &Survivors, results: &[Result]) -> usize {
+pub(crate) fn counted(survivors: &Survivors, mode: &str, results: &[Result]) -> usize {
     let counts = |it: &&Result| {
-        it.reached && (is_caught(it) || matches!(survivors.kind(&it.name), Kind::Unknown))
+        it.reached && (is_caught(it) || matches!(survivors.kind(mode, &it.name), Kind::Unknown))
     };
     results.iter().filter(counts).count()
 }
@@ -110,13 +112,15 @@ pub(crate) fn counted(survivors: &Survivors, results: &[Result]) -> usize {
 fn summary(out: &mut String, survivors: &Survivors, mode: &str, seed: u64, results: &[Result]) {
     let count = |wanted: &dyn Fn(&Result) -> bool| results.iter().filter(|it| wanted(it)).count();
     let caught = count(&is_caught);
-    let equivalent =
-        |it: &Result| !is_caught(it) && matches!(survivors.kind(&it.name), Kind::Equivalent(_));
+    let equivalent = |it: &Result| {
+        !is_caught(it) && matches!(survivors.kind(mode, &it.name), Kind::Equivalent(_))
+    };
     let fair = count(&|it| it.reached && !equivalent(it));
     let tests = count(&|it| matches!(it.end, End::Test(_)) && !equivalent(it));
     let survived = |it: &Result| it.end == End::Survived && !equivalent(it);
-    let hole = count(&|it| survived(it) && matches!(survivors.kind(&it.name), Kind::Hole(_)));
-    let unknown = count(&|it| survived(it) && matches!(survivors.kind(&it.name), Kind::Unknown));
+    let hole = count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Hole(_)));
+    let unknown =
+        count(&|it| survived(it) && matches!(survivors.kind(mode, &it.name), Kind::Unknown));
     let _ = writeln!(
         out,
         "| {mode} | {seed} | {} | {} | {caught} | {} % | {tests} | {} | {hole} | {unknown} |",
@@ -147,7 +151,7 @@ fn body(out: &mut String, survivors: &Survivors, mode: &str, results: &[Result])
     left.sort_by(|a, b| a.name.cmp(&b.name));
     let _ = writeln!(out, "| mutant | reached | what becomes of it |\n| --- | --- | --- |");
     for result in left {
-        let what = match (survivors.kind(&result.name), &result.end) {
+        let what = match (survivors.kind(mode, &result.name), &result.end) {
             (Kind::Equivalent(why), _) => format!("equivalent: {why}"),
             (_, End::Test(program)) => format!("caught by the tests of {program}"),
             (Kind::Hole(hole), _) => format!("hole: {}", hole.name),

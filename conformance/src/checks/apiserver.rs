@@ -33,7 +33,18 @@ fn absent(action: Action) -> Case {
         .with(|it| it.leader_election = true)
         .fault(Rule::new("absent", [action]).on(Face::Cluster))
         .at(there, Act::Heal);
-    Case::new(scenario, move |run| run.initializes(&names(3), there, s(60)))
+    Case::new(scenario, move |run| {
+        // A candidate asks for the lease every two seconds at most.
+        let asked = run
+            .calls()
+            .filter(|call| call.is_cluster_call() && call.t.since_start() < there)
+            .count();
+        let allowed = 60;
+        Verdict::of(asked <= allowed, || {
+            format!("{asked} calls to an API server that is not there; {allowed} are allowed")
+        })
+        .and(|| run.initializes(&names(3), there, s(60)))
+    })
 }
 
 /// Every second write of a Node is answered with 429 and a second to wait.

@@ -14,7 +14,7 @@ use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;
 use crate::foreign::Pace;
-use crate::lab::Run;
+use crate::lab::{Run, sum};
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -25,7 +25,12 @@ const RECORDER: Duration = s(5);
 pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new("NODE-DEL-008", mass(backend)),
-        Check::new("NODE-DEL-010", [really_gone(backend), gone_after_untold_deletions(backend)]),
+        Check::new(
+            "NODE-DEL-010",
+            [really_gone(backend), gone_after_untold_deletions(backend)]
+                .into_iter()
+                .chain(backend.is_vcenter().then(gone_while_hidden)),
+        ),
         Check::new("NODE-DEL-011", [opted_out()]),
         Check::new("NODE-DEL-012", [event()]),
     ]
@@ -52,7 +57,7 @@ const HELD: &str = "NodeDeletionHeld";
 
 fn mass_vanish() -> Case {
     let n = 20;
-    let mut scenario = world(n, s(900));
+    let mut scenario = world(n, s(900)).at(SETTLED + GRACE + s(20), Act::Scrape);
     for gone in 1..=12 {
         scenario = scenario.at(SETTLED, Command::DeleteMachine(machine(gone)));
     }
@@ -72,6 +77,13 @@ fn mass_vanish() -> Case {
         })
         .and(|| {
             Verdict::of(held, || format!("no Warning event {HELD} is about a node that is held"))
+        })
+        .and(|| {
+            let held = run.scrapes.iter().find(|it| it.at.since_start() == not_ready + s(20));
+            let held = held.map(|it| sum(&it.samples(), "vsphere_nodes_held", &[]));
+            Verdict::of(held.is_some_and(|n| n >= 1.0), || {
+                format!("twelve nodes are held back, and the metric says {held:?}")
+            })
         })
         .and(|| {
             let counted = run.metric("vsphere_node_deletions_held_total");
@@ -260,6 +272,32 @@ const GONE: u32 = 7;
 /// When the kubelet of [`GONE`] was silent for long enough.
 fn silent_since(backend: Backend) -> Duration {
     SETTLED + vanishing(backend) + GRACE
+}
+
+/// The login may not see the machine for a while, in which it is deleted: that it is gone can be known once the login sees again.
+fn gone_while_hidden() -> Case {
+    let grant = Grant { vcenter: None, user: PROVIDER_USER.to_owned(), object: name(GONE) };
+    let seen_again = s(240);
+    let scenario = world(20, s(400))
+        .at(SETTLED, Command::RevokePrivilege(grant.clone()))
+        .at(SETTLED, Command::StopKubelet(machine(GONE)))
+        .at(seen_again, Command::GrantPrivilege(grant))
+        .at(seen_again, Command::DeleteMachine(machine(GONE)));
+    Case::new(scenario, move |run| {
+        let gone = name(GONE);
+        let deleted = run.deleted(&gone).map(|at| at.since_start());
+        // A provider may wait a while before it asks again for what it must not see.
+        let bound = seen_again + s(60);
+        run.was_not_ready(&gone).and(|| {
+            Verdict::of(deleted.is_some_and(|at| at >= seen_again && at <= bound), || {
+                format!(
+                    "the machine is gone since {seen_again:?}; the node was deleted at {deleted:?}"
+                )
+                .at(deleted)
+            })
+        })
+    })
+    .named("after the machine could not be seen")
 }
 
 fn really_gone(backend: Backend) -> Case {

@@ -32,7 +32,10 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("CCM-001", [held_and_renewed(), unreadable_at_first()]),
         Check::new("CCM-002", [standby()]),
         Check::new("CCM-003", [takeover()]),
-        Check::new("CCM-004", [slow_clock(), fast_clock(), renewals_falter()]),
+        Check::new(
+            "CCM-004",
+            [slow_clock(), fast_clock(), renewals_falter(500), renewals_falter(409)],
+        ),
         Check::new("CCM-005", [renewals_refused(), overwritten(), suspended()]),
         Check::new("CCM-006", [announced()]),
         Check::new("CCM-025", [handover()]),
@@ -269,8 +272,8 @@ fn fast_clock() -> Case {
 }
 
 /// Renewals fail for less than the renew deadline: the leader goes on to lead.
-fn renewals_falter() -> Case {
-    let status = Action::Status { code: 500, retry_after: None, message: None };
+fn renewals_falter(code: u16) -> Case {
+    let status = Action::Status { code, retry_after: None, message: None };
     let falter =
         Rule::new("falter", [status]).on(Face::Cluster).op(["update leases", "patch leases"]);
     let healed = SETTLED + s(6);
@@ -289,7 +292,7 @@ fn renewals_falter() -> Case {
         })
         .and(|| joins(run, healed))
     })
-    .named("renewals fail for six seconds")
+    .named(format!("renewals are answered with {code} for six seconds"))
 }
 
 /// From the loss of the lease until it is taken again nothing is written, and the process has ended with an error.

@@ -94,6 +94,7 @@ impl<'a> Life<'a> {
         said.extend(self.families());
         said.extend(self.leadership());
         said.extend(self.initialized());
+        said.extend(self.sync_failures());
         said.extend(self.node_news());
         said.extend(self.holds());
         said.extend(self.view());

@@ -10,6 +10,7 @@ use crate::judge::authors;
 use crate::judge::facts::facts;
 
 const INITIALIZED: &str = "vsphere_nodes_initialized_total";
+const FAILURES: &str = "vsphere_node_sync_failures_total";
 const NEWS: &str = "vsphere_node_watch_events_total";
 const HOLDS: &str = "vsphere_node_deletions_held_total";
 const HELD: &str = "vsphere_nodes_held";
@@ -48,6 +49,28 @@ impl Life<'_> {
         (counted < heard || counted > made).then(|| {
             format!(
                 "{INITIALIZED} is {counted}; {heard} of {made} nodes were initialized for certain"
+            )
+        })
+    }
+
+    /// The status of a node is written by one controller alone. Where such a write was refused, a look at a node has failed, and was
+    /// counted; a conflict, a node that is gone and a request for patience are no failures.
+    pub(super) fn sync_failures(&self) -> Option<String> {
+        const NOT_COUNTED: [u16; 4] = [404, 409, 429, 503];
+        let refused = |call: &&&Record| {
+            let status = call.ended.as_ref().filter(|it| it.at < self.scrape.at)?.status?;
+            let is_one = call.is_cluster_call()
+                && call.op == "patch nodes/status"
+                && status >= 400
+                && !NOT_COUNTED.contains(&status);
+            is_one.then_some(())
+        };
+        let n_refused = self.calls.iter().filter(|call| refused(call).is_some()).count();
+        let counted = self.sum(FAILURES, &[]);
+        let is_missing = n_refused > 0 && counted == 0.0 && !self.was_suspended;
+        is_missing.then(|| {
+            format!(
+                "{FAILURES} is {counted}; {n_refused} writes of the status of a node were refused"
             )
         })
     }
