@@ -4,6 +4,7 @@
 //! had not ended at that moment may be counted or not, and so may one whose end the replica did not wait for.
 
 mod families;
+mod machines;
 mod nodes;
 mod view;
 
@@ -91,6 +92,8 @@ impl<'a> Life<'a> {
         said.extend(self.deletions());
         said.extend(self.queues());
         said.extend(self.supervisor());
+        said.extend(self.supervisor_machines());
+        said.extend(self.troubles());
         said.extend(self.families());
         said.extend(self.leadership());
         said.extend(self.initialized());

@@ -10,6 +10,7 @@ mod initialize;
 mod provider;
 mod running;
 mod scrape;
+mod wire;
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -21,6 +21,7 @@ use tracing::Instrument as _;
 
 use super::bounds::Guard;
 use super::scrape::Scrape;
+use super::wire::Wire;
 use super::{Mode, Stage};
 use crate::scenario::Scenario;
 
@@ -81,7 +82,7 @@ impl Replica {
         let vcenters: Vec<(String, Transport)> = sim
             .vcenters()
             .map(|(name, server)| {
-                (name.to_owned(), from_service(guard.around(server.service(&label))))
+                (name.to_owned(), from_service(Wire(guard.around(server.service(&label)))))
             })
             .collect();
         let connect = move |wanted: &::provider::VcenterConfig| {

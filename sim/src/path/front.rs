@@ -81,9 +81,6 @@ impl Front {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if matches!(self, Self::VCenter { .. }) && lacks_host(parts) {
-            return Err(Unread::Broken("the request has no Host header".to_owned()));
-        }
         let (open, known, cuts) = match self {
             Self::VCenter { .. } => (MAX_ANONYMOUS, MAX_BODY, false),
             Self::Cluster(_) => (kubeapi::MAX_BODY_BYTES, kubeapi::MAX_BODY_BYTES, true),
@@ -246,12 +243,4 @@ fn unknown(server: &str, incoming: &Incoming) -> Call {
 
 fn nothing() -> Reply {
     Reply::new(StatusCode::NOT_FOUND, "text/plain", "404 page not found\n").with_fault("NotFound")
-}
-
-/// Whether a request of HTTP/1.1 does not say to which host it goes: servers have to refuse it (RFC 9112, section 3.2), and the proxy in
-/// front of a vCenter does.
-fn lacks_host(parts: &Parts) -> bool {
-    parts.version == http::Version::HTTP_11
-        && !parts.headers.contains_key(http::header::HOST)
-        && parts.uri.authority().is_none()
 }

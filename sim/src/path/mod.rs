@@ -57,6 +57,14 @@ pub(crate) struct CallPath {
     pub(crate) front: Arc<Front>,
 }
 
+/// Whether a request of HTTP/1.1 does not say to which host it goes. Servers have to refuse it (RFC 9112, section 3.2): the proxy in
+/// front of a vCenter does, and so does kube-apiserver.
+fn lacks_host(parts: &Parts) -> bool {
+    parts.version == http::Version::HTTP_11
+        && !parts.headers.contains_key(http::header::HOST)
+        && parts.uri.authority().is_none()
+}
+
 impl CallPath {
     /// Serves one request.
     ///
@@ -71,6 +79,11 @@ impl CallPath {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
+        // A service in this process is no HTTP connection: callers need not say to which host they talk.
+        if !peer.address.is_empty() && lacks_host(&parts) {
+            let unread = Unread::Broken("missing required Host header".to_owned());
+            return self.unread(parts, peer, &unread);
+        }
         let read = self.front.read(&self.inbox, &self.world, &parts, body);
         let body = match read.await {
             Ok(body) => body,

@@ -166,6 +166,23 @@ async fn requests_may_be_chunked_pipelined_and_announced() {
 }
 
 #[tokio::test]
+async fn a_request_that_names_no_host_is_refused() {
+    let (_sim, address) = plain().await;
+    let body = envelope(HELLO, CONTENT, "");
+    for (version, status) in [("1.1", "400 Bad Request"), ("1.0", "200 OK")] {
+        let mut stream = TcpStream::connect(address).await.expect("a listener");
+        let request = format!(
+            "POST /sdk HTTP/{version}\r\nContent-Type: text/xml\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.expect("an open connection");
+        let text = responses(&mut stream, 1).await;
+        let line = text.lines().next().unwrap_or_default();
+        assert!(line.ends_with(status), "HTTP/{version}: {text}");
+    }
+}
+
+#[tokio::test]
 async fn a_reset_is_a_reset() {
     let (sim, address) = plain().await;
     sim.fault(Rule::new("reset", [Action::Reset]).op([HELLO])).expect("a good rule");
