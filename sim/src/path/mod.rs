@@ -58,7 +58,7 @@ pub(crate) struct CallPath {
 }
 
 /// Whether a request of HTTP/1.1 does not say to which host it goes. Servers have to refuse it (RFC 9112, section 3.2): the proxy in
-/// front of a vCenter does, and so does kube-apiserver.
+/// front of a vCenter does.
 fn lacks_host(parts: &Parts) -> bool {
     parts.version == http::Version::HTTP_11
         && !parts.headers.contains_key(http::header::HOST)
@@ -80,7 +80,8 @@ impl CallPath {
     {
         let (parts, body) = request.into_parts();
         // A service in this process is no HTTP connection: callers need not say to which host they talk.
-        if !peer.address.is_empty() && lacks_host(&parts) {
+        let is_vcenter = matches!(self.front, Front::VCenter { .. });
+        if is_vcenter && !peer.address.is_empty() && lacks_host(&parts) {
             let unread = Unread::Broken("missing required Host header".to_owned());
             return self.unread(parts, peer, &unread);
         }
