@@ -13,6 +13,7 @@ pub(crate) mod gone;
 mod identity;
 mod initialization;
 mod isolation;
+mod kept;
 mod labels;
 mod leadership;
 mod lifecycle;
@@ -25,6 +26,7 @@ mod sessions;
 mod shutdown;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod zones;
 
 use crate::backend::Backend;
@@ -224,6 +226,8 @@ pub fn all(backend: Backend) -> Vec<Check> {
         apiserver::checks(),
         provided::checks(),
         shutdown::checks(backend),
+        waiting::checks(backend),
+        kept::checks(backend),
     ]
     .into_iter()
     .flatten()

@@ -170,6 +170,13 @@ fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
         Knob::SkipDeletion => setup.skip_deletion.then(|| true.to_string()),
         Knob::Qps => Some((setup.kube_qps * pace).to_string()),
         Knob::IpFamily => (!setup.families.is_empty()).then(|| setup.families.concat()),
+        Knob::NodeLabels => (!setup.node_labels.is_empty()).then(|| {
+            let pairs = setup.node_labels.iter().map(|(key, value)| format!("{key}={value}"));
+            pairs.collect::<Vec<_>>().join(",")
+        }),
+        Knob::Workers => {
+            (setup.workers != ProviderSetup::default().workers).then(|| setup.workers.to_string())
+        }
         Knob::Verbosity => setup.verbose.then(|| MOST_VERBOSE.to_string()),
     }
 }
