@@ -22,6 +22,7 @@ mod observe;
 mod patience;
 mod provided;
 mod recovery;
+mod robustness;
 mod sessions;
 mod shutdown;
 #[cfg(test)]
@@ -228,6 +229,7 @@ pub fn all(backend: Backend) -> Vec<Check> {
         shutdown::checks(backend),
         waiting::checks(backend),
         kept::checks(backend),
+        robustness::checks(backend),
     ]
     .into_iter()
     .flatten()
