@@ -23,6 +23,8 @@ mod patience;
 mod provided;
 mod recovery;
 mod robustness;
+mod scale;
+mod security;
 mod sessions;
 mod shutdown;
 #[cfg(test)]
@@ -230,6 +232,8 @@ pub fn all(backend: Backend) -> Vec<Check> {
         waiting::checks(backend),
         kept::checks(backend),
         robustness::checks(backend),
+        scale::checks(backend),
+        security::checks(backend),
     ]
     .into_iter()
     .flatten()

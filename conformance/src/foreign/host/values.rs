@@ -187,10 +187,11 @@ mod tests {
     use crate::checks;
 
     #[test]
-    fn the_log_is_at_its_most_verbose_in_checks_of_sessions_alone() {
+    fn the_log_is_at_its_most_verbose_in_checks_of_sessions_and_secrets_alone() {
         for backend in Backend::ALL {
             for check in checks::all(backend) {
-                let wanted = check.id.starts_with("SESS").then(|| "10".to_owned());
+                let is_wanted = check.id.starts_with("SESS") || check.id == "SEC-001";
+                let wanted = is_wanted.then(|| "10".to_owned());
                 for case in &check.cases {
                     let value = turned(Knob::Verbosity, &case.scenario.provider, 1);
                     assert_eq!(value, wanted, "{}", check.id);
