@@ -27,7 +27,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     vec![
         Check::new("SEC-001", [told(backend)]),
         Check::new("SEC-004", rights),
-        Check::new("CCM-014", [in_the_table(backend)]),
+        Check::new("CCM-014", [in_the_table(backend), in_the_table(backend).electing()]),
     ]
 }
 
@@ -38,7 +38,7 @@ const SECRET: &str = "credentials";
 /// Credentials are used, refused and replaced, and answers with sessions in them cannot be read.
 fn told(backend: Backend) -> Case {
     let (refused, known) = (s(120), s(200));
-    let scenario = world(4, s(1000)).with(|it| it.verbose = true);
+    let scenario = world(4, s(550)).with(|it| it.verbose = true);
     let scenario = match backend {
         Backend::VCenter => {
             let user = PROVIDER_USER.to_owned();
@@ -94,7 +94,7 @@ fn told(backend: Backend) -> Case {
         // That none of it tells a secret is an invariant, judged over every run.
         run.initializes(&names(4), s(0), SETTLED)
     })
-    .canary(Canary::Gone(4), s(900))
+    .canary(Canary::Gone(4), s(500))
 }
 
 /// Whatever a provider does in its life, so that it needs all that it was given.
@@ -104,7 +104,6 @@ fn life() -> Scenario {
         "failure-domain.beta.kubernetes.io/zone": "zone-b",
     }}});
     Scenario::new("", Topology::zones(3).machines(6), s(600))
-        .with(|it| it.leader_election = true)
         .at(SETTLED, newcomer("newcomer", None))
         .at(SETTLED, patch(&name(2), beta_alone))
         .at(SETTLED, set_address(3, &["10.6.0.1"]))
@@ -179,6 +178,14 @@ fn changes_no_inventory(run: &Run) -> Verdict {
     })
 }
 
+impl Case {
+    /// The same with a leader that is elected, of one replica.
+    fn electing(mut self) -> Self {
+        self.scenario.provider.leader_election = true;
+        self.named("with an election")
+    }
+}
+
 /// Verbs and a resource of which one is missing.
 type Right = (&'static [&'static str], &'static str, &'static str);
 
@@ -221,7 +228,8 @@ fn restarted(backend: Backend) -> Scenario {
 
 /// A role without this right, in the words of an API server.
 fn missing(backend: Backend, face: Face, (verbs, resource, group): Right) -> Case {
-    let mut scenario = restarted(backend);
+    let is_lease = resource == "leases";
+    let mut scenario = restarted(backend).with(|it| it.leader_election = is_lease);
     for verb in verbs {
         let message = format!(
             "{resource} is forbidden: User \"system:serviceaccount:kube-system:cloud-controller-manager\" cannot {verb} resource \"{resource}\" in API group \"{group}\""

@@ -44,10 +44,10 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
 fn without_identity(backend: Backend) -> Case {
     let told = s(10) + T_QUIET;
     let scenario = match backend {
-        Backend::VCenter => known_uuid(backend, world(2, s(300)), 1)
+        Backend::VCenter => known_uuid(backend, world(2, s(220)), 1)
             .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
             .at(told, Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) }),
-        Backend::Supervisor => world(2, s(300))
+        Backend::Supervisor => world(2, s(220))
             .with(|it| it.start = false)
             .at(s(5), reconciles(false))
             .at(s(6), without_uuids(1))
