@@ -16,6 +16,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-008", [prelabelled(backend)]),
         Check::new("NODE-011", [beta_only(), with_an_address()]),
         Check::new("NODE-012", [ga_changed()]),
+        Check::new("NODE-013", [stable_only(backend)]),
     ]
 }
 
@@ -139,6 +140,45 @@ fn ga_changed() -> Case {
         .and(|| {
             Verdict::of(beta == Some(json!("zone-a")), || format!("the beta label is {beta:?}"))
         })
+    })
+}
+
+/// A node loses its beta labels, and changes a moment later. Another one is to be reconciled meanwhile.
+fn stable_only(backend: Backend) -> Case {
+    const T_QUIET: std::time::Duration = s(30);
+    let without: serde_json::Map<String, serde_json::Value> =
+        pairs(backend).iter().map(|(_, beta)| ((*beta).to_owned(), json!(null))).collect();
+    let beta_alone = json!({"metadata": {"labels": {
+        "topology.kubernetes.io/zone": null,
+        "failure-domain.beta.kubernetes.io/zone": "by-hand",
+    }}});
+    let touch = json!({"metadata": {"labels": {"example.com/touched": "true"}}});
+    let scenario = world(2, SETTLED + T_QUIET + s(10))
+        .at(SETTLED, patch(&name(1), json!({"metadata": {"labels": without}})))
+        .at(SETTLED + s(5), patch(&name(1), touch))
+        .at(SETTLED + s(5), patch(&name(2), beta_alone));
+    Case::new(scenario, move |run| {
+        let written = run
+            .writes_on(&name(1))
+            .find(|call| call.t.since_start() > SETTLED && call.req.detail.contains("labels"))
+            .map(ToString::to_string);
+        let back = run.node_object(&name(1)).and_then(|node| {
+            let labels = &node["metadata"]["labels"];
+            pairs(backend).iter().map(|(_, beta)| *beta).find(|beta| !labels[*beta].is_null())
+        });
+        let followed =
+            run.when_after(&name(2), SETTLED, |node| node.labels[0].as_deref() == Some("by-hand"));
+        run.initializes(&names(2), s(0), T_INIT)
+            .and(|| {
+                Verdict::of(written.is_none(), || {
+                    format!("labels were written: {}", written.unwrap_or_default())
+                })
+            })
+            .and(|| Verdict::of(back.is_none(), || format!("{back:?} is back")))
+            .and(|| match followed {
+                Some(_) => Verdict::Pass,
+                None => Verdict::inconclusive("labels of the other node were not reconciled"),
+            })
     })
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod gone;
 mod identity;
 mod initialization;
 mod isolation;
+mod kept;
 mod labels;
 mod leadership;
 mod lifecycle;
@@ -22,11 +23,15 @@ mod observe;
 mod patience;
 mod provided;
 mod recovery;
+mod robustness;
+mod scale;
+mod security;
 mod sessions;
 mod shutdown;
 mod steadiness;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod zones;
 
 use crate::backend::Backend;
@@ -228,6 +233,11 @@ pub fn all(backend: Backend) -> Vec<Check> {
         provided::checks(),
         shutdown::checks(backend),
         steadiness::checks(backend),
+        waiting::checks(backend),
+        kept::checks(backend),
+        robustness::checks(backend),
+        scale::checks(backend),
+        security::checks(backend),
     ]
     .into_iter()
     .flatten()

@@ -138,6 +138,8 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
         skip_deletion,
         replicas,
         kube_qps,
+        node_labels,
+        workers,
         ..
     } = &scenario.provider;
     let several = scenario.topology.vcenters > 1;
@@ -178,6 +180,12 @@ fn cannot_set_up(scenario: &Scenario, manifest: &Manifest) -> Option<String> {
     }
     if *kube_qps != ProviderSetup::default().kube_qps && !has(Knob::Qps) {
         return Some("the manifest has no knob qps".to_owned());
+    }
+    if !node_labels.is_empty() && !has(Knob::NodeLabels) {
+        return Some("the manifest has no knob nodeLabels".to_owned());
+    }
+    if *workers != ProviderSetup::default().workers && !has(Knob::Workers) {
+        return Some("the manifest has no knob workers".to_owned());
     }
     None
 }

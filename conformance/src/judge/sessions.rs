@@ -94,10 +94,18 @@ impl<'a> Judge<'a> {
             }
             _ => None,
         });
+        // Where the check is about credentials, also every other object but the Secrets that hold them.
+        let is_thorough = run.scenario.provider.verbose;
+        let others = run.log.entries().filter_map(|(at, event)| match event {
+            Event::Cluster(event) if is_thorough && event.key.resource.resource != "secrets" => {
+                Some(("an object", *at, event.object.to_string()))
+            }
+            _ => None,
+        });
         let events = written.chain(events).map(|(at, text)| ("an event", at, text));
         let records = run.ledger.iter().map(|it| ("the ledger", it.t, it.to_line()));
         let metrics = run.scrapes.iter().map(|it| ("the metrics", it.at, it.metrics.clone()));
-        for (place, at, text) in records.chain(events).chain(metrics) {
+        for (place, at, text) in records.chain(events).chain(others).chain(metrics) {
             if let Some(what) = secrets.told_by(&text) {
                 return tell(at, format!("{what}, is in {place}"));
             }

@@ -374,6 +374,7 @@ fn options(scenario: &Scenario, stage: &Stage) -> Options {
         concurrent_node_syncs: setup.workers,
         kube_api_qps: f64::from(setup.kube_qps),
         skip_node_deletion: setup.skip_deletion,
+        node_labels: setup.node_labels.iter().cloned().collect(),
         tuning: match stage.mode {
             Mode::VCenter(mode) => Tuning { mode, ..Tuning::default() },
             Mode::Supervisor(_) => Tuning::default(),

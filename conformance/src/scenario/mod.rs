@@ -172,6 +172,8 @@ pub struct ProviderSetup {
     pub nodes: Vec<(String, String)>,
     /// IP families, in order of priority; `ipv4` if empty.
     pub families: Vec<String>,
+    /// Labels that the provider adds to every node that it initializes: `--node-labels`.
+    pub node_labels: Vec<(String, String)>,
     /// A Secret in `kube-system` that holds the credentials; they stand in the configuration otherwise.
     pub secret: Option<String>,
     /// Whether its operator has switched the deletion of nodes off.
@@ -197,6 +199,7 @@ impl Default for ProviderSetup {
             vcenters: Vec::new(),
             nodes: Vec::new(),
             families: Vec::new(),
+            node_labels: Vec::new(),
             secret: None,
             skip_deletion: false,
             verbose: false,

@@ -180,4 +180,6 @@ const CANARIES: &[&str] = &[
     "LIFE-014",
     "NODE-031",
     "NODE-034",
+    "ROB-006",
+    "SEC-001",
 ];

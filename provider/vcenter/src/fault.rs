@@ -67,8 +67,22 @@ impl Fault {
             "HostNotConnected" => FaultKind::HostNotConnected,
             other => FaultKind::Other(other.to_owned()),
         };
-        Self { kind, message: message.trim().to_owned() }
+        let mut message = message.trim().to_owned();
+        if let (FaultKind::NoPermission, Some(missing)) = (&kind, missing_privilege(element)) {
+            let blank = if message.is_empty() { "" } else { " " };
+            message.push_str(&format!("{blank}({missing})"));
+        }
+        Self { kind, message }
     }
+}
+
+/// What an administrator has to grant, as `NoPermission` tells it.
+fn missing_privilege(fault: &Element) -> Option<String> {
+    let privilege = fault.text_of("privilegeId").filter(|it| !it.is_empty())?;
+    Some(match fault.child("object").and_then(MoRef::read) {
+        Some(object) => format!("{privilege} on {object} is missing"),
+        None => format!("{privilege} is missing"),
+    })
 }
 
 impl FaultKind {

@@ -189,6 +189,26 @@ async fn requests_are_these_bytes() {
     insta::assert_snapshot!(script.requests.lock().unwrap().join("\n\n"));
 }
 
+#[test]
+fn a_missing_privilege_is_named_with_its_object() {
+    let read = |members: &str| {
+        let text = format!("<NoPermissionFault>{members}</NoPermissionFault>");
+        Fault::read(&crate::xml::parse(&text).unwrap(), "Denied.").to_string()
+    };
+    let object = "<object type=\"Folder\">group-d1</object>";
+    let privilege = "<privilegeId>System.Read</privilegeId>";
+    for (members, told) in [
+        (String::new(), "fault NoPermission: Denied."),
+        (privilege.to_owned(), "fault NoPermission: Denied. (System.Read is missing)"),
+        (
+            format!("{object}{privilege}"),
+            "fault NoPermission: Denied. (System.Read on Folder:group-d1 is missing)",
+        ),
+    ] {
+        assert_eq!(read(&members), told);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn updates_are_read_whole() {
     let script = Script::logged_in([Answer::Soap(

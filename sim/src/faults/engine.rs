@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sim_world::Time;
 
-use super::rule::{Action, Denial, Effect, KubeStatus, Matcher, Rule, Throttle, When, glob};
+use super::rule::{Action, Denial, Effect, KubeStatus, Matcher, Rule, Spoil, Throttle, When, glob};
 use super::{Effects, MissingPaths};
 use crate::Call;
 
@@ -35,6 +35,7 @@ pub(crate) enum Ending {
     Reset,
     Blackhole,
     Truncate { bytes: u64 },
+    Spoil(Spoil),
     Cluster(ClusterAnswer),
 }
 
@@ -272,6 +273,7 @@ fn ending(action: &Action) -> Option<Ending> {
         Action::Reset => Ending::Reset,
         Action::Blackhole => Ending::Blackhole,
         Action::Truncate { bytes } => Ending::Truncate { bytes: *bytes },
+        Action::Spoil(how) => Ending::Spoil(*how),
         Action::KubeStatus(status) => Ending::Cluster(ClusterAnswer::Status(status.clone())),
         Action::Deny(denial) => Ending::Cluster(ClusterAnswer::Denied(denial.clone())),
         Action::WebhookUnreachable => Ending::Cluster(ClusterAnswer::Unreachable),
@@ -314,6 +316,7 @@ fn bend(action: &Action, effects: &mut Effects) {
         | Action::Reset
         | Action::Blackhole
         | Action::Truncate { .. }
+        | Action::Spoil(_)
         | Action::KubeStatus(_)
         | Action::Deny(_)
         | Action::WebhookUnreachable

@@ -51,5 +51,5 @@ pub use engine::{Armed, Evaluation, Faults, RuleError};
 pub(crate) use engine::{ClusterAnswer, Ending, Verdict};
 pub use rule::{
     Action, Between, Client, Denial, Effect, KubeCause, KubeStatus, Matcher, Nth, Ops, Resource,
-    Rule, Throttle, When,
+    Rule, Spoil, Throttle, When,
 };

@@ -8,6 +8,7 @@ mod doubt;
 mod kubernetes;
 mod matcher;
 mod scalars;
+mod spoil;
 mod when;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub use action::Action;
 pub use kubernetes::{Denial, KubeCause, KubeStatus, Throttle};
 pub(super) use matcher::glob;
 pub use matcher::{Client, Matcher, Ops, Resource};
+pub use spoil::Spoil;
 pub use when::{Between, Nth, When};
 
 /// A rule.

@@ -101,8 +101,8 @@ impl HttpBody for Watched {
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => {
-                let broken = self.cut.map(|_| "truncated");
-                self.close(broken);
+                // One that ends before the cut has come as a whole.
+                self.close(None);
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Err(error))) => {

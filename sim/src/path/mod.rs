@@ -6,6 +6,7 @@
 mod body;
 mod front;
 mod inbox;
+mod spoiled;
 
 pub(crate) use front::Front;
 pub(crate) use inbox::{Inbox, Limit, Unread};
@@ -20,11 +21,12 @@ use http_body_util::BodyExt as _;
 use sim_world::Command;
 
 use crate::call::{Call, Class, Incoming, Peer};
-use crate::faults::{Ending, Faults, Verdict};
+use crate::faults::{Ending, Faults, Spoil, Verdict};
 use crate::ledger::{Ended, Ledger};
-use crate::{Body, Reply, WorldHandle};
+use crate::{Body, Outcome, Reply, WorldHandle};
 use body::Watched;
 use front::Parsed;
+use spoiled::spoiled;
 
 /// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +82,7 @@ impl CallPath {
     {
         let (parts, body) = request.into_parts();
         // A service in this process is no HTTP connection: callers need not say to which host they talk.
-        let is_vcenter = matches!(self.front, Front::VCenter { .. });
+        let is_vcenter = matches!(*self.front, Front::VCenter { .. });
         if is_vcenter && !peer.address.is_empty() && lacks_host(&parts) {
             let unread = Unread::Broken("missing required Host header".to_owned());
             return self.unread(parts, peer, &unread);
@@ -153,7 +155,7 @@ impl CallPath {
             let reply = self.front.handle(&self.world, call, parsed, &effects).await;
             return Ok(record.answered(reply, None));
         };
-        let real = if applied || matches!(ending, Ending::Truncate { .. }) {
+        let real = if applied || matches!(ending, Ending::Truncate { .. } | Ending::Spoil(_)) {
             Some(self.front.handle(&self.world, call, parsed, &effects).await)
         } else {
             None
@@ -169,6 +171,10 @@ impl CallPath {
             }
             Ending::Truncate { bytes } => match real {
                 Some(reply) => Ok(record.answered(reply, Some(bytes))),
+                None => Err(Broken::Reset),
+            },
+            Ending::Spoil(how) => match real {
+                Some(reply) => Ok(record.answered(spoil(reply, how), None)),
                 None => Err(Broken::Reset),
             },
             Ending::SoapFault { class, message } => {
@@ -191,6 +197,14 @@ impl CallPath {
             }
         }
     }
+}
+
+/// The answer with another body, whose length nobody knows. What it said is not recorded: nobody can rely on having read it.
+fn spoil(reply: Reply, how: Spoil) -> Reply {
+    let Reply { response, outcome } = reply;
+    let mut response = response.map(|body| spoiled(body, how));
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    Reply { response, outcome: Outcome { fault: None, digest: None, ..outcome } }
 }
 
 /// A record whose call is being served. If it is dropped, the caller has gone away.

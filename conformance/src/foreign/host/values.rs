@@ -170,6 +170,13 @@ fn turned(knob: Knob, setup: &ProviderSetup, pace: u32) -> Option<String> {
         Knob::SkipDeletion => setup.skip_deletion.then(|| true.to_string()),
         Knob::Qps => Some((setup.kube_qps * pace).to_string()),
         Knob::IpFamily => (!setup.families.is_empty()).then(|| setup.families.concat()),
+        Knob::NodeLabels => (!setup.node_labels.is_empty()).then(|| {
+            let pairs = setup.node_labels.iter().map(|(key, value)| format!("{key}={value}"));
+            pairs.collect::<Vec<_>>().join(",")
+        }),
+        Knob::Workers => {
+            (setup.workers != ProviderSetup::default().workers).then(|| setup.workers.to_string())
+        }
         Knob::Verbosity => setup.verbose.then(|| MOST_VERBOSE.to_string()),
     }
 }
@@ -180,10 +187,11 @@ mod tests {
     use crate::checks;
 
     #[test]
-    fn the_log_is_at_its_most_verbose_in_checks_of_sessions_alone() {
+    fn the_log_is_at_its_most_verbose_in_checks_of_sessions_and_secrets_alone() {
         for backend in Backend::ALL {
             for check in checks::all(backend) {
-                let wanted = check.id.starts_with("SESS").then(|| "10".to_owned());
+                let is_wanted = check.id.starts_with("SESS") || check.id == "SEC-001";
+                let wanted = is_wanted.then(|| "10".to_owned());
                 for case in &check.cases {
                     let value = turned(Knob::Verbosity, &case.scenario.provider, 1);
                     assert_eq!(value, wanted, "{}", check.id);

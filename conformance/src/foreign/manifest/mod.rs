@@ -146,18 +146,24 @@ pub enum Knob {
     Qps,
     /// The cluster's families in Supervisor mode, as `ipv6` or `ipv4ipv6`; not turned for IPv4 alone.
     IpFamily,
+    /// Labels that are added to every node at initialization, as `key=value,key=value`; turned where a check wants some.
+    NodeLabels,
+    /// How many nodes are initialized at a time; turned where it is not one.
+    Workers,
     /// How much is logged, as klog counts it; turned, to the most, in checks that look for secrets.
     Verbosity,
 }
 
 /// Every knob as it is written.
-const KNOBS: [(Knob, &str); 7] = [
+const KNOBS: [(Knob, &str); 9] = [
     (Knob::Monitor, "T.monitor"),
     (Knob::Status, "T.status"),
     (Knob::LeaderElection, "leaderElection"),
     (Knob::SkipDeletion, "skipDeletion"),
     (Knob::Qps, "qps"),
     (Knob::IpFamily, "ipFamily"),
+    (Knob::NodeLabels, "nodeLabels"),
+    (Knob::Workers, "workers"),
     (Knob::Verbosity, "verbosity"),
 ];
 

@@ -36,6 +36,8 @@ const NOT_SERVED: Duration = Duration::from_secs(30);
 const RELIST_LATER: Duration = Duration::from_secs(300);
 /// A watch that ends sooner than this counts as a failure; if it told something, as the first one.
 const LIVED: Duration = Duration::from_secs(1);
+/// The types that an event of a watch may have.
+const EVENTS: [&str; 4] = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"];
 
 /// Reads at once; more would only wait for each other.
 pub(super) const AT_ONCE: usize = 8;
@@ -275,6 +277,11 @@ impl Follower<'_> {
             }
             let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
             return Taken::Refused(format!("an error event with {code}: {message}"));
+        }
+        if !EVENTS.contains(&kind) {
+            // It may tell of a machine, and the next watch would begin behind it.
+            tracing::warn!(kind, "an event of an unknown type; machines are listed again");
+            return Taken::Expired;
         }
         let seen = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
         let machine = MachineObject::from_json(object).ok();

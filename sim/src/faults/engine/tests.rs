@@ -188,3 +188,16 @@ fn globs() {
         assert_eq!(glob(pattern, text), want, "{pattern} {text}");
     }
 }
+
+#[test]
+fn a_spoiled_answer_is_written_by_its_kind() {
+    use crate::faults::Spoil;
+    let text = "[{spoil: unknownMembers}, {spoil: {cutShort: 50}}, {spoil: {padded: 3}}]";
+    let actions: Vec<Action> = serde_saphyr::from_str(text).unwrap();
+    let wanted = [Spoil::UnknownMembers, Spoil::CutShort(50), Spoil::Padded(3)];
+    assert_eq!(actions, wanted.map(Action::Spoil));
+    let faults = Faults::new(0);
+    faults.add(Time::ZERO, Rule::new("bad", [actions[1].clone()])).unwrap();
+    let ending = faults.judge(&call("x", "p"), Time::ZERO).ending;
+    assert_eq!(ending, Some(Ending::Spoil(Spoil::CutShort(50))));
+}

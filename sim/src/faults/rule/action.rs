@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Denial, KubeStatus, Throttle};
+use super::{Denial, KubeStatus, Spoil, Throttle};
 use crate::faults::MissingPaths;
 
 /// What happens to a call. The first that replaces the answer ends the chain.
@@ -43,6 +43,8 @@ pub enum Action {
         /// Bytes of the body.
         bytes: u64,
     },
+    /// Spoil the bytes of the answer's body: members and types that nobody knows, bytes that are no text, too deep, too long.
+    Spoil(Spoil),
     /// Answer as if nothing matched.
     EmptyResult,
     /// Leave this object out, by name or managed object id.
@@ -158,6 +160,7 @@ impl Action {
             | Self::Reset
             | Self::Blackhole
             | Self::Truncate { .. }
+            | Self::Spoil(_)
             | Self::EmptyResult
             | Self::Hide(_)
             | Self::MissingSet(_)

@@ -1,0 +1,237 @@
+//! NODE-009, NODE-010, NODE-014 and NODE-017: what is added to a Node, and what stays of it as others wrote it.
+
+use serde_json::{Value, json};
+use sim::world::Command;
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
+
+use super::build::{
+    NAMESPACE, SETTLED, T_INIT, T_STATUS, machine, newcomer, patch, s, set_address, world,
+};
+use super::canary::Canary;
+use super::observe::{name, names};
+use super::zones::{relabel, untold};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::lab::{Exit, Run};
+use crate::scenario::Scenario;
+use crate::verdict::{Told as _, Verdict};
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("NODE-014", [moved_zone(backend)]),
+        Check::new("NODE-017", host_names(backend)),
+    ];
+    if backend.is_vcenter() {
+        checks.push(Check::new("NODE-009", [added()]));
+        checks.push(Check::new("NODE-010", [reserved()]));
+    }
+    checks
+}
+
+/// Every value that a label of a Node ever had, in order, repetitions left out; null where it was missing.
+fn values(run: &Run, node: &str, label: &str) -> Vec<Value> {
+    let objects = run.node_events(node).iter().map(|(_, _, node)| &**node);
+    let mut values: Vec<Value> =
+        objects.map(|node| node["metadata"]["labels"][label].clone()).collect();
+    values.dedup();
+    values
+}
+
+fn last(run: &Run, node: &str, label: &str) -> Value {
+    run.node_object(node).map(|node| node["metadata"]["labels"][label].clone()).unwrap_or_default()
+}
+
+/// Two labels are configured, and one node has one of them already, with another value.
+fn added() -> Case {
+    const NEW: (&str, &str) = ("a.example/new", "1");
+    const OWN: (&str, &str) = ("b.example/own", "2");
+    let labels = [NEW, OWN].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let own = json!({"metadata": {"labels": {OWN.0: "by-hand"}}});
+    let scenario = world(2, SETTLED)
+        .with(|it| it.node_labels = labels.to_vec())
+        .at(s(0), patch(&name(1), own));
+    Case::new(scenario, |run| {
+        let kept = values(run, &name(1), OWN.0).into_iter().filter(|it| !it.is_null());
+        let kept: Vec<Value> = kept.collect();
+        run.initializes(&names(2), s(0), T_INIT)
+            .and(|| {
+                let shown = [(1, NEW), (2, NEW), (2, OWN)]
+                    .map(|(n, (key, value))| (key, value, last(run, &name(n), key)));
+                let missing = shown.iter().find(|(_, value, shown)| shown != value);
+                Verdict::of(missing.is_none(), || {
+                    format!("label, value and what a node shows: {missing:?}")
+                })
+            })
+            .and(|| {
+                Verdict::of(kept == ["by-hand"], || {
+                    format!("a label of the node had the values {kept:?}")
+                })
+            })
+    })
+}
+
+/// Labels of Kubernetes' own domains are configured, and one of a domain that only ends with the same letters.
+fn reserved() -> Case {
+    const RESERVED: [&str; 4] =
+        ["kubernetes.io/z", "k8s.io/z", "foo.kubernetes.io/z", "foo.bar.k8s.io/z"];
+    const ALLOWED: [&str; 2] = ["mykubernetes.io/z", "myk8s.io/z"];
+    let labels = RESERVED.iter().chain(&ALLOWED).map(|key| ((*key).to_owned(), "1".to_owned()));
+    let scenario = world(2, SETTLED).with(|it| it.node_labels = labels.collect());
+    Case::new(scenario, |run| {
+        let taken = RESERVED.iter().find(|key| {
+            names(2).iter().any(|node| values(run, node, key).iter().any(|it| !it.is_null()))
+        });
+        let left_out =
+            ALLOWED.iter().find(|key| names(2).iter().any(|node| last(run, node, key) != "1"));
+        Verdict::of(taken.is_none(), || format!("a node has the reserved label {taken:?}"))
+            .and(|| match run.exits.iter().find(|exit| matches!(exit, Exit::Failed(_))) {
+                // One that does not start leaves out what is allowed, too.
+                Some(exit) => Verdict::fail(format!("the provider does not run: it {exit}")),
+                None => run.initializes(&names(2), s(0), T_INIT),
+            })
+            .and(|| {
+                Verdict::of(left_out.is_none(), || {
+                    format!("a node lacks the label {left_out:?}, which is not reserved")
+                })
+            })
+    })
+}
+
+/// The machine of a node comes to another zone, and gets another address, so that its node is written.
+fn moved_zone(backend: Backend) -> Case {
+    const ADDRESS: &str = "10.6.0.1";
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    let scenario = world(3, SETTLED + T_STATUS * 2 + s(30));
+    let scenario = match backend {
+        Backend::VCenter => {
+            let host = "DC0_C1_H0".to_owned();
+            scenario.at(SETTLED, Command::VMotion { machine: machine(1), host })
+        }
+        // VM Operator would put the label back.
+        Backend::Supervisor => {
+            scenario.at(SETTLED, untold()).at(SETTLED, relabel(1, json!({ZONE: "zone-b"})))
+        }
+    };
+    let scenario = scenario
+        .at(SETTLED + s(10), set_address(1, &[ADDRESS]))
+        .at(SETTLED + s(20), newcomer("newcomer", Some("DC0_C1")));
+    Case::new(scenario, move |run| {
+        let is_moved = match backend {
+            Backend::VCenter => last(run, "newcomer", ZONE) == "zone-b",
+            Backend::Supervisor => zone_of_object(run, 1) == "zone-b",
+        };
+        if !is_moved {
+            return Verdict::inconclusive("the machine is in no other zone");
+        }
+        let shown = run.when_after(&name(1), SETTLED, |node| node.ips().any(|ip| ip == ADDRESS));
+        let other =
+            run.when_after(&name(1), SETTLED, |node| node.labels[0].as_deref() != Some("zone-a"));
+        run.initializes(&names(3), s(0), T_INIT)
+            .and(|| {
+                Verdict::of(other.is_none(), || {
+                    format!("the zone of an initialized node changed at {other:?}").at(other)
+                })
+            })
+            .and(|| {
+                let in_time = shown.is_some_and(|at| at.since_start() <= SETTLED + T_STATUS * 2);
+                Verdict::of(in_time, || format!("the new address was shown at {shown:?}").at(shown))
+            })
+    })
+}
+
+fn zone_of_object(run: &Run, n: u32) -> Value {
+    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+    let object = run.end.supervisor.objects.get(&Key::new(machines, NAMESPACE, name(n)));
+    let zone = |object: &Value| object["metadata"]["labels"]["topology.kubernetes.io/zone"].clone();
+    object.map(|object| zone(object)).unwrap_or_default()
+}
+
+/// The name that a kubelet gave its node; no machine has it.
+const KUBELETS: &str = "by-kubelet.example";
+/// The name that the guest reports.
+const GUESTS: &str = "by-guest.example";
+
+fn host_names(backend: Backend) -> Vec<Case> {
+    match backend {
+        Backend::VCenter => vec![replaced_host_name(), vanished_host_name()],
+        Backend::Supervisor => vec![untold_host_name()],
+    }
+}
+
+/// A kubelet has written its host name, and the addresses of its machine change later.
+fn host_name_of_kubelet() -> Scenario {
+    let addresses = json!({"status": {"addresses": [{"type": "Hostname", "address": KUBELETS}]}});
+    let key = Key::node(name(1));
+    let by_kubelet = objects::Command::patch(key, PatchKind::StrategicMerge, addresses).on_status();
+    world(2, SETTLED + T_STATUS + s(30)).at(s(0), Command::Cluster(by_kubelet))
+}
+
+/// The entries of type Hostname in every version of a node that shows an address, repetitions left out.
+fn host_names_of(run: &Run, node: &str) -> Vec<Vec<String>> {
+    let versions = run.versions(node).into_iter().filter_map(|(_, node)| node);
+    let shown = versions.filter(|node| node.ips().next().is_some());
+    let mut entries: Vec<Vec<String>> =
+        shown.map(|node| node.of_type("Hostname").map(str::to_owned).collect()).collect();
+    entries.dedup();
+    entries
+}
+
+fn guest_is_called(host_name: Option<&str>) -> Command {
+    Command::SetHostName { machine: machine(1), host_name: host_name.map(str::to_owned) }
+}
+
+/// The guest has another name than the kubelet.
+fn replaced_host_name() -> Case {
+    let scenario = host_name_of_kubelet().at(s(0), guest_is_called(Some(GUESTS)));
+    Case::new(scenario, |run| {
+        let shown = host_names_of(run, &name(1));
+        run.initializes(&names(2), s(0), T_INIT).and(|| {
+            if run.hosted && shown == [[KUBELETS]] {
+                return Verdict::not_supported("it tells no host names of guests".to_owned());
+            }
+            Verdict::of(shown == [[GUESTS]], || {
+                format!("the guest's host name is {GUESTS}, and the node showed {shown:?}")
+            })
+        })
+    })
+    .named("the guest has one")
+}
+
+/// The guest reports no name any more, as while VMware Tools restart, and another address.
+fn vanished_host_name() -> Case {
+    let scenario = host_name_of_kubelet()
+        .at(s(0), guest_is_called(Some(GUESTS)))
+        .at(SETTLED, guest_is_called(None))
+        .at(SETTLED, set_address(1, &["10.6.0.1"]));
+    let case = Case::new(scenario, |run| {
+        let shown = host_names_of(run, &name(1));
+        let is_kept = shown == [[GUESTS]] || shown == [[KUBELETS]];
+        run.initializes(&names(2), s(0), T_INIT).and(|| {
+            Verdict::of(is_kept, || {
+                format!("the guest reports no host name any more, and the node showed {shown:?}")
+            })
+        })
+    });
+    case.canary(Canary::Moved(2), SETTLED).named("the guest has none any more")
+}
+
+/// No VirtualMachine tells a host name. Upstream's provider reports an empty one, which is a report all the same.
+fn untold_host_name() -> Case {
+    const ADDRESS: &str = "10.6.0.1";
+    let scenario = host_name_of_kubelet().at(SETTLED, set_address(1, &[ADDRESS]));
+    Case::new(scenario, |run| {
+        let shown = host_names_of(run, &name(1));
+        let moved = run.when_after(&name(1), SETTLED, |it| it.ips().any(|ip| ip == ADDRESS));
+        run.initializes(&names(2), s(0), T_INIT)
+            .and(|| {
+                let is_one = shown == [[KUBELETS]] || shown == [[""]];
+                Verdict::of(is_one, || {
+                    format!("the kubelet gave {KUBELETS}, and the node showed {shown:?}")
+                })
+            })
+            .and(|| match moved {
+                Some(_) => Verdict::Pass,
+                None => Verdict::inconclusive("the addresses were not published again"),
+            })
+    })
+}

@@ -1,0 +1,236 @@
+//! ROB-001 to ROB-003: answers whose bytes are not what they should be.
+//!
+//! Each kind of bad bytes meets each operation of one face at its first calls, so that a provider gets on to the next
+//! one: all that it reads at its start, and when a node joins and another is not ready.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use sim::faults::{Action, Rule, Spoil};
+use sim::ledger::Record;
+use sim::world::{Command, ControlPlane};
+use sim::{Class, Face};
+
+use super::build::{SETTLED, T_STATUS, machine, newcomer, s, world};
+use super::canary::Canary;
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::judge::NodeFacts;
+use crate::lab::{Exit, Run};
+use crate::scenario::{Act, Scenario};
+use crate::verdict::{Told as _, Verdict};
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let cut = |bytes| Action::Truncate { bytes };
+    let short = |percent| Action::Spoil(Spoil::CutShort(percent));
+    let truncated = [
+        ("the connection breaks after 40 bytes", cut(40)),
+        ("the connection breaks after 600 bytes", cut(600)),
+        ("half comes", short(50)),
+        ("all but the end comes", short(99)),
+    ];
+    let unknown = [
+        ("unknown members", Action::Spoil(Spoil::UnknownMembers)),
+        ("unknown types", Action::Spoil(Spoil::UnknownTypes)),
+    ];
+    let invalid = [
+        ("invalid UTF-8", Action::Spoil(Spoil::InvalidUtf8)),
+        ("deep nesting", Action::Spoil(Spoil::Deep)),
+    ];
+    let mut refused = on_each_face(backend, &invalid);
+    refused.extend(faces(backend).iter().map(|face| huge(backend, *face)));
+    if backend.is_vcenter() {
+        let entities = Action::Spoil(Spoil::Entities);
+        refused.push(spoiled(backend, Face::Soap, "entity definitions", &entities));
+    }
+    vec![
+        Check::new("ROB-001", on_each_face(backend, &truncated)),
+        Check::new("ROB-002", on_each_face(backend, &unknown)),
+        Check::new("ROB-003", refused),
+    ]
+}
+
+fn faces(backend: Backend) -> &'static [Face] {
+    match backend {
+        Backend::VCenter => &[Face::Soap, Face::Vapi, Face::Cluster],
+        Backend::Supervisor => &[Face::Supervisor, Face::Cluster],
+    }
+}
+
+fn on_each_face(backend: Backend, kinds: &[(&str, Action)]) -> Vec<Case> {
+    let of_face = |face: &Face| {
+        kinds.iter().map(|(kind, action)| spoiled(backend, *face, kind, action)).collect()
+    };
+    faces(backend).iter().flat_map(|face| -> Vec<Case> { of_face(face) }).collect()
+}
+
+/// As the ledger and rules name a face.
+fn title(face: Face) -> &'static str {
+    match face {
+        Face::Soap => "SOAP",
+        Face::Vapi => "vAPI",
+        Face::Cluster => "cluster",
+        Face::Supervisor => "Supervisor",
+    }
+}
+
+/// Operations of a face whose answers a provider may read.
+fn operations(face: Face) -> Vec<&'static str> {
+    match face {
+        Face::Soap | Face::Vapi => {
+            sim::operations().filter(|(of, _)| *of == face).map(|(_, name)| name).collect()
+        }
+        Face::Cluster => vec![
+            "list nodes",
+            "watch nodes",
+            "get nodes",
+            "get leases",
+            "get secrets",
+            "list secrets",
+            "watch secrets",
+            "get configmaps",
+            "list services",
+            "watch services",
+        ],
+        Face::Supervisor => {
+            vec!["list virtualmachines", "watch virtualmachines", "get virtualmachines"]
+        }
+    }
+}
+
+/// Bytes are bad from here on.
+const BEGIN: Duration = SETTLED;
+/// And are good again.
+const END: Duration = s(300);
+/// A pause of a provider may have grown to a minute and a half, and that after a refused login to five minutes.
+const PATIENCE: Duration = s(330);
+
+/// A life in which the first calls of each operation are answered with bad bytes. A provider that starts reads everything
+/// anew, a node joins, another is silent though its machine runs, and a third one loses its machine.
+fn life(
+    backend: Backend,
+    face: Face,
+    operations: &[&str],
+    action: &Action,
+    first: u64,
+) -> Scenario {
+    let mut scenario = world(6, END + PATIENCE + T_STATUS)
+        .with(|it| it.leader_election = face == Face::Cluster)
+        .with(|it| it.secret = backend.is_vcenter().then(|| "credentials".to_owned()));
+    for operation in operations {
+        let rule = Rule::new(format!("bad bytes/{operation}"), [action.clone()]);
+        scenario = scenario.at(BEGIN, rule.on(face).op([*operation]).first(first));
+    }
+    scenario = scenario
+        .at(BEGIN, backend.cut())
+        .at(BEGIN, Command::EndWatches { plane: ControlPlane::Workload })
+        .at(BEGIN + s(20), Act::Crash(0))
+        .at(BEGIN + s(21), Act::Start(0))
+        .at(BEGIN + s(30), Command::StopKubelet(machine(1)))
+        .at(BEGIN + s(30), Command::DeleteMachine(machine(5)))
+        .at(BEGIN + s(40), newcomer("newcomer", None))
+        .at(END, Act::Heal)
+        // What hangs on a connection with bad bytes gets a new one.
+        .at(END, backend.cut())
+        .at(END, Command::EndWatches { plane: ControlPlane::Workload })
+        .at(END, Command::StartKubelet(machine(1)));
+    scenario
+}
+
+fn spoiled(backend: Backend, face: Face, kind: &str, action: &Action) -> Case {
+    let operations = operations(face);
+    let scenario = life(backend, face, &operations, action, 3);
+    Case::new(scenario, move |run| lives(run, face, &operations))
+        .canary(Canary::Gone(6), END + PATIENCE)
+        .named(format!("{}: {kind}", title(face)))
+}
+
+/// MiB that no answer has: a full vCenter is told in pages, and a list of 10,000 VirtualMachines is a third of it.
+fn too_large(face: Face) -> u32 {
+    if face.is_kubernetes() { 300 } else { 100 }
+}
+
+/// Lists and watches of an API server, and everything of a vCenter, are answered with so many MiB.
+fn huge(backend: Backend, face: Face) -> Case {
+    let mib = too_large(face);
+    let action = Action::Spoil(Spoil::Padded(mib));
+    let is_large = |operation: &&str| !face.is_kubernetes() || !operation.starts_with("get ");
+    let operations: Vec<&str> = operations(face).into_iter().filter(is_large).collect();
+    let scenario = life(backend, face, &operations, &action, 1);
+    Case::new(scenario, move |run| {
+        let whole = u64::from(mib) << 20;
+        let read = bad(run, face).find(|call| {
+            call.ended.as_ref().is_some_and(|ended| ended.broken.is_none() && ended.bytes > whole)
+        });
+        lives(run, face, &operations).and(|| {
+            Verdict::of(read.is_none(), || {
+                let call = read.map(ToString::to_string).unwrap_or_default();
+                format!("{mib} MiB of an answer were read to the end: {call}")
+            })
+        })
+    })
+    .canary(Canary::Gone(6), END + PATIENCE)
+    .named(format!("{}: an answer of {mib} MiB", title(face)))
+}
+
+/// Calls that were answered with bad bytes.
+fn bad(run: &Run, face: Face) -> impl Iterator<Item = &Record> {
+    run.calls().filter(move |call| call.face == Some(face) && call.was_faulted())
+}
+
+/// What must not change: whether it is ready may.
+fn kept(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&str>, bool) {
+    (node.provider_id.as_ref(), &node.labels, node.ips().collect(), node.uninitialized)
+}
+
+fn lives(run: &Run, face: Face, known: &[&str]) -> Verdict {
+    let is_meant = |call: &&Record| {
+        let at = call.t.since_start();
+        call.face == Some(face) && at > BEGIN && at < END && call.class != Some(Class::Write)
+    };
+    let met: BTreeSet<&str> = bad(run, face).map(|call| call.op.as_str()).collect();
+    let used: BTreeSet<&str> = run
+        .calls()
+        .filter(is_meant)
+        .map(|call| call.op.as_str())
+        .filter(|op| known.contains(op))
+        .collect();
+    if let Some(spared) = used.difference(&met).next() {
+        return Verdict::inconclusive(format!("no answer to {spared} was spoiled"));
+    }
+    if met.is_empty() {
+        return Verdict::inconclusive(format!("no answer of {face:?} was read"));
+    }
+    let ended = run.exits.iter().find(|exit| matches!(exit, Exit::Failed(_) | Exit::Panicked));
+    if let Some(exit) = ended {
+        return Verdict::fail(format!("the process {exit}"));
+    }
+    // The machine of the fifth is gone: its node may go, too.
+    for node in names(4) {
+        let Some(before) =
+            run.versions(&node).into_iter().rfind(|(at, _)| at.since_start() <= BEGIN)
+        else {
+            return Verdict::inconclusive(format!("node {node} was not there"));
+        };
+        let Some(before) = before.1 else {
+            return Verdict::inconclusive(format!("node {node} was not there"));
+        };
+        let other = run.versions(&node).into_iter().find(|(at, now)| {
+            at.since_start() > BEGIN && now.as_ref().is_none_or(|now| kept(now) != kept(&before))
+        });
+        if let Some((at, now)) = other {
+            let what = if now.is_none() { "was deleted" } else { "lost what it had" };
+            return Verdict::fail(format!("node {node} {what} at {at}").at(at));
+        }
+    }
+    run.initializes(&names(6), s(0), BEGIN)
+        .and(|| run.initializes(&["newcomer".to_owned()], END, PATIENCE))
+        .and(|| {
+            let gone = run.deleted(&name(5));
+            Verdict::of(gone.is_some_and(|at| at.since_start() <= END + PATIENCE), || {
+                format!("the node of a machine that was deleted meanwhile went at {gone:?}")
+                    .at(gone)
+            })
+        })
+}

@@ -1,0 +1,63 @@
+//! ROB-006: an inventory that is large, and a cluster that is not.
+
+use std::time::Duration;
+
+use sim::ledger::Record;
+use sim::world::{Command, ControlPlane};
+
+use super::build::{SETTLED, T_INIT, newcomer, s, world_with};
+use super::canary::Canary;
+use super::observe::names;
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::Verdict;
+
+/// Machines of the world, and those of them that are nodes.
+const MACHINES: u32 = 5000;
+const NODES: u32 = 10;
+/// Objects that one answer may have: a page of a thousand machines and what stands above them. A provider keeps an answer in
+/// memory as a whole.
+const OBJECTS: u64 = 1200;
+/// Bytes of one answer: those of a page of 500 VirtualMachines, twice.
+const BYTES: u64 = 4 << 20;
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    vec![Check::new("ROB-006", [large_inventory(backend)])]
+}
+
+/// Nodes join among five thousand machines, sessions and watches end, the provider starts anew, and a node loses its machine.
+fn large_inventory(backend: Backend) -> Case {
+    const LOST: Duration = s(90);
+    let scenario = world_with(NODES, MACHINES, s(300))
+        .at(s(0), Command::SetHeartbeats { every: None })
+        .at(SETTLED, newcomer("newcomer", None))
+        .at(LOST, backend.cut())
+        .at(LOST, Command::CompactCluster { plane: ControlPlane::Supervisor, keep: 0 })
+        .at(s(120), Act::Crash(0))
+        .at(s(121), Act::Start(0));
+    Case::new(scenario, move |run| {
+        let mut all = names(NODES - 1);
+        all.push("newcomer".to_owned());
+        run.initializes(&all, s(0), SETTLED + s(30) + T_INIT).and(|| is_read_in_pages(run))
+    })
+    .canary(Canary::Gone(NODES), s(150))
+}
+
+fn is_read_in_pages(run: &Run) -> Verdict {
+    let size = |call: &Record| {
+        let ended = call.ended.as_ref();
+        ended.map_or((0, 0), |ended| (ended.objects, ended.bytes))
+    };
+    // What a watch tells comes event by event.
+    let answers = || run.machine_calls().filter(|call| !call.op.starts_with("watch "));
+    let large = answers().find(|call| size(call).0 > OBJECTS || size(call).1 > BYTES);
+    Verdict::of(large.is_none(), || {
+        let (objects, bytes) = large.map(size).unwrap_or_default();
+        let call = large.map(ToString::to_string).unwrap_or_default();
+        format!(
+            "an answer had {objects} objects and {bytes} bytes; {OBJECTS} and {BYTES} are allowed: {call}"
+        )
+    })
+}

@@ -1,0 +1,251 @@
+//! NODE-006, NODE-019, NODE-029, NODE-030 and NODE-037: nodes that wait for their machines, and how often the provider asks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::json;
+use sim::Face;
+use sim::faults::{Action, Rule};
+use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::supervisor::OperatorChange;
+use sim::world::{Command, Completion, ControlPlane, Step};
+
+use super::build::{
+    KNOWN_UUID, NAMESPACE, SETTLED, T_INIT, T_STATUS, WRITE_NODE, WRITE_STATUS, early, hidden,
+    known_uuid, machine, newcomer, patch, s, set_address, world, world_with,
+};
+use super::observe::{name, names};
+use super::{Case, Check};
+use crate::backend::Backend;
+use crate::foreign::Pace;
+use crate::lab::Run;
+use crate::scenario::Act;
+use crate::verdict::{Told as _, Verdict};
+
+/// The longest of three periods and 30 s, for nodes that wait: nothing of theirs is periodic.
+const T_QUIET: Duration = s(30);
+/// How soon a change of the Node has to lead to an attempt.
+const AT_ONCE: Duration = s(2);
+
+pub(super) fn checks(backend: Backend) -> Vec<Check> {
+    let mut checks = vec![
+        Check::new("NODE-006", [without_identity(backend)]),
+        Check::new("NODE-029", [mended_annotation(), touched(backend)]),
+        Check::new("NODE-030", [hopeless()]),
+        Check::new("NODE-037", many_workers(backend)),
+    ];
+    if backend == Backend::Supervisor {
+        checks.push(Check::new("NODE-019", [without_addresses()]));
+    }
+    checks
+}
+
+/// The machine runs and has addresses, and nothing tells its UUID for a while.
+fn without_identity(backend: Backend) -> Case {
+    let told = s(10) + T_QUIET;
+    let scenario = match backend {
+        Backend::VCenter => known_uuid(backend, world(2, s(220)), 1)
+            .at(s(0), Command::SetUuid { machine: machine(1), uuid: None })
+            .at(told, Command::SetUuid { machine: machine(1), uuid: Some(KNOWN_UUID) }),
+        Backend::Supervisor => world(2, s(220))
+            .with(|it| it.start = false)
+            .at(s(5), reconciles(false))
+            .at(s(6), without_uuids(1))
+            .at(s(10), Act::StartAll)
+            .at(told, reconciles(true)),
+    };
+    let scenario = scenario.at(told - s(5), touch(1));
+    Case::new(scenario, move |run| {
+        let opened = run.initialized(&name(1));
+        let node = run.node(&name(1));
+        let has_id = node.is_some_and(|node| node.provider_id.is_some());
+        Verdict::of(opened.is_none_or(|at| at.since_start() >= told), || {
+            format!("the node was opened at {opened:?}, while nothing told the UUID of its machine")
+                .at(opened)
+        })
+        .and(|| run.initializes(&[name(2)], s(10), T_INIT))
+        .and(|| run.initializes(&[name(1)], told, s(170)))
+        .and(|| Verdict::of(has_id, || "the node is open and has no provider ID".to_owned()))
+    })
+    .paced(Pace::Real)
+}
+
+/// VM Operator looks at objects, or does not for a while.
+fn reconciles(does: bool) -> Command {
+    Command::SetVmOperator(OperatorChange { reconciles: Some(does), ..OperatorChange::default() })
+}
+
+/// The object of the machine tells no UUID any more; everything else of its status stays.
+fn without_uuids(n: u32) -> Command {
+    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+    let key = Key::new(machines, NAMESPACE, name(n));
+    let untold = json!({"status": {"biosUUID": null, "instanceUUID": null}});
+    let patch = objects::Command::patch(key, PatchKind::Merge, untold);
+    Command::Supervisor(patch.on_status())
+}
+
+/// A change of the Node that says nothing about its machine.
+fn touch(n: u32) -> Command {
+    patch(&name(n), json!({"metadata": {"labels": {"touched": "true"}}}))
+}
+
+/// The guest reports its addresses long after its kubelet has registered.
+fn without_addresses() -> Case {
+    let late = s(90);
+    let timing = |step, after| Command::SetTiming { step, completion: Completion::After(after) };
+    let horizon = s(20) + late + T_STATUS + T_INIT + s(60);
+    let scenario = world_with(1, 2, horizon)
+        .at(s(0), timing(Step::Kubelet, s(2)))
+        .at(s(0), timing(Step::Address, late))
+        .at(s(20), newcomer("late", None));
+    Case::new(scenario, move |run| {
+        let node = "late".to_owned();
+        let Some(registered) = run.when(&node, |_| true) else {
+            return Verdict::inconclusive("the node never registered");
+        };
+        let opened = run.initialized(&node);
+        let shown = run.when(&node, |node| node.ips().next().is_some());
+        // The machine powers on some seconds after it is wanted, and VM Operator tells of it a moment later.
+        let reports = s(20) + late;
+        if shown.is_some_and(|at| at.since_start() < reports) {
+            let why = "the node showed addresses before its machine had any";
+            return Verdict::inconclusive(why);
+        }
+        let registered = registered.since_start();
+        run.initializes(std::slice::from_ref(&node), registered, T_INIT).and(|| {
+            let is_in_time =
+                shown.is_some_and(|at| at.since_start() <= reports + T_STATUS + T_INIT + s(20));
+            Verdict::of(is_in_time, || {
+                format!(
+                    "the node was opened at {opened:?}, and its addresses were shown at {shown:?}"
+                )
+                .at(shown)
+            })
+        })
+    })
+    .paced(Pace::Real)
+}
+
+/// A kubelet names an address that its machine does not have; after minutes it names the right one.
+fn mended_annotation() -> Case {
+    const ADDRESS: &str = "10.6.0.1";
+    let provided = |ip: &str| {
+        let key = "alpha.kubernetes.io/provided-node-ip";
+        patch(&name(1), json!({"metadata": {"annotations": {key: ip}}}))
+    };
+    let mended = s(240);
+    let scenario = world(3, mended + s(60))
+        .at(s(0), Command::SetHeartbeats { every: None })
+        .at(s(0), set_address(1, &[ADDRESS]))
+        .at(s(0), provided("10.6.0.99"))
+        .at(mended, provided(ADDRESS));
+    Case::new(scenario, move |run| is_tried_at_once(run, mended))
+        .paced(Pace::Real)
+        .named("an annotation is mended")
+}
+
+/// The machine cannot be found; after minutes it can, and the Node is touched at that moment.
+fn touched(backend: Backend) -> Case {
+    let seen = s(240);
+    let mut scenario = world(3, seen + s(60))
+        .fault(hidden(backend, 1))
+        .at(s(0), Command::SetHeartbeats { every: None })
+        .at(seen, Act::Heal);
+    if backend == Backend::Supervisor {
+        // A watch that was begun meanwhile would hide the object for ever: the provider has to list again, and that is a
+        // matter of its own.
+        let plane = ControlPlane::Supervisor;
+        scenario =
+            scenario.at(seen, Command::CompactCluster { plane, keep: 0 }).at(seen, backend.cut());
+    }
+    let touched = if backend.is_vcenter() { seen } else { seen + s(10) };
+    let scenario = scenario.at(touched, touch(1));
+    Case::new(scenario, move |run| is_tried_at_once(run, touched))
+        .paced(Pace::Real)
+        .named("a machine is found")
+}
+
+/// The node waited until then, and a change of it at `changed` led to an attempt at once.
+fn is_tried_at_once(run: &Run, changed: Duration) -> Verdict {
+    let opened = run.initialized(&name(1));
+    if opened.is_some_and(|at| at.since_start() + s(60) < changed) {
+        return Verdict::fail(format!("the node was opened at {opened:?}").at(opened));
+    }
+    run.initializes(&names(3)[1..], s(0), T_INIT)
+        .and(|| run.initializes(&[name(1)], changed, AT_ONCE))
+}
+
+/// A Node registers whose machine never comes, and nothing changes any more.
+fn hopeless() -> Case {
+    const MOST: usize = 16;
+    let end = SETTLED + s(60);
+    let scenario = world(3, end + s(1))
+        .at(s(0), Command::SetHeartbeats { every: None })
+        .at(SETTLED, Act::Phase("hopeless".into()))
+        .at(SETTLED, early(KNOWN_UUID))
+        .at(end, Act::Phase("after".into()));
+    Case::new(scenario, |run| {
+        let waits = run.node("early").is_some_and(|node| node.uninitialized && node.is_ready());
+        if !waits {
+            return Verdict::inconclusive("the Node did not stay and wait, Ready");
+        }
+        // One attempt may take several questions, and asks none of them twice.
+        let mut asked: BTreeMap<_, usize> = BTreeMap::new();
+        for call in run.calls_in("hopeless").filter(|call| run.backend().takes(call)) {
+            if !run.backend().is_news(call) {
+                let key = (call.op.as_str(), call.target.clone(), call.req.detail.as_str());
+                *asked.entry(format!("{key:?}")).or_default() += 1;
+            }
+        }
+        let most = asked.into_iter().max_by_key(|(_, n)| *n);
+        run.initializes(&names(3), s(0), T_INIT).and(|| {
+            let (what, n) = most.unwrap_or_default();
+            Verdict::of(n <= MOST, || {
+                format!("{n} times in a minute for one node: {what}; {MOST} are allowed")
+            })
+        })
+    })
+    .paced(Pace::Real)
+}
+
+const WORKERS: u32 = 10;
+
+/// As many kubelets as there are workers register at one moment, and these calls take a second each from the beginning on.
+fn joined_by(slow: impl IntoIterator<Item = Rule>, bound: Duration) -> Case {
+    let mut scenario =
+        world_with(2, WORKERS + 2, SETTLED + s(120)).with(|it| it.workers = WORKERS as usize);
+    for rule in slow {
+        scenario = scenario.fault(rule);
+    }
+    for n in 3..=WORKERS + 2 {
+        scenario = scenario.at(SETTLED, Command::StartKubelet(machine(n)));
+    }
+    Case::new(scenario, move |run| {
+        let joined = &names(WORKERS + 2)[2..];
+        let early = joined
+            .iter()
+            .find(|node| run.when(node, |_| true).is_none_or(|at| at.since_start() < SETTLED));
+        if let Some(node) = early {
+            return Verdict::inconclusive(format!("node {node} did not register at {SETTLED:?}"));
+        }
+        run.initializes(&names(2), s(0), SETTLED).and(|| run.initializes(joined, SETTLED, bound))
+    })
+}
+
+fn many_workers(backend: Backend) -> Vec<Case> {
+    let second = || [Action::Delay(s(1))];
+    let cluster = Rule::new("slow", second())
+        .on(Face::Cluster)
+        .op(WRITE_NODE.into_iter().chain(WRITE_STATUS));
+    // In a vCenter the calls for one machine follow each other: search, view, properties, tags. This is T_init with c = 1 s.
+    let (clouds, bound) = match backend {
+        Backend::VCenter => (vec![Face::Soap, Face::Vapi], T_INIT + s(4)),
+        Backend::Supervisor => (vec![Face::Supervisor], s(6)),
+    };
+    let clouds = clouds.into_iter().enumerate();
+    let clouds = clouds.map(|(n, face)| Rule::new(format!("slow/{n}"), second()).on(face));
+    vec![
+        joined_by(clouds, bound).named("calls to the cloud take a second"),
+        joined_by([cluster], s(6)).named("writes of nodes take a second"),
+    ]
+}
