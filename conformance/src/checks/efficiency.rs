@@ -106,7 +106,7 @@ fn left_alone(backend: Backend) -> Case {
         let told: u64 = match backend {
             Backend::VCenter => {
                 let ended = of_machines().filter_map(|call| call.ended.as_ref());
-                ended.filter(|it| it.at.since_start() < end).map(|it| it.objects as u64).sum()
+                ended.filter(|it| it.at.since_start() < end).map(|it| it.objects).sum()
             }
             Backend::Supervisor => 0,
         };

@@ -208,7 +208,7 @@ fn stepped(backend: Backend, seconds: i64) -> Case {
 /// Why the step of the clock did not happen, as far as the renewals of the lease show.
 fn unmoved(run: &Run, step: Duration, seconds: i64) -> Option<String> {
     let renewed = |from: Duration, to: Duration| {
-        let of = renewals(run).into_iter().filter(|(at, _)| (from..to).contains(at)).next_back();
+        let of = renewals(run).into_iter().rfind(|(at, _)| (from..to).contains(at));
         of.map(|(at, stamp)| stamp - i64::try_from(at.as_secs()).unwrap_or_default())
     };
     let (before, after) = (renewed(s(0), step), renewed(step, step + s(30)));
