@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sim::Face;
 use sim::ledger::Record;
+use sim::world::objects::GroupResource;
 use sim::world::{Command, ControlPlane};
 
 /// What stands behind a provider.
@@ -102,6 +103,11 @@ impl Backend {
             Self::Supervisor => Command::EndWatches { plane: ControlPlane::Supervisor },
         }
     }
+}
+
+/// The machines of a Supervisor.
+pub(crate) fn virtual_machines() -> GroupResource {
+    GroupResource::of("vmoperator.vmware.com", "virtualmachines")
 }
 
 impl fmt::Display for Backend {

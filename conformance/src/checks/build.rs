@@ -11,7 +11,7 @@ use sim::world::{Command, Named, Nodes, Topology};
 use uuid::Uuid;
 
 use super::observe::name;
-use crate::backend::Backend;
+use crate::backend::{Backend, virtual_machines};
 pub(super) use crate::periods::GRACE;
 use crate::scenario::{Act, Scenario};
 
@@ -51,6 +51,11 @@ pub(super) fn world_with(nodes: u32, machines: u32, horizon: Duration) -> Scenar
 /// The `n`-th machine.
 pub(super) fn machine(n: u32) -> Named {
     Named::from(name(n))
+}
+
+/// The object of the `n`-th machine in a Supervisor.
+pub(super) fn machine_object(n: u32) -> Key {
+    Key::new(virtual_machines(), NAMESPACE, name(n))
 }
 
 /// New addresses for the `n`-th machine.

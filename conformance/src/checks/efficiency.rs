@@ -84,7 +84,7 @@ fn rate() -> Case {
     })
 }
 
-/// Somebody takes ten nodes out of a cluster of twenty and keeps their machines, which change once a minute from then on.
+/// A person removes ten Nodes of twenty and keeps their machines, which change once a minute from then on.
 fn left_alone(backend: Backend) -> Case {
     let begin = SETTLED + s(160);
     let mut scenario = world(20, begin).at(begin, Act::Phase("steady".into()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sim::Face;
-use sim::faults::{Action, Rule};
+use sim::faults::{Action, Between, Rule};
 use sim::world::objects::{GroupResource, Op};
 use sim::world::{Command, Event, Time};
 
@@ -38,20 +38,14 @@ fn allowed(lasts: Duration) -> u64 {
 
 /// No object has more events than are allowed, repeated ones included; and the provider did write some.
 fn few_events(run: &Run, since: Duration, until: Duration) -> Verdict {
-    let mut written: BTreeMap<String, u64> = BTreeMap::new();
-    for (at, event) in run.log.entries() {
-        if let Event::Cluster(event) = event
-            && event.key.resource == GroupResource::core("events")
-            && event.op != Op::Deleted
-            && (since..until).contains(&at.since_start())
-        {
-            let about = &event.object["involvedObject"];
-            let about = format!("{} {}", about["kind"], about["name"]);
-            *written.entry(about).or_default() += 1;
+    let mut by_object: BTreeMap<String, u64> = BTreeMap::new();
+    for event in written(run) {
+        if (since..until).contains(&event.at.since_start()) {
+            *by_object.entry(event.kind + " " + &event.object).or_default() += 1;
         }
     }
     let allowed = allowed(until - since);
-    match written.iter().max_by_key(|(_, n)| **n) {
+    match by_object.iter().max_by_key(|(_, n)| **n) {
         None => Verdict::inconclusive("no event was written"),
         Some((about, n)) => Verdict::of(*n <= allowed, || {
             format!("{n} events about {about} in {:?}; {allowed} are allowed", until - since)
@@ -78,8 +72,7 @@ fn long_outage(backend: Backend) -> Case {
 /// An hour in which the cluster refuses the deletion of a node whose machine is gone: each try has something to tell.
 fn refused_deletions() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3600));
-    let status = Action::Status { code: 403, retry_after: None, message: None };
-    let refused = Rule::new("refused", [status]).on(Face::Cluster).op(["delete nodes"]);
+    let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
     let scenario = world(12, end + s(300))
         .at(begin, refused)
         .at(begin, Command::DeleteMachine(machine(3)))
@@ -98,56 +91,57 @@ fn status(code: u16, message: Option<String>) -> Action {
     Action::Status { code, retry_after: None, message }
 }
 
-/// Every write of an event about a node: when, about which object, with which message, and how often it was seen so.
-fn written(run: &Run) -> Vec<(Time, String, String, u64)> {
-    let events = run.log.entries().filter_map(|(at, event)| match event {
+/// A write of an event.
+struct Written {
+    at: Time,
+    /// Kind and name of the object that it is about.
+    kind: String,
+    object: String,
+    /// How often the same thing was seen.
+    count: u64,
+}
+
+/// Every write of an event, in order.
+fn written(run: &Run) -> impl Iterator<Item = Written> {
+    run.log.entries().filter_map(|(at, event)| match event {
         Event::Cluster(event)
             if event.key.resource == GroupResource::core("events") && event.op != Op::Deleted =>
         {
-            let text = |pointer| event.object.pointer(pointer)?.as_str().map(str::to_owned);
+            let about = |key| event.object["involvedObject"][key].as_str().map(str::to_owned);
             let count = event.object["count"].as_u64().unwrap_or(1);
-            Some((*at, text("/involvedObject/name")?, text("/message")?, count))
+            Some(Written { at: *at, kind: about("kind")?, object: about("name")?, count })
         }
         _ => None,
-    });
-    events.collect()
+    })
 }
 
-/// The deletions of two nodes are refused for two and a half hours. An event is gone an hour after it was last written, as in every
-/// cluster; the next one about the same thing is there all the same.
+/// The deletion of a node is refused for two and a half hours. For more than an hour of them no event can be written, and those that
+/// were written before expire, as in every cluster. Afterwards the next event about the same thing is there all the same.
 fn expired() -> Case {
     let end = SETTLED + s(9000);
+    let (from, to) = (s(1800), s(6000));
     let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
-    let writes = Rule::new("unwritten", [status(503, None)]).on(Face::Cluster).op(["*events"]);
+    let mut writes = Rule::new("unwritten", [status(503, None)]).on(Face::Cluster).op(["*events"]);
+    writes.when.between = Some(Between(from, to));
     let scenario = world(40, end)
         .at(SETTLED, refused)
         .at(SETTLED, Command::DeleteMachine(machine(3)))
-        // For longer than an event lives nothing can be written about it.
-        .at(s(1800), writes)
-        .at(s(6000), Act::Phase("again".into()))
-        .at(s(6000), Act::Heal)
-        .at(
-            s(6000),
-            Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]),
-        );
+        .at(s(0), writes);
     Case::new(scenario, move |run| {
         let about = |from: Duration, to: Duration| {
-            written(run)
-                .into_iter()
-                .filter(|(at, object, ..)| {
-                    *object == name(3) && (from..to).contains(&at.since_start())
-                })
-                .count()
+            let is_it =
+                |it: &Written| it.object == name(3) && (from..to).contains(&it.at.since_start());
+            written(run).filter(is_it).count()
         };
         let gone = run.log.entries().any(|(_, event)| {
             matches!(event, Event::Cluster(event) if event.op == Op::Deleted
                 && event.key.resource == GroupResource::core("events")
                 && event.object["involvedObject"]["name"] == name(3))
         });
-        if about(s(0), s(1800)) == 0 || !gone {
+        if about(s(0), from) == 0 || !gone {
             return Verdict::inconclusive("no event about the node was written and has expired");
         }
-        Verdict::of(about(s(6000), end) > 0, || {
+        Verdict::of(about(to, end) > 0, || {
             "the first event has expired, and nothing tells of the node any more".to_owned()
         })
         .and(|| run.initializes(&names(40), s(0), SETTLED))
@@ -188,7 +182,7 @@ fn storm() -> Case {
             return Verdict::inconclusive(format!("{n} deletions of {} were tried", name(*few)));
         }
         few_events(run, begin, end).and(|| {
-            let counted = |n: &&u32| written(run).iter().any(|it| it.1 == name(**n) && it.3 > 1);
+            let counted = |n: &&u32| written(run).any(|it| it.object == name(**n) && it.count > 1);
             let uncounted = gone.iter().find(|n| !counted(n));
             Verdict::of(uncounted.is_none(), || {
                 format!("no event about {uncounted:?} counts how often the same thing happened")

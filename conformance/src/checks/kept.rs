@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use sim::world::Command;
-use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::objects::{self, Key, PatchKind};
 
 use super::build::{
-    NAMESPACE, SETTLED, T_INIT, T_STATUS, machine, newcomer, patch, s, set_address, world,
+    SETTLED, T_INIT, T_STATUS, machine, machine_object, newcomer, patch, s, set_address, world,
 };
 use super::canary::Canary;
 use super::observe::{name, names};
@@ -140,8 +140,7 @@ fn moved_zone(backend: Backend) -> Case {
 }
 
 fn zone_of_object(run: &Run, n: u32) -> Value {
-    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
-    let object = run.end.supervisor.objects.get(&Key::new(machines, NAMESPACE, name(n)));
+    let object = run.end.supervisor.objects.get(&machine_object(n));
     let zone = |object: &Value| object["metadata"]["labels"]["topology.kubernetes.io/zone"].clone();
     object.map(|object| zone(object)).unwrap_or_default()
 }

@@ -179,7 +179,7 @@ fn bad(run: &Run, face: Face) -> impl Iterator<Item = &Record> {
     run.calls().filter(move |call| call.face == Some(face) && call.was_faulted())
 }
 
-/// What must not change: whether it is ready may.
+/// The part of a Node that bad bytes must not change. Readiness is not part of it.
 fn kept(node: &NodeFacts) -> (Option<&String>, &[Option<String>], Vec<&str>, bool) {
     (node.provider_id.as_ref(), &node.labels, node.ips().collect(), node.uninitialized)
 }

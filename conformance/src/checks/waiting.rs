@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::objects::{self, PatchKind};
 use sim::world::supervisor::OperatorChange;
 use sim::world::{Command, Completion, ControlPlane, Step};
 
 use super::build::{
-    KNOWN_UUID, NAMESPACE, SETTLED, T_INIT, T_STATUS, WRITE_NODE, WRITE_STATUS, early, hidden,
-    known_uuid, machine, newcomer, patch, s, set_address, world, world_with,
+    KNOWN_UUID, SETTLED, T_INIT, T_STATUS, WRITE_NODE, WRITE_STATUS, early, hidden, known_uuid,
+    machine, machine_object, newcomer, patch, s, set_address, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -77,10 +77,8 @@ fn reconciles(does: bool) -> Command {
 
 /// The object of the machine tells no UUID any more; everything else of its status stays.
 fn without_uuids(n: u32) -> Command {
-    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
-    let key = Key::new(machines, NAMESPACE, name(n));
     let untold = json!({"status": {"biosUUID": null, "instanceUUID": null}});
-    let patch = objects::Command::patch(key, PatchKind::Merge, untold);
+    let patch = objects::Command::patch(machine_object(n), PatchKind::Merge, untold);
     Command::Supervisor(patch.on_status())
 }
 

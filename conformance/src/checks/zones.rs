@@ -2,15 +2,15 @@
 
 use sim::Face;
 use sim::faults::{Action, Rule};
-use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::objects::{self, PatchKind};
 use sim::world::supervisor::OperatorChange;
 use sim::world::{
     Command, Grant, PROVIDER_USER, REGION_CATEGORY, TagName, Topology, ZONE_CATEGORY,
 };
 
 use super::build::{
-    GRACE, NAMESPACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, newcomer, s, set_address,
-    world,
+    GRACE, T_INIT, T_LIFE, T_STATUS, fault_kinds, machine, machine_object, newcomer, s,
+    set_address, world,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -311,10 +311,8 @@ fn outage() -> Case {
 
 /// A change of labels of a machine's object by hand.
 pub(super) fn relabel(n: u32, labels: serde_json::Value) -> Command {
-    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
     let patch = serde_json::json!({"metadata": {"labels": labels}});
-    let key = Key::new(machines, NAMESPACE, name(n));
-    Command::Supervisor(objects::Command::patch(key, PatchKind::Merge, patch))
+    Command::Supervisor(objects::Command::patch(machine_object(n), PatchKind::Merge, patch))
 }
 
 const ZONE: &str = "topology.kubernetes.io/zone";

@@ -13,6 +13,7 @@ use sim::world::{Command, Event, State, Time};
 use super::Invariant::{self, *};
 use super::Violation;
 use super::facts::{NodeFacts, facts, machine_for, machine_of, names_no_uuid, reported};
+use crate::backend::virtual_machines;
 use crate::lab::{ByHand, Run};
 use crate::scenario::Act;
 
@@ -399,8 +400,7 @@ impl Judge {
 
 /// Whether the cloud tells a zone for a node. A Supervisor tells what stands on the object of the machine.
 fn has_zone(state: &State, node: &str) -> bool {
-    let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
-    let key = Key::new(machines, state.supervisor.namespace.clone(), node);
+    let key = Key::new(virtual_machines(), state.supervisor.namespace.clone(), node);
     let object = state.supervisor.objects.get(&key);
     object.is_none_or(|it| it["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string())
 }

@@ -11,6 +11,7 @@ use super::Invariant::{self, *};
 use super::Violation;
 use super::authors::Written;
 use super::facts::{facts, machine_of};
+use crate::backend::virtual_machines;
 use crate::lab::Run;
 
 /// Zone and region.
@@ -204,10 +205,6 @@ fn is_taken_over(old: &Value, (zone, region): &Pair, is: &Pair) -> bool {
         was == is || (is.is_some() && *is == twin(name))
     };
     is_own(zone, &is.0, "zone") && is_own(region, &is.1, "region")
-}
-
-fn virtual_machines() -> GroupResource {
-    GroupResource::of("vmoperator.vmware.com", "virtualmachines")
 }
 
 /// In a Supervisor the object of the machine says its zone.

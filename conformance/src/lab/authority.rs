@@ -4,9 +4,11 @@
 //! scenario of its own, and names the object store or vCenter itself.
 
 use serde_json::{Value, json};
-use sim::world::objects::{self, GroupResource, Key, PatchKind};
+use sim::world::objects::{self, Key, PatchKind};
 use sim::world::vcenter::MachineSpec;
 use sim::world::{Command, Named, State};
+
+use crate::backend::virtual_machines;
 
 /// The command as an administrator of the Supervisor would give it.
 pub(super) fn through_the_object(command: &Command, state: &State) -> Command {
@@ -20,12 +22,12 @@ pub(super) fn through_the_object(command: &Command, state: &State) -> Command {
             Command::Supervisor(objects::Command::delete(key(machine, state)))
         }
         Command::CreateMachine { spec, cluster, power_on, kubelet, .. } => {
-            let Some(like) = state.supervisor.objects.all(&machines()).next() else {
+            let Some(like) = state.supervisor.objects.all(&virtual_machines()).next() else {
                 return command.clone();
             };
             let object = another(like, spec, cluster.as_deref(), *power_on, *kubelet);
             let namespace = state.supervisor.namespace.clone();
-            Command::Supervisor(objects::Command::create(machines(), namespace, object))
+            Command::Supervisor(objects::Command::create(virtual_machines(), namespace, object))
         }
         other => other.clone(),
     }
@@ -36,11 +38,7 @@ fn edit(machine: &Named, state: &State, patch: Value) -> Command {
 }
 
 fn key(machine: &Named, state: &State) -> Key {
-    Key::new(machines(), state.supervisor.namespace.clone(), machine.name.clone())
-}
-
-fn machines() -> GroupResource {
-    GroupResource::of("vmoperator.vmware.com", "virtualmachines")
+    Key::new(virtual_machines(), state.supervisor.namespace.clone(), machine.name.clone())
 }
 
 /// An object like one that is there, for a machine of these settings.

@@ -1,4 +1,4 @@
-//! What an HTTP connection refuses and a service in the same process does not notice.
+//! Refuses requests that an HTTP connection would refuse: a service in the same process does not notice them.
 
 use std::io;
 use std::pin::Pin;

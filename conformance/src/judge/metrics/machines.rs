@@ -1,28 +1,28 @@
-//! The view of a Supervisor's machines: how many there are, and how many share a UUID. And nodes in trouble.
+//! The view of a Supervisor's machines: how many there are, and how many share a UUID.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
 use sim::world::Event;
-use sim::world::objects::{GroupResource, Op};
+use sim::world::objects::Op;
 use sim::world::supervisor::Supervisor;
 
 use super::Life;
+use crate::backend::virtual_machines;
 
 /// For so long nothing may have happened to machines before a scrape whose counts are compared.
 const QUIET: Duration = Duration::from_secs(10);
 const MACHINES: &str = "vsphere_supervisor_machines";
 const DUPLICATES: &str = "vsphere_supervisor_duplicate_uuids";
-const TROUBLED: &str = "vsphere_nodes_troubled";
 
 impl Life<'_> {
-    /// Where machines are watched, the view has all of them a moment after the last change.
+    /// The view of a provider that watches machines has all of them a moment after the last change.
     pub(super) fn supervisor_machines(&self) -> Vec<String> {
         let mut said = Vec::new();
         let is_fresh = self.sum("vsphere_supervisor_view_state", &[("state", "fresh")]) == 1.0;
         let at = self.scrape.at;
-        let machines = GroupResource::of("vmoperator.vmware.com", "virtualmachines");
+        let machines = virtual_machines();
         let uuid = |object: &Value| {
             object.pointer("/status/biosUUID")?.as_str().map(str::to_ascii_lowercase)
         };
@@ -70,15 +70,5 @@ impl Life<'_> {
             }
         }
         said
-    }
-
-    /// A leader that judges nodes says of each kind of trouble how many nodes are in it, be it none.
-    pub(super) fn troubles(&self) -> Option<String> {
-        let since =
-            self.calls.iter().find(|call| call.op == "patch nodes/status").map(|it| it.t)?;
-        let leads = self.sum("leader_election_master_status", &[]) == 1.0;
-        let is_told = self.samples.iter().any(|sample| sample.name == TROUBLED);
-        let is_due = leads && self.scrape.at.since(since) >= QUIET && !self.was_suspended;
-        (is_due && !is_told).then(|| format!("/metrics has no value of {TROUBLED}"))
     }
 }

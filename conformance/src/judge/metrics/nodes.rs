@@ -1,6 +1,7 @@
 //! Nodes that were initialized, changes of nodes that were heard of, and deletions that were held back.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use sim::ledger::Record;
 use sim::world::objects::Op;
@@ -13,6 +14,9 @@ const INITIALIZED: &str = "vsphere_nodes_initialized_total";
 const FAILURES: &str = "vsphere_node_sync_failures_total";
 const NEWS: &str = "vsphere_node_watch_events_total";
 const HOLDS: &str = "vsphere_node_deletions_held_total";
+const TROUBLED: &str = "vsphere_nodes_troubled";
+/// A leader has looked at its nodes by then.
+const ROUND: Duration = Duration::from_secs(10);
 const HELD: &str = "vsphere_nodes_held";
 
 impl Life<'_> {
@@ -57,15 +61,15 @@ impl Life<'_> {
     /// counted; a conflict, a node that is gone and a request for patience are no failures.
     pub(super) fn sync_failures(&self) -> Option<String> {
         const NOT_COUNTED: [u16; 4] = [404, 409, 429, 503];
-        let refused = |call: &&&Record| {
-            let status = call.ended.as_ref().filter(|it| it.at < self.scrape.at)?.status?;
-            let is_one = call.is_cluster_call()
+        let is_refused = |call: &&&Record| {
+            let ended = call.ended.as_ref().filter(|it| it.at < self.scrape.at);
+            let status = ended.and_then(|it| it.status).unwrap_or_default();
+            call.is_cluster_call()
                 && call.op == "patch nodes/status"
                 && status >= 400
-                && !NOT_COUNTED.contains(&status);
-            is_one.then_some(())
+                && !NOT_COUNTED.contains(&status)
         };
-        let n_refused = self.calls.iter().filter(|call| refused(call).is_some()).count();
+        let n_refused = self.calls.iter().filter(is_refused).count();
         let counted = self.sum(FAILURES, &[]);
         let is_missing = n_refused > 0 && counted == 0.0 && !self.was_suspended;
         is_missing.then(|| {
@@ -110,5 +114,15 @@ impl Life<'_> {
             said.push(format!("{HELD} is {held}, and {HOLDS} is {holds}"));
         }
         said
+    }
+
+    /// A leader that judges nodes says of each kind of trouble how many nodes are in it, be it none.
+    pub(super) fn troubles(&self) -> Option<String> {
+        let since =
+            self.calls.iter().find(|call| call.op == "patch nodes/status").map(|it| it.t)?;
+        let leads = self.sum("leader_election_master_status", &[]) == 1.0;
+        let is_told = self.samples.iter().any(|sample| sample.name == TROUBLED);
+        let is_due = leads && self.scrape.at.since(since) >= ROUND && !self.was_suspended;
+        (is_due && !is_told).then(|| format!("/metrics has no value of {TROUBLED}"))
     }
 }

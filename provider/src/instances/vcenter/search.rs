@@ -90,8 +90,8 @@ impl<'a> Hanging<'a> {
         self.searches.is_empty()
     }
 
-    /// What comes next: a search that was late ends, and its node is answered; or the pause of a node is over. Pending for ever
-    /// when there is neither.
+    /// Waits for the next late search to end, whose node is answered, or for the pause of a node to be over. Pending for ever when
+    /// there is neither.
     ///
     /// Cancel safe: a search stays until it has ended.
     pub(super) async fn news(&mut self) -> News {

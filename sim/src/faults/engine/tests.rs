@@ -200,4 +200,16 @@ fn a_spoiled_answer_is_written_by_its_kind() {
     faults.add(Time::ZERO, Rule::new("bad", [actions[1].clone()])).unwrap();
     let ending = faults.judge(&call("x", "p"), Time::ZERO).ending;
     assert_eq!(ending, Some(Ending::Spoil(Spoil::CutShort(50))));
+    for (spoil, refused) in [
+        (
+            Spoil::CutShort(100),
+            "rule `bad`: spoil.cutShort is 100, which cuts nothing off; write 0 to 99 percent",
+        ),
+        (
+            Spoil::Padded(0),
+            "rule `bad`: spoil.padded is 0, which changes nothing; count MiB from 1",
+        ),
+    ] {
+        assert_eq!(Rule::new("bad", [Action::Spoil(spoil)]).check(), Err(refused.to_owned()));
+    }
 }

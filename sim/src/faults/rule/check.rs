@@ -1,6 +1,6 @@
 //! What is wrong with a rule that can be read and makes no sense.
 
-use super::{Action, Denial, KubeStatus, Rule};
+use super::{Action, Denial, KubeStatus, Rule, Spoil};
 
 impl Rule {
     /// What is wrong with the rule itself.
@@ -38,6 +38,16 @@ impl Rule {
                 {
                     return Err(format!(
                         "rule `{id}`: status code {code} is no failure; write 400 or more"
+                    ));
+                }
+                Action::Spoil(Spoil::CutShort(percent)) if *percent > 99 => {
+                    return Err(format!(
+                        "rule `{id}`: spoil.cutShort is {percent}, which cuts nothing off; write 0 to 99 percent"
+                    ));
+                }
+                Action::Spoil(Spoil::Padded(0)) => {
+                    return Err(format!(
+                        "rule `{id}`: spoil.padded is 0, which changes nothing; count MiB from 1"
                     ));
                 }
                 Action::ReadStale(0) => {
