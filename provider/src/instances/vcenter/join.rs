@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     Shared, inventory, scope,
-    search::{Hanging, News},
+    search::Hanging,
     state::{JoinRequest, Outcome, VcenterIndex},
 };
 use crate::{instances::datacenters::Tree, model::parse_uuid};
@@ -39,13 +39,7 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
         let result = tokio::select! {
             // What was asked first is answered first.
             biased;
-            news = hanging.news() => match news {
-                News::Ended(result) => result,
-                News::Due(name) => {
-                    ask_again(shared, std::iter::once(name));
-                    continue;
-                }
-            },
+            result = hanging.next(), if !hanging.is_empty() => result,
             () = backend.join.notified() => {
                 tokio::time::sleep(shared.tuning.join_window).await;
                 let batch = std::mem::take(&mut shared.lock().vcenters[index].pending);
@@ -78,8 +72,8 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
                     _ => pause,
                 };
                 let text = Chain(&err).to_string();
-                fail_fast(shared, index, &text, pause).await;
-                ask_again(shared, asked.into_keys());
+                fail_fast(shared, index, &text, pause, is_search(&err).then_some(&asked)).await;
+                ask_again(shared, asked);
             }
         }
     }
@@ -87,9 +81,9 @@ pub(super) async fn run(shared: &Shared, index: VcenterIndex) {
 
 /// Whoever was not found because nobody could be asked is looked for again. Those who ask may come back much later: a
 /// node that is initialized already is asked about once per address period.
-fn ask_again(shared: &Shared, asked: impl Iterator<Item = String>) {
+fn ask_again(shared: &Shared, asked: Batch) {
     shared.with(|state, effects| {
-        for name in asked {
+        for name in asked.into_keys() {
             if state.nodes.get(&name).is_some_and(|it| it.link.is_none()) {
                 state.start_attempt(&name, Instant::now(), effects);
             }
@@ -97,11 +91,31 @@ fn ask_again(shared: &Shared, asked: impl Iterator<Item = String>) {
     });
 }
 
-/// While the vCenter is left alone, whoever asks learns at once why.
-async fn fail_fast(shared: &Shared, index: VcenterIndex, why: &str, pause: Duration) {
+/// Whether the answer to a search for a machine was a fault: that may be the trouble of one machine alone.
+fn is_search(err: &CallError) -> bool {
+    err.operation.starts_with("Find") && err.fault().is_some()
+}
+
+/// While the vCenter is left alone, whoever asks learns at once why. After the fault of a search for one node alone, the first other
+/// node that joins ends the pause: its search tells whose trouble it is.
+async fn fail_fast(
+    shared: &Shared,
+    index: VcenterIndex,
+    why: &str,
+    pause: Duration,
+    searched: Option<&Batch>,
+) {
     let until = Instant::now() + pause;
     let backend = &shared.vcenters[index];
+    let alone = searched.filter(|batch| batch.len() == 1);
     while tokio::time::timeout_at(until, backend.join.notified()).await.is_ok() {
+        let pending = |other: &Batch| {
+            let asked = &shared.lock().vcenters[index].pending;
+            asked.keys().any(|name| !other.contains_key(name))
+        };
+        if alone.is_some_and(pending) {
+            break;
+        }
         // A single vCenter's nodes wait for it instead of spinning through their own backoff.
         if shared.vcenters.len() == 1 {
             continue;
@@ -148,9 +162,8 @@ async fn resolve(
     search_each(shared, index, batch, &left, hanging).await
 }
 
-/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody, and so is a
-/// fault that is the answer to a search for one node alone, until that has happened to several. Two failures in a row, and a
-/// failure without an answer, are the vCenter's. One that hangs is neither and goes on beside them.
+/// Searches node by node. What fails for one while others are found is that node's own trouble and holds up nobody;
+/// two failures in a row, or nothing but failures, are the vCenter's. One that hangs is neither and goes on beside them.
 async fn search_each(
     shared: &Shared,
     index: VcenterIndex,
@@ -171,16 +184,12 @@ async fn search_each(
             }
         }
     }
+    if !any_went_well && let Some((_, err)) = failed.pop() {
+        return Err(err);
+    }
     for (name, err) in failed {
-        if !any_went_well && (err.fault().is_none() || hanging.is_trouble(name)) {
-            return Err(err);
-        }
         tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
         answer(shared, index, name, &batch[name], Outcome::Failed(Chain(&err).to_string()));
-        // A node that waits to be initialized comes back by itself.
-        if batch[name].is_known {
-            hanging.retry(name);
-        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use provider_vcenter::{Backoff, CallError, Chain, FilterSpec, Jitter, MoRef};
+use provider_vcenter::{CallError, Chain, FilterSpec, MoRef};
 
 use super::{
     Shared, join, scope,
@@ -24,17 +24,7 @@ const MAX_HANGING: usize = 8;
 /// So many nodes in a row whose searches failed late: that is the vCenter, not the machines.
 const TROUBLE: usize = 3;
 
-/// A search that was made for a node.
-type Ended = (String, JoinRequest, Result<Outcome, CallError>);
-type Search<'a> = BoxFuture<'a, Ended>;
-
-/// What [`Hanging::news`] waits for.
-pub(super) enum News {
-    /// A search that was late has ended: an error is the vCenter's trouble.
-    Ended(Result<(), CallError>),
-    /// The pause of this node is over: it is to be searched for once more.
-    Due(String),
-}
+type Search<'a> = BoxFuture<'a, (String, JoinRequest, Result<Outcome, CallError>)>;
 
 /// Searches that are not answered yet, in one vCenter.
 pub(super) struct Hanging<'a> {
@@ -43,81 +33,41 @@ pub(super) struct Hanging<'a> {
     searches: FuturesUnordered<Search<'a>>,
     /// Nodes whose searches failed since the last one that succeeded.
     failed: BTreeSet<String>,
-    /// Nodes to be searched for once more, each when its pause is over.
-    retries: FuturesUnordered<BoxFuture<'a, String>>,
-    backoff: Backoff,
 }
 
 impl<'a> Hanging<'a> {
     pub(super) fn new(shared: &'a Shared, index: VcenterIndex) -> Self {
-        let name = shared.vcenters[index].client.name();
-        let jitter = Jitter::new(shared.tuning.seed, &format!("{name}/search"));
-        Self {
-            shared,
-            index,
-            searches: FuturesUnordered::new(),
-            failed: BTreeSet::new(),
-            retries: FuturesUnordered::new(),
-            backoff: Backoff::new(Duration::from_secs(2), Duration::from_secs(60), jitter),
-        }
-    }
-
-    /// Counts a failure that may be that of one node alone. True if several nodes have failed since the last success: that is the
-    /// vCenter's trouble.
-    pub(super) fn is_trouble(&mut self, name: &str) -> bool {
-        // Nodes that are gone count no more.
-        let nodes = &self.shared.lock().nodes;
-        self.failed.retain(|it| nodes.contains_key(it));
-        self.failed.insert(name.to_owned());
-        self.failed.len() >= TROUBLE
-    }
-
-    /// Has a node searched for once more after a pause, which grows until a search succeeds.
-    pub(super) fn retry(&mut self, name: &str) {
-        let (name, pause) = (name.to_owned(), self.backoff.fail());
-        self.retries.push(Box::pin(async move {
-            tokio::time::sleep(pause).await;
-            name
-        }));
-    }
-
-    fn succeeded(&mut self) {
-        self.failed.clear();
-        self.backoff.reset();
+        Self { shared, index, searches: FuturesUnordered::new(), failed: BTreeSet::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.searches.is_empty()
     }
 
-    /// Waits for the next late search to end, whose node is answered, or for the pause of a node to be over. Pending for ever when
-    /// there is neither.
+    /// Waits for one of them to end, and answers. Pending for ever when there is none.
     ///
     /// Cancel safe: a search stays until it has ended.
-    pub(super) async fn news(&mut self) -> News {
-        tokio::select! {
-            biased;
-            Some(ended) = self.searches.next() => News::Ended(self.take(ended)),
-            Some(name) = self.retries.next() => News::Due(name),
-            else => std::future::pending().await,
-        }
-    }
-
-    /// Answers a node whose search has ended late.
     ///
     /// # Errors
     ///
     /// When so many have failed that the vCenter itself is in trouble.
-    fn take(&mut self, (name, request, result): Ended) -> Result<(), CallError> {
+    pub(super) async fn next(&mut self) -> Result<(), CallError> {
+        let Some((name, request, result)) = self.searches.next().await else {
+            return std::future::pending().await;
+        };
         let (outcome, trouble) = match result {
             Ok(outcome) => {
-                self.succeeded();
+                self.failed.clear();
                 (outcome, Ok(()))
             }
             Err(err) => {
                 tracing::warn!(node = %name, error = %Chain(&err), "machine not looked up");
+                // Nodes that are gone count no more.
+                let nodes = &self.shared.lock().nodes;
+                self.failed.retain(|it| nodes.contains_key(it));
+                self.failed.insert(name.clone());
                 let outcome = Outcome::Failed(Chain(&err).to_string());
-                (outcome, if self.is_trouble(&name) { Err(err) } else { Ok(()) })
+                (outcome, if self.failed.len() >= TROUBLE { Err(err) } else { Ok(()) })
             }
         };
         join::answer(self.shared, self.index, &name, &request, outcome);
@@ -135,9 +85,7 @@ impl<'a> Hanging<'a> {
         request: &JoinRequest,
     ) -> Result<(), CallError> {
         while self.searches.len() >= MAX_HANGING {
-            if let Some(ended) = self.searches.next().await {
-                self.take(ended)?;
-            }
+            self.next().await?;
         }
         let (shared, index) = (self.shared, self.index);
         let (name, request) = (name.to_owned(), request.clone());
@@ -148,7 +96,7 @@ impl<'a> Hanging<'a> {
         match tokio::time::timeout(PATIENCE, &mut search).await {
             Ok((name, request, result)) => {
                 join::answer(shared, index, &name, &request, result?);
-                self.succeeded();
+                self.failed.clear();
             }
             Err(_) => self.searches.push(search),
         }

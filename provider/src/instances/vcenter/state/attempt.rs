@@ -46,7 +46,6 @@ impl State {
             attempt: self.attempts,
             name: candidates.is_empty().then(|| name.to_lowercase()),
             candidates,
-            is_known: tracked.identity.provider_id.is_some(),
             // Without a provider ID nobody has said yet that it is this machine.
             reference: tracked
                 .identity

@@ -85,8 +85,6 @@ pub(super) struct JoinRequest {
     pub candidates: Vec<MachineId>,
     /// Asked by DNS name when there is no UUID.
     pub name: Option<String>,
-    /// Whether the node has a provider ID: such a node is asked about seldom.
-    pub is_known: bool,
     /// Where the node says its machine is, if it was initialized.
     pub reference: Option<MachineReference>,
 }
