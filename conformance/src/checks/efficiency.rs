@@ -121,7 +121,6 @@ fn left_alone(backend: Backend) -> Case {
     });
     case.canary(Canary::Gone(20), end + s(1))
         .exempt(Invariant::NoWrongDeletion, "a person deletes the Nodes")
-        .exempt(Invariant::YoungNodeStays, "a person deletes the Nodes")
 }
 
 fn slope(backend: Backend, n: u32) -> Case {
