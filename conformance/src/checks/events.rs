@@ -123,7 +123,7 @@ fn expired() -> Case {
     let refused = Rule::new("refused", [status(403, None)]).on(Face::Cluster).op(["delete nodes"]);
     let mut writes = Rule::new("unwritten", [status(503, None)]).on(Face::Cluster).op(["*events"]);
     writes.when.between = Some(Between(from, to));
-    let scenario = world(40, end)
+    let scenario = world(12, end)
         .at(SETTLED, refused)
         .at(SETTLED, Command::DeleteMachine(machine(3)))
         .at(s(0), writes);
@@ -144,7 +144,7 @@ fn expired() -> Case {
         Verdict::of(about(to, end) > 0, || {
             "the first event has expired, and nothing tells of the node any more".to_owned()
         })
-        .and(|| run.initializes(&names(40), s(0), SETTLED))
+        .and(|| run.initializes(&names(12), s(0), SETTLED))
     })
     .named("an event that has expired")
 }
@@ -155,8 +155,8 @@ const REFUSALS: u64 = 60;
 /// Two nodes cannot be deleted, each time for another reason. Then the reason stays.
 fn storm() -> Case {
     let (begin, end) = (SETTLED, SETTLED + s(3 * 3600));
-    let gone = [3, 30];
-    let mut scenario = world(40, end);
+    let gone = [3, 17];
+    let mut scenario = world(20, end);
     for n in gone {
         for time in 0..REFUSALS {
             let message = Some(format!("refusal {time} of {}", name(n)));
