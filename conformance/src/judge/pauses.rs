@@ -60,6 +60,28 @@ fn flapping(run: &Run) -> Vec<Violation> {
     found
 }
 
+/// A pause that a server has asked for.
+struct Pause {
+    /// When the answer that asks for it was sent.
+    told: Time,
+    until: Time,
+    /// Whether a call that was under way by then has come in.
+    crossed: bool,
+}
+
+impl Pause {
+    /// Whether a call breaks it.
+    ///
+    /// A call that began before the answer was sent does not, and of the reads that began at that instant one does not: time
+    /// stands still in the lab while requests are under way, so the read of another controller may cross the answer.
+    fn is_broken_by(&mut self, call: &Record) -> bool {
+        let is_read = call.class == Some(Class::Read);
+        let may_cross =
+            is_read && call.t == self.told && !std::mem::replace(&mut self.crossed, true);
+        (self.told..self.until).contains(&call.t) && !may_cross
+    }
+}
+
 /// Calls to a Kubernetes API that are repeated before the time that the server has asked for. A lease has a deadline of its own, and
 /// is renewed sooner.
 fn impatient(run: &Run) -> Vec<Violation> {
@@ -76,7 +98,7 @@ fn impatient(run: &Run) -> Vec<Violation> {
     if rules.is_empty() {
         return found;
     }
-    let mut until: BTreeMap<String, Time> = BTreeMap::new();
+    let mut pauses: BTreeMap<String, Pause> = BTreeMap::new();
     let is_judged = |call: &&Record| {
         let is_call =
             call.class == Some(Class::Write) || call.face.is_some_and(Face::is_kubernetes);
@@ -85,9 +107,8 @@ fn impatient(run: &Run) -> Vec<Violation> {
     for call in run.calls().filter(is_judged) {
         let Record { server, op, target, client, .. } = call;
         let same = format!("{} {server} {op} {:?}", client.client, target);
-        if let Some(until) = until.get(&same)
-            && call.t < *until
-        {
+        let pause = pauses.get_mut(&same);
+        if let Some(until) = pause.and_then(|it| it.is_broken_by(call).then_some(it.until)) {
             let text = format!("a call is repeated that had to wait until {until}: {call}");
             found.push(Violation { invariant: RetryAfter, at: call.t, text });
         }
@@ -95,7 +116,9 @@ fn impatient(run: &Run) -> Vec<Violation> {
         let pause = asked.filter_map(|rule| rules.get(rule.rule.as_str())).max();
         let ended = call.ended.as_ref().filter(|ended| ended.broken.is_none());
         if let (Some(pause), Some(ended)) = (pause, ended) {
-            until.insert(same, ended.at + pause.saturating_sub(EARLY));
+            let until = ended.at + pause.saturating_sub(EARLY);
+            let crossed = pauses.get(&same).is_some_and(|it| it.told == ended.at && it.crossed);
+            pauses.insert(same, Pause { told: ended.at, until, crossed });
         }
     }
     found
@@ -157,9 +180,21 @@ mod tests {
         let mut run = lab::run(&a_world().fault(rule), &Stage::default());
         assert_eq!(violations(&run), []);
         let refused = run.calls().find(|call| call.was_faulted()).unwrap().clone();
-        let again = Record { t: refused.t + at(5), ..refused.clone() };
         let place = run.ledger.iter().position(|it| it.seq == refused.seq).unwrap();
-        run.ledger.insert(place + 1, again);
-        assert_eq!(violations(&run).len(), 1);
+        let told = refused.ended.as_ref().unwrap().at;
+        let mut repeated = |class: Class, times: &[Time]| {
+            let class = Some(class);
+            let again = times.iter().map(|t| Record { t: *t, class, ..refused.clone() });
+            run.ledger.splice(place + 1..=place, again);
+            let found = violations(&run).len();
+            run.ledger.drain(place + 1..=place + times.len());
+            found
+        };
+        assert_eq!(repeated(Class::Write, &[told + at(5)]), 1);
+        assert_eq!(repeated(Class::Write, &[told]), 1);
+        assert_eq!(repeated(Class::Write, &[told + at(30)]), 0);
+        assert_eq!(repeated(Class::Read, &[told + at(5)]), 1);
+        assert_eq!(repeated(Class::Read, &[told]), 0, "it may have crossed the answer");
+        assert_eq!(repeated(Class::Read, &[told, told]), 1, "only one may have crossed it");
     }
 }

@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use http::{Method, Request, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::{Lease, TokenBucket};
+use super::{Lease, TokenBucket, pauses::Pauses};
 use crate::telemetry::RequestCounter;
 
 /// Without an answer for this long a request has failed. kube itself would wait for ever.
@@ -27,6 +28,8 @@ pub(crate) struct Cluster {
     /// The lease under which it writes; none where no leader is elected.
     lease: Option<Lease>,
     counter: Option<RequestCounter>,
+    /// Pauses that all requests of this client keep; without it each request keeps its own alone.
+    pauses: Option<Pauses>,
 }
 
 /// Why a request failed.
@@ -121,7 +124,7 @@ impl Cluster {
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
         let limiter = TokenBucket::of_client(qps, burst).map(Arc::new);
         let (deadline, max_throttled) = (DEADLINE, MAX_THROTTLED);
-        Self { client, limiter, deadline, max_throttled, lease: None, counter: None }
+        Self { client, limiter, deadline, max_throttled, lease: None, counter: None, pauses: None }
     }
 
     /// The same, but nothing is written while the lease is not held. The lease is asked at the last moment, when the request
@@ -133,6 +136,11 @@ impl Cluster {
     /// The same, and its requests are counted.
     pub(crate) fn counted(self, counter: RequestCounter) -> Self {
         Self { counter: Some(counter), ..self }
+    }
+
+    /// The same, and a request waits for the pause that the answer to another request of its path has asked for.
+    pub(crate) fn sharing_pauses(self) -> Self {
+        Self { pauses: Some(Pauses::default()), ..self }
     }
 
     fn count(&self, method: &Method, status: Option<u16>) {
@@ -200,6 +208,9 @@ impl Cluster {
             if let Some(limiter) = &self.limiter {
                 limiter.take().await;
             }
+            if let Some(pauses) = &self.pauses {
+                pauses.over(path).await;
+            }
             let request = build(&method, path, content_type, bytes.clone())?;
             // Asked as late as is possible above the client: between here and the socket are its queue and a connection.
             let is_write = method != Method::GET;
@@ -217,11 +228,16 @@ impl Cluster {
             self.count(&method, status);
             let (status, retry_after, body) = answer.map_err(|_| timed_out())??;
             let is_throttled = status == 429 || (status == 503 && retry_after.is_some());
-            if is_throttled && throttled < self.max_throttled {
-                throttled += 1;
-                let wait = retry_after.unwrap_or(Duration::from_secs(1));
-                tokio::time::sleep(wait.min(LONGEST_PAUSE)).await;
-                continue;
+            if is_throttled {
+                let wait = retry_after.unwrap_or(Duration::from_secs(1)).min(LONGEST_PAUSE);
+                if let Some(pauses) = &self.pauses {
+                    pauses.note(path, Instant::now() + wait);
+                }
+                if throttled < self.max_throttled {
+                    throttled += 1;
+                    tokio::time::sleep(wait).await;
+                    continue;
+                }
             }
             return read(&method, path, status, retry_after, &body);
         }
@@ -342,8 +358,8 @@ fn read(
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use super::*;
 
@@ -378,5 +394,36 @@ mod tests {
             let n = asked(status, retry_after).await;
             assert_eq!(n > 1, is_repeated, "{status} {retry_after:?}: {n} times");
         }
+    }
+
+    /// When the requests for a path arrive, of two where the first is throttled and the second is made a second later.
+    async fn arrivals(is_shared: bool) -> Vec<u64> {
+        let start = Instant::now();
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&arrived);
+        let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+            let mut arrived = noted.lock().unwrap();
+            arrived.push(start.elapsed().as_secs());
+            let status = if arrived.len() == 1 { 429 } else { 404 };
+            let response = http::Response::builder().status(status).header("Retry-After", "5");
+            let response = response.body(http_body_util::Full::new(bytes::Bytes::new()));
+            async move { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        let cluster = Cluster::new(kube::Client::new(service, "default"), -1.0, 0);
+        let cluster = if is_shared { cluster.sharing_pauses() } else { cluster };
+        let second = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            cluster.get("/vms").await
+        };
+        let (first, second) = tokio::join!(cluster.get("/vms"), second);
+        assert!(first.is_err() && second.is_err());
+        let arrived = arrived.lock().unwrap();
+        arrived.clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_holds_for_other_requests_of_the_path_where_pauses_are_shared() {
+        assert_eq!(arrivals(false).await, [0, 1, 5]);
+        assert_eq!(arrivals(true).await, [0, 5, 5]);
     }
 }

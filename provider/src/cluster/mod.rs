@@ -8,6 +8,7 @@ mod client;
 mod events;
 mod lease;
 mod nodes;
+mod pauses;
 mod spam;
 mod stream;
 mod watch;

@@ -94,21 +94,31 @@ impl Api {
         counter: RequestCounter,
         active: Active,
     ) -> Self {
-        let api = Self::patient(client, namespace, version, counter);
-        Self { cluster: api.cluster.impatient(), active, ..api }
+        let cluster = Cluster::new(client, QPS, BURST).impatient();
+        Self { active, ..Self::over(cluster, namespace, version, counter) }
     }
 
-    /// The same, and a throttled request is sent again when the server allows it, as client-go does.
+    /// The same, and a throttled request is sent again when the server allows it, as client-go does. Other requests of its path
+    /// wait as long, which client-go leaves out.
     pub(super) fn patient(
         client: kube::Client,
         namespace: &str,
         version: VmOperatorVersion,
         counter: RequestCounter,
     ) -> Self {
-        let cluster = Cluster::new(client, QPS, BURST).counted(counter);
+        let cluster = Cluster::new(client, QPS, BURST).sharing_pauses();
+        Self::over(cluster, namespace, version, counter)
+    }
+
+    fn over(
+        cluster: Cluster,
+        namespace: &str,
+        version: VmOperatorVersion,
+        counter: RequestCounter,
+    ) -> Self {
         let path =
             format!("/apis/vmoperator.vmware.com/{version}/namespaces/{namespace}/virtualmachines");
-        Self { cluster, path, active: Active::default() }
+        Self { cluster: cluster.counted(counter), path, active: Active::default() }
     }
 
     /// One machine; `None` when the namespace has none of that name.

@@ -1,0 +1,90 @@
+//! The pauses that a server has asked for with `Retry-After`, one per path, shared by all requests of a client.
+//!
+//! client-go waits in the request that was refused and lets others of the same object pass. A server that sheds load does
+//! not mean the one request alone, so every request of that path waits here.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use tokio::time::Instant;
+
+/// Paths that must not be requested yet, and until when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pauses {
+    until: Arc<Mutex<BTreeMap<String, Instant>>>,
+}
+
+/// The resource of a path, whatever is asked about it.
+fn resource(path: &str) -> &str {
+    path.split_once('?').map_or(path, |(resource, _)| resource)
+}
+
+impl Pauses {
+    /// Notes that `path` must not be requested before `until`.
+    pub(super) fn note(&self, path: &str, until: Instant) {
+        let now = Instant::now();
+        let mut all = self.until.lock().expect("nothing panics under this lock");
+        all.retain(|_, until| *until > now);
+        let noted = all.entry(resource(path).to_owned()).or_insert(until);
+        *noted = until.max(*noted);
+    }
+
+    /// Waits until `path` may be requested.
+    ///
+    /// Cancel safe.
+    pub(super) async fn over(&self, path: &str) {
+        while let Some(until) = self.until(path).filter(|until| *until > Instant::now()) {
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    fn until(&self, path: &str) -> Option<Instant> {
+        let all = self.until.lock().expect("nothing panics under this lock");
+        all.get(resource(path)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_holds_for_its_path_whatever_the_query_and_for_no_other() {
+        let pauses = Pauses::default();
+        let start = Instant::now();
+        pauses.note("/vms?limit=5", start + Duration::from_secs(3));
+        pauses.note("/vms", start + Duration::from_secs(2));
+        pauses.over("/vms/a").await;
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        pauses.over("/vms").await;
+        assert_eq!(start.elapsed(), Duration::from_secs(3), "the longer of two pauses holds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_grows_while_a_request_waits_is_waited_for_to_its_new_end() {
+        let pauses = Pauses::default();
+        let start = Instant::now();
+        pauses.note("/vms", start + Duration::from_secs(2));
+        let waiting = pauses.over("/vms");
+        let growing = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            pauses.note("/vms", start + Duration::from_secs(5));
+        };
+        tokio::join!(waiting, growing);
+        assert_eq!(start.elapsed(), Duration::from_secs(5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_that_are_over_are_forgotten() {
+        let pauses = Pauses::default();
+        for n in 0..10 {
+            pauses.note(&format!("/vms/{n}"), Instant::now() + Duration::from_secs(1));
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        assert_eq!(pauses.until.lock().unwrap().len(), 1);
+    }
+}
