@@ -28,7 +28,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         ];
     }
     vec![
-        Check::new("ZONE-001", nearest().into_iter().chain(partly_visible())),
+        Check::new("ZONE-001", nearest().into_iter().chain(partly_visible()).chain(in_a_vapp())),
         Check::new("ZONE-002", [half_a_pair()]),
         Check::new("ZONE-003", two_of_one_category()),
         Check::new("ZONE-004", [moved_tag()]),
@@ -145,6 +145,42 @@ fn nearest() -> Vec<Case> {
             "folder",
             "region-a",
         ),
+    ]
+}
+
+/// A machine in a vApp has no folder: the vApp is its parent and its resource pool.
+fn in_a_vapp() -> Vec<Case> {
+    const APP: &str = "app-1";
+    let case = |name: &str, has_cluster_zone: bool, tags: Vec<TagName>, zone: &'static str| {
+        let into = Command::SetVApp { machine: machine(1), vapp: Some(APP.to_owned()) };
+        let mut scenario = Scenario::new("", Topology::zones(3).machines(3), s(120)).at(s(0), into);
+        if !has_cluster_zone {
+            let known = tag(ZONE_CATEGORY, "zone-a", "DC0_C0");
+            scenario = scenario.at(s(0), Command::DetachTag(known));
+        }
+        for tag in tags {
+            scenario = scenario.at(s(0), Command::AttachTag(tag));
+        }
+        Case::new(scenario, move |run| shows(run, &super::observe::name(1), zone, "region-a"))
+            .named(format!("in a vApp, {name}"))
+    };
+    let app = || tag(ZONE_CATEGORY, "app", APP);
+    let own = || tag(ZONE_CATEGORY, "own", &super::observe::name(1));
+    vec![
+        case("the cluster before the vApp", true, vec![app()], "zone-a"),
+        case(
+            "the vApp before the machine where its host has no zone",
+            false,
+            vec![app(), own()],
+            "app",
+        ),
+        case(
+            "the resource pool around it where its host has no zone",
+            false,
+            vec![tag(ZONE_CATEGORY, "pool", POOL)],
+            "pool",
+        ),
+        case("the machine where neither host nor pool has a zone", false, vec![own()], "own"),
     ]
 }
 

@@ -32,6 +32,7 @@ pub(super) fn lives(backend: Backend) -> Vec<Life> {
         ] {
             lives.push(vcenter_replaced(name, by));
         }
+        lives.push(vcenter_restored());
         lives.push(vcenter_upgraded());
     }
     lives
@@ -120,6 +121,41 @@ fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
     let about =
         "after a restart another vCenter answers under the same name and shows other machines";
     Life::new(name, about, scenario)
+}
+
+/// A vCenter is restored from a backup, twice, and its machines get each other's ids: while the provider runs, and while it
+/// does not. Machines change after each time.
+fn vcenter_restored() -> Life {
+    let vcenter = None::<String>;
+    let exchanged = |machines: [u32; 3]| Command::ReassignIds {
+        machines: machines.map(|n| Named::from(&*format!("node-{n:04}"))).to_vec(),
+    };
+    let mut scenario =
+        Scenario::new("", Topology::zones(3).machines(6), s(0)).at(s(0), phase("join"));
+    for (n, name) in [(0, "first restoration"), (1, "second restoration")] {
+        let begin = s(60 + n * 180);
+        scenario = scenario
+            .at(begin, phase(name))
+            .at(begin, Command::StopVCenter { vcenter: vcenter.clone() })
+            .at(begin + s(5), exchanged([1, 2, 3]))
+            .at(begin + s(10), Command::StartVCenter { vcenter: vcenter.clone() });
+        if n == 1 {
+            scenario = scenario.at(begin + s(1), Act::Crash(0)).at(begin + s(65), Act::StartAll);
+        }
+        // A silent kubelet makes the provider ask whether that machine exists.
+        scenario = scenario
+            .at(begin + s(80), Command::StopKubelet(Named::from("node-0001")))
+            .at(
+                begin + s(90),
+                set_address(Named::from("node-0002"), u8::try_from(n).unwrap_or(0) + 1),
+            )
+            .at(begin + s(150), Command::StartKubelet(Named::from("node-0001")));
+    }
+    // An id that stands for another machine proves nothing, so the provider is given a period to find each machine again.
+    let deleted = Command::DeleteMachine(Named::from("node-0003"));
+    let scenario = calm(scenario, s(400)).at(s(710), deleted);
+    let about = "a vCenter is restored from a backup and gives its ids to other machines, with the provider running and without";
+    Life::new("vcenter-restored", about, scenario)
 }
 
 /// One of two vCenters is down for an upgrade, again and again, while machines of both come, move and go.

@@ -74,6 +74,12 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["list", "--surface", "zones"], "is it zone?"),
         (vec!["sweep", "--sample", "0"], "--sample"),
         (vec!["sweep", "--compress", "2"], "--provider <FILE|NAME>"),
+        (
+            vec!["sweep", "--mode", "vcenter", "--compress", "2"],
+            "--compress is for a provider that is",
+        ),
+        (vec!["sweep", "--mode", "vcenter", "--binary", "x"], "--binary is for a provider that is"),
+        (vec!["sweep", "--mode", "vcenter", "--healthy"], "--healthy is for a provider that is"),
         (vec!["sweep", "--provider", "x", "--journal", "j"], "cannot be used with"),
         (vec!["sweep", "--provider", "stock-ccm"], "add --binary PATH"),
         (

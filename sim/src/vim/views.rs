@@ -176,7 +176,7 @@ impl View {
 }
 
 /// Every kind of inventory object.
-const KINDS: [Kind; 13] = {
+const KINDS: [Kind; 14] = {
     use sim_world::vcenter::FolderKind as F;
     [
         Kind::Folder(F::Datacenters),
@@ -189,6 +189,7 @@ const KINDS: [Kind; 13] = {
         Kind::Standalone,
         Kind::Host,
         Kind::Pool,
+        Kind::VirtualApp,
         Kind::Datastore,
         Kind::Network,
         Kind::Machine,
@@ -199,14 +200,12 @@ fn wanted(wanted: &[String], kind: Kind) -> bool {
     wanted.is_empty() || wanted.iter().any(|base| types::is_a(kind.type_name(), base))
 }
 
-/// Whether `id` is below `container`, by folder, host or pool.
+/// Whether `id` is below `container`.
 fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
-    let below = |id: MoRef| id == container || vc.inventory.ancestors(id).any(|up| up == container);
-    if id != container && below(id) {
+    if id != container && vc.inventory.is_below(id, container) {
         return true;
     }
     match vc.inventory.get(id).map(|entity| &entity.data) {
-        Some(Data::Machine(machine)) => below(machine.host) || machine.pool.is_some_and(below),
         Some(Data::Datastore { .. } | Data::Network { .. }) => {
             match vc.inventory.get(container).map(|entity| &entity.data) {
                 Some(Data::Compute { datastores, networks, .. }) => {

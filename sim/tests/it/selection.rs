@@ -2,7 +2,7 @@
 
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
-use crate::client::{Answer, COLLECTOR, Client, SESSIONS, lab, object, props};
+use crate::client::{Answer, COLLECTOR, Client, SEARCH, SESSIONS, lab, object, props};
 use crate::xml::Node;
 
 async fn retrieve(client: &mut Client, spec: &str, options: &str) -> Answer {
@@ -51,6 +51,52 @@ async fn a_traversal_may_refer_to_itself() {
         objects(&answer).iter().map(|it| it.split("name=").nth(1).unwrap().to_owned()).collect();
     let names: Vec<&str> = names.iter().map(|it| it.split(',').next().unwrap()).collect();
     assert_eq!(names, ["node-0001", "vm", "DC0", "Datacenters"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_in_a_vapp_hangs_in_that_and_in_no_folder() {
+    let (sim, mut client) = lab(2).await;
+    let one = client.machine("node-0001").await;
+    let vapp = |name: Option<&str>| Command::SetVApp {
+        machine: "node-0001".into(),
+        vapp: name.map(str::to_owned),
+    };
+    sim.apply(vapp(Some("app"))).unwrap();
+    let names = async |client: &mut Client, kind: &str, id: &str| {
+        let answer = retrieve(client, &ancestors(kind, id), "").await;
+        let name = |it: &String| {
+            let name = it.split("name=").nth(1).unwrap_or_default();
+            name.split(',').next().unwrap_or_default().to_owned()
+        };
+        objects(&answer).iter().map(name).collect::<Vec<_>>()
+    };
+    let up = ["node-0001", "app", "Resources", "DC0_C0", "host", "DC0", "Datacenters"];
+    assert_eq!(names(&mut client, "VirtualMachine", &one).await, up);
+
+    let spec = format!(
+        "{}{}",
+        props("VirtualMachine", &["parent", "parentVApp", "resourcePool"]),
+        object("VirtualMachine", &one)
+    );
+    let seen = objects(&retrieve(&mut client, &spec, "").await).remove(0);
+    let app = seen.split("parentVApp=").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    assert!(app.starts_with("resgroup-v"), "{seen}");
+    assert_eq!(seen, format!("{one} parentVApp={app},resourcePool={app}"));
+    let spec = format!(
+        "{}{}",
+        props("VirtualApp", &["parent", "parentFolder"]),
+        object("VirtualApp", &app)
+    );
+    let seen = objects(&retrieve(&mut client, &spec, "").await).remove(0);
+    assert_eq!(seen, format!("{app} parent=resgroup-10,parentFolder=group-v3"));
+
+    let search = "<inventoryPath>DC0/vm/app/node-0001</inventoryPath>";
+    let found = client.call("FindByInventoryPath", SEARCH, search).await;
+    assert_eq!(found.returned().unwrap().text, one);
+
+    sim.apply(vapp(None)).unwrap();
+    let up = ["node-0001", "vm", "DC0", "Datacenters"];
+    assert_eq!(names(&mut client, "VirtualMachine", &one).await, up);
 }
 
 #[tokio::test(start_paused = true)]

@@ -87,6 +87,14 @@ pub enum Command {
         /// The host's name.
         host: String,
     },
+    /// Moves a machine into a vApp of its cluster, which is made if there is none of that name; `null` takes it out again.
+    #[serde(rename = "vm.vapp")]
+    SetVApp {
+        /// Which.
+        machine: Named,
+        /// The vApp's name.
+        vapp: Option<String>,
+    },
     /// Its storage is lost: no configuration, absent from the search index.
     #[serde(rename = "vm.inaccessible")]
     Inaccessible(Named),
@@ -99,6 +107,14 @@ pub enum Command {
     /// Unregistered and registered again: a new id, the same UUIDs. Refused while its storage is lost.
     #[serde(rename = "vm.reregister")]
     Reregister(Named),
+    /// Machines of one vCenter get each other's ids: each that of the next, the last that of the first. This is what a vCenter
+    /// shows that was restored from a backup and has given its ids out again. Tags stay behind. Refused while a machine boots or
+    /// a task works on it, while its storage is lost, and for machines that a Supervisor has made.
+    #[serde(rename = "vm.reassignIds")]
+    ReassignIds {
+        /// At least two, each once.
+        machines: Vec<Named>,
+    },
     /// Destroyed and rebuilt under the same name with another UUID.
     #[serde(rename = "vm.replace")]
     Replace {

@@ -122,6 +122,11 @@ impl State {
         self.vcenters.get(name)
     }
 
+    /// Everything that will happen by itself, or when it is told to.
+    pub(crate) fn to_come(&self) -> impl Iterator<Item = &Reaction> {
+        self.timers.values().chain(self.held.values().map(|(_, reaction)| reaction))
+    }
+
     /// When something happens by itself, if nothing is applied until then.
     pub fn next_timer(&self) -> Option<Time> {
         let scheduled = self.timers.keys().next().map(|(at, _)| *at);

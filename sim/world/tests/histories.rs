@@ -60,6 +60,9 @@ fn power() -> impl Strategy<Value = Command> {
         machine().prop_map(Command::Orphan),
         machine().prop_map(Command::Connect),
         machine().prop_map(Command::Reregister),
+        (machine(), proptest::option::of("app-[12]"))
+            .prop_map(|(machine, vapp)| Command::SetVApp { machine, vapp }),
+        (machine(), machine()).prop_map(|(a, b)| Command::ReassignIds { machines: vec![a, b] }),
         (machine(), any::<u128>()).prop_map(|(machine, uuid)| Command::Replace {
             machine,
             uuid: uuid::Uuid::from_u128(uuid),

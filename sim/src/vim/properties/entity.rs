@@ -8,7 +8,12 @@ use crate::vim::value::{Object, Reference, Value};
 pub(super) const EXTENSIBLE: &[Prop] = &[unset("availableField"), unset("value")];
 
 pub(super) const MANAGED_ENTITY: &[Prop] = &[
-    leaf("parent", |_, it| it.entity()?.1.parent.map(Value::from)),
+    leaf("parent", |_, it| {
+        let (id, entity) = it.entity()?;
+        // A machine in a vApp has `parentVApp` instead.
+        let is_in_vapp = |up: &MoRef| (id.kind, up.kind) == (Kind::Machine, Kind::VirtualApp);
+        entity.parent.filter(|up| !is_in_vapp(up)).map(Value::from)
+    }),
     unset("customValue"),
     leaf("overallStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
     leaf("configStatus", |_, _| Some(Value::Enum("ManagedEntityStatus", "green"))),
@@ -141,8 +146,17 @@ pub(super) const NETWORK: &[Prop] = &[
     }),
 ];
 
-pub(super) const VIRTUAL_APP: &[Prop] =
-    &[unset("parentFolder"), unset("parentVApp"), unset("vAppConfig"), unset("childLink")];
+pub(super) const VIRTUAL_APP: &[Prop] = &[
+    leaf("parentFolder", |_, it| match it.data()? {
+        Data::Pool { folder, .. } => folder.map(Value::from),
+        _ => None,
+    }),
+    leaf("parentVApp", |_, it| {
+        it.entity()?.1.parent.filter(|up| up.kind == Kind::VirtualApp).map(Value::from)
+    }),
+    unset("vAppConfig"),
+    unset("childLink"),
+];
 
 pub(super) const SWITCH: &[Prop] =
     &[unset("uuid"), unset("config"), unset("portgroup"), unset("summary"), unset("capability")];

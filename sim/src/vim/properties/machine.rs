@@ -7,7 +7,7 @@ mod config;
 mod guest;
 mod summary;
 
-use sim_world::vcenter::{Machine, MoRef, Power, Tools};
+use sim_world::vcenter::{Kind, Machine, MoRef, Power, Tools};
 
 use super::entity::visible;
 use super::{Prop, Subject, data, leaf, node, node_if, unset};
@@ -24,7 +24,7 @@ pub(super) const MACHINE: &[Prop] = &[
     unset("storage"),
     unset("environmentBrowser"),
     leaf("resourcePool", |_, it| it.machine()?.pool.map(Value::from)),
-    unset("parentVApp"),
+    leaf("parentVApp", |_, it| vapp(it.entity()?.1.parent).map(Value::from)),
     unset("resourceConfig"),
     node("runtime", "VirtualMachineRuntimeInfo", RUNTIME),
     node("guest", "GuestInfo", GUEST),
@@ -37,6 +37,11 @@ pub(super) const MACHINE: &[Prop] = &[
     data("rootSnapshot", |_, _| Some(Value::refs(Vec::<MoRef>::new()))),
     leaf("guestHeartbeatStatus", |_, it| Some(heartbeat(it.machine()?))),
 ];
+
+/// The vApp, where that is what a machine hangs in.
+fn vapp(parent: Option<MoRef>) -> Option<MoRef> {
+    parent.filter(|it| it.kind == Kind::VirtualApp)
+}
 
 const RUNTIME: &[Prop] = &[
     unset("device"),

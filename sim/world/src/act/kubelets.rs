@@ -192,7 +192,7 @@ impl Act<'_> {
         }
     }
 
-    fn kubelet_of(&self, vcenter: &str, machine: MoRef) -> Option<(String, Kubelet)> {
+    pub(super) fn kubelet_of(&self, vcenter: &str, machine: MoRef) -> Option<(String, Kubelet)> {
         let node = self.state.kubelets_on.get(vcenter)?.get(&machine)?;
         Some((node.clone(), self.state.kubelets.get(node)?.clone()))
     }

@@ -3,8 +3,12 @@
 use uuid::Uuid;
 
 use super::Act;
+use crate::command::Named;
+use crate::event::Event;
+use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{
-    Change, Connection, Data, Guest, HostConnection, Kind, Machine, MoRef, Power, VcFault,
+    Change, Connection, Data, Entity, Guest, HostConnection, Kind, Machine, MoRef, Power, VCenter,
+    VcFault,
 };
 
 impl Act<'_> {
@@ -72,9 +76,84 @@ impl Act<'_> {
             },
         };
         if (machine.host, machine.pool) != (host, pool) {
+            let left = machine.pool.filter(|before| Some(*before) != pool);
+            let left = left.filter(|before| before.kind == Kind::VirtualApp);
             self.change(vcenter, id, Change::Placed { host, pool });
+            if let Some(folder) = left.and_then(|vapp| self.places_of(vcenter, vapp)).map(|it| it.1)
+            {
+                self.change(vcenter, id, Change::Moved(folder));
+            }
         }
         Ok(())
+    }
+
+    /// The pool that a vApp is in, and the folder that shows it.
+    fn places_of(&self, vcenter: &str, vapp: MoRef) -> Option<(MoRef, MoRef)> {
+        let entity = self.vcenter(vcenter).ok()?.inventory.get(vapp)?;
+        let Data::Pool { folder, .. } = &entity.data else { return None };
+        Some((entity.parent?, (*folder)?))
+    }
+
+    /// Puts a machine into the vApp of that name, which is made if need be, or takes it out of its vApp.
+    pub(super) fn set_vapp(
+        &mut self,
+        vcenter: &str,
+        id: MoRef,
+        vapp: Option<&str>,
+    ) -> Result<(), VcFault> {
+        let Machine { host, pool, .. } = self.manageable(vcenter, id)?;
+        let (host, pool) = (*host, pool.ok_or(VcFault::InvalidState)?);
+        let outside = self.places_of(vcenter, pool);
+        let Some(name) = vapp else {
+            if let Some((pool, folder)) = outside {
+                self.change(vcenter, id, Change::Placed { host, pool: Some(pool) });
+                self.change(vcenter, id, Change::Moved(folder));
+            }
+            return Ok(());
+        };
+        let inventory = &self.vcenter(vcenter)?.inventory;
+        let folder = inventory.get(id).and_then(|it| it.parent);
+        let (parent, folder) =
+            outside.or(folder.map(|it| (pool, it))).ok_or(VcFault::InvalidState)?;
+        let vapp = match inventory.child(parent, name) {
+            Some(known) if known.kind == Kind::VirtualApp => known,
+            Some(object) => return Err(VcFault::DuplicateName { name: name.to_owned(), object }),
+            None => self.create_vapp(vcenter, name, parent, folder)?,
+        };
+        if vapp != pool {
+            self.change(vcenter, id, Change::Placed { host, pool: Some(vapp) });
+            self.change(vcenter, id, Change::Moved(vapp));
+        }
+        Ok(())
+    }
+
+    fn create_vapp(
+        &mut self,
+        vcenter: &str,
+        name: &str,
+        pool: MoRef,
+        folder: MoRef,
+    ) -> Result<MoRef, VcFault> {
+        let inventory = &self.vcenter(vcenter)?.inventory;
+        if name.is_empty() {
+            return Err(VcFault::InvalidArgument("vapp".into()));
+        }
+        if let Some(object) = inventory.child(folder, name) {
+            return Err(VcFault::DuplicateName { name: name.to_owned(), object });
+        }
+        let Some(Data::Pool { owner, .. }) = inventory.get(pool).map(|it| &it.data) else {
+            return Err(VcFault::ManagedObjectNotFound(pool));
+        };
+        let data = Data::Pool {
+            owner: *owner,
+            pools: Default::default(),
+            machines: Default::default(),
+            folder: Some(folder),
+        };
+        let id = self.next_id(vcenter, Kind::VirtualApp)?;
+        let entity = Entity { name: name.to_owned(), parent: Some(pool), data };
+        self.change(vcenter, id, Change::Created(Box::new(entity)));
+        Ok(id)
     }
 
     pub(super) fn lose_storage(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
@@ -114,6 +193,70 @@ impl Act<'_> {
         self.change(vcenter, new, Change::Created(Box::new(entity)));
         self.move_kubelet(vcenter, id, new);
         Ok(())
+    }
+
+    /// Gives each machine the id of the next one, and the last that of the first.
+    pub(super) fn reassign_ids(&mut self, machines: &[Named]) -> Result<(), VcFault> {
+        let mut ids = Vec::new();
+        let mut owner = None;
+        for named in machines {
+            self.on_machine(named, |act, vcenter, id| {
+                let is_of_another =
+                    owner.replace(vcenter.to_owned()).is_some_and(|it| it != vcenter);
+                if is_of_another || ids.contains(&id) {
+                    return Err(VcFault::InvalidArgument("machines".into()));
+                }
+                let is_made = act.state.supervisor.object_of(&id.to_string()).is_some();
+                let has_config = act.machine(vcenter, id)?.connection.has_config();
+                if is_made || !has_config || act.is_busy(vcenter, id) {
+                    return Err(VcFault::InvalidState);
+                }
+                ids.push(id);
+                Ok(())
+            })?;
+        }
+        let Some(vcenter) = owner.filter(|_| ids.len() > 1) else {
+            return Err(VcFault::InvalidArgument("machines".into()));
+        };
+        let moves = ids.iter().zip(ids.iter().cycle().skip(1));
+        let mut entities = Vec::new();
+        let mut kubelets = Vec::new();
+        for (from, to) in moves {
+            let inventory = &self.vcenter(&vcenter)?.inventory;
+            let entity = inventory.get(*from).cloned();
+            entities.push((*to, entity.ok_or(VcFault::ManagedObjectNotFound(*from))?));
+            if let Some((node, kubelet)) = self.kubelet_of(&vcenter, *from) {
+                kubelets.push((node, Kubelet { machine: *to, ..kubelet }));
+            }
+        }
+        for id in ids {
+            self.untag(&vcenter, id);
+            self.change(&vcenter, id, Change::Removed);
+        }
+        for (id, entity) in entities {
+            self.change(&vcenter, id, Change::Created(Box::new(entity)));
+        }
+        // All leave their places before one takes that of another.
+        for (node, _) in &kubelets {
+            self.emit(Event::KubeletSet { node: node.clone(), kubelet: None });
+        }
+        for (node, kubelet) in kubelets {
+            self.emit(Event::KubeletSet { node, kubelet: Some(kubelet) });
+        }
+        Ok(())
+    }
+
+    /// Whether something is still to happen to a machine under its id: its guest boots or shuts down, a task works on it.
+    fn is_busy(&self, vcenter: &str, id: MoRef) -> bool {
+        self.state.to_come().any(|reaction| match reaction {
+            Reaction::Guest { vcenter: of, machine, .. }
+            | Reaction::GuestPower { vcenter: of, machine, .. } => of == vcenter && *machine == id,
+            Reaction::TaskDue { vcenter: of, task } => {
+                let entity = |vc: &VCenter| vc.tasks.get(task).map(|it| it.entity);
+                of == vcenter && self.vcenter(of).ok().and_then(entity) == Some(id)
+            }
+            _ => false,
+        })
     }
 
     pub(super) fn replace(&mut self, vcenter: &str, id: MoRef, uuid: Uuid) -> Result<(), VcFault> {

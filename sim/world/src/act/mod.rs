@@ -67,6 +67,7 @@ impl<'a> Act<'a> {
             Command::Orphan(it) => self.on_machine(&it, Self::orphan)?,
             Command::Connect(it) => self.on_machine(&it, Self::connect)?,
             Command::Reregister(it) => self.on_machine(&it, Self::reregister)?,
+            Command::ReassignIds { machines } => self.reassign_ids(&machines)?,
             Command::StopTools(it) => self.on_machine(&it, Self::stop_tools)?,
             Command::StartTools(it) => self.on_machine(&it, Self::start_tools)?,
             Command::ClearAddresses(it) => self.on_machine(&it, Self::clear_addresses)?,
@@ -78,6 +79,9 @@ impl<'a> Act<'a> {
             }
             Command::VMotion { machine, host } => {
                 self.on_machine(&machine, |act, vc, id| act.vmotion(vc, id, &host))?;
+            }
+            Command::SetVApp { machine, vapp } => {
+                self.on_machine(&machine, |act, vc, id| act.set_vapp(vc, id, vapp.as_deref()))?;
             }
             Command::Replace { machine, uuid } => {
                 self.on_machine(&machine, |act, vc, id| act.replace(vc, id, uuid))?;

@@ -59,7 +59,7 @@ impl Act<'_> {
             .ok_or_else(|| VcFault::NoSuchName { kind: kind.to_owned(), name: named.to_string() })
     }
 
-    /// An object by id, or by name among machines, clusters, hosts, datacenters and pools.
+    /// An object by id, or by name among machines, clusters, hosts, datacenters, pools and vApps.
     pub(super) fn object(&self, vcenter: &str, name: &str) -> Result<MoRef, VcFault> {
         let inventory = &self.vcenter(vcenter)?.inventory;
         let by_id = MoRef::parse(name).filter(|id| inventory.get(*id).is_some());
@@ -69,9 +69,16 @@ impl Act<'_> {
         by_id
             .or_else(|| inventory.by_machine_name(name).next())
             .or_else(|| {
-                [Kind::Cluster, Kind::Standalone, Kind::Host, Kind::Datacenter, Kind::Pool]
-                    .into_iter()
-                    .find_map(by_kind)
+                [
+                    Kind::Cluster,
+                    Kind::Standalone,
+                    Kind::Host,
+                    Kind::Datacenter,
+                    Kind::Pool,
+                    Kind::VirtualApp,
+                ]
+                .into_iter()
+                .find_map(by_kind)
             })
             .ok_or_else(|| VcFault::NoSuchName { kind: "object".into(), name: name.to_owned() })
     }

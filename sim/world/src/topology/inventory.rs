@@ -135,8 +135,12 @@ impl<'a> Builder<'a> {
             networks: [places.network].into(),
         };
         self.put(id, name, Some(places.hosts), data);
-        let data =
-            Data::Pool { owner: id, pools: Default::default(), machines: Default::default() };
+        let data = Data::Pool {
+            owner: id,
+            pools: Default::default(),
+            machines: Default::default(),
+            folder: None,
+        };
         self.put(pool, "Resources", Some(id), data);
         let hosts = (0..n_hosts)
             .map(|n| {

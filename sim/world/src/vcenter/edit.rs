@@ -18,7 +18,7 @@ pub(super) fn apply(entity: &mut Entity, change: &Change) -> Vec<&'static str> {
         }
         Change::Moved(parent) => {
             entity.parent = Some(*parent);
-            vec!["parent"]
+            vec!["parent", "parentVApp"]
         }
         Change::HostConnection(to) => host(entity, |connection, _| *connection = *to),
         Change::Maintenance(to) => host(entity, |_, maintenance| *maintenance = *to),

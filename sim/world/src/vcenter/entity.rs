@@ -72,7 +72,7 @@ pub enum Data {
         /// Machines registered on it.
         machines: BTreeSet<MoRef>,
     },
-    /// A resource pool.
+    /// A resource pool or a vApp.
     Pool {
         /// The cluster or standalone host it belongs to.
         owner: MoRef,
@@ -80,6 +80,9 @@ pub enum Data {
         pools: BTreeSet<MoRef>,
         /// Machines directly in it.
         machines: BTreeSet<MoRef>,
+        /// Of a vApp: the folder of machines that shows it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<MoRef>,
     },
     /// A datastore.
     Datastore {
@@ -127,7 +130,9 @@ pub fn may_hang(child: Kind, parent: Kind) -> bool {
         Kind::Folder(F::Datacenters) => {
             matches!(child, Kind::Datacenter | Kind::Folder(F::Datacenters))
         }
-        Kind::Folder(F::Machines) => matches!(child, Kind::Machine | Kind::Folder(F::Machines)),
+        Kind::Folder(F::Machines) => {
+            matches!(child, Kind::Machine | Kind::VirtualApp | Kind::Folder(F::Machines))
+        }
         Kind::Folder(F::Hosts) => {
             matches!(child, Kind::Cluster | Kind::Standalone | Kind::Folder(F::Hosts))
         }
@@ -137,7 +142,8 @@ pub fn may_hang(child: Kind, parent: Kind) -> bool {
         Kind::Folder(F::Networks) => matches!(child, Kind::Network | Kind::Folder(F::Networks)),
         Kind::Datacenter => matches!(child, Kind::Folder(_)),
         Kind::Cluster | Kind::Standalone => matches!(child, Kind::Host | Kind::Pool),
-        Kind::Pool => child == Kind::Pool,
+        Kind::Pool => matches!(child, Kind::Pool | Kind::VirtualApp),
+        Kind::VirtualApp => matches!(child, Kind::Machine | Kind::VirtualApp),
         _ => false,
     }
 }

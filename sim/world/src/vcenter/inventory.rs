@@ -196,6 +196,23 @@ impl Inventory {
         self.journal.push(id, touch);
     }
 
+    /// Whether `id` is `top` or below it, by folder, host, pool or vApp.
+    pub fn is_below(&self, id: MoRef, top: MoRef) -> bool {
+        let is_above = |it: MoRef| it == top || self.ancestors(it).any(|up| up == top);
+        if is_above(id) {
+            return true;
+        }
+        let machine = self.machine(id);
+        let pool = machine.map_or(Some(id), |machine| machine.pool);
+        let folder = pool.and_then(|pool| match self.get(pool)?.data {
+            Data::Pool { folder, .. } => folder,
+            _ => None,
+        });
+        machine.is_some_and(|machine| is_above(machine.host))
+            || pool.is_some_and(is_above)
+            || folder.is_some_and(is_above)
+    }
+
     /// Carries out a change that was decided to be possible.
     pub(super) fn fold(&mut self, id: MoRef, change: &Change) {
         match change {
@@ -240,7 +257,11 @@ impl Inventory {
     fn index(&mut self, id: MoRef, present: bool) {
         let Some(entity) = self.objects.get(&id) else { return };
         let indexes = &mut self.indexes;
-        if let Some(parent) = entity.parent {
+        let folder = match &entity.data {
+            Data::Pool { folder, .. } => *folder,
+            _ => None,
+        };
+        for parent in entity.parent.into_iter().chain(folder) {
             let key = (parent, entity.name.clone());
             if present {
                 indexes.child.insert(key, id);
@@ -272,7 +293,7 @@ impl Inventory {
         }
     }
 
-    /// The objects that list this one: its folder, host, pool, datastore and networks.
+    /// The objects that list this one: its folder, host, pool or vApp, datastore and networks.
     fn holders(&self, id: MoRef) -> BTreeSet<MoRef> {
         let Some(entity) = self.objects.get(&id) else { return BTreeSet::new() };
         let mut holders: BTreeSet<MoRef> = entity.parent.into_iter().collect();
@@ -280,6 +301,9 @@ impl Inventory {
             holders.extend([machine.host, machine.datastore]);
             holders.extend(machine.pool);
             holders.extend(machine.config.cards.iter().map(|card| card.network));
+        }
+        if let Data::Pool { folder: Some(folder), .. } = &entity.data {
+            holders.insert(*folder);
         }
         holders
     }
@@ -306,7 +330,7 @@ fn members(data: &mut Data, kind: Kind) -> Option<(&mut BTreeSet<MoRef>, &'stati
     match (data, kind) {
         (Data::Folder { children }, _) => Some((children, "childEntity")),
         (Data::Compute { hosts, .. }, Kind::Host) => Some((hosts, "host")),
-        (Data::Pool { pools, .. }, Kind::Pool) => Some((pools, "resourcePool")),
+        (Data::Pool { pools, .. }, Kind::Pool | Kind::VirtualApp) => Some((pools, "resourcePool")),
         (
             Data::Pool { machines, .. }
             | Data::Host { machines, .. }

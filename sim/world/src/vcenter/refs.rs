@@ -34,6 +34,8 @@ pub enum Kind {
     Host,
     /// `ResourcePool`
     Pool,
+    /// `VirtualApp`
+    VirtualApp,
     /// `Datastore`
     Datastore,
     /// `Network`
@@ -45,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Folder(FolderKind::Datacenters),
         Self::Folder(FolderKind::Machines),
         Self::Folder(FolderKind::Hosts),
@@ -56,6 +58,7 @@ impl Kind {
         Self::Standalone,
         Self::Host,
         Self::Pool,
+        Self::VirtualApp,
         Self::Datastore,
         Self::Network,
         Self::Machine,
@@ -71,6 +74,7 @@ impl Kind {
             Self::Standalone => "ComputeResource",
             Self::Host => "HostSystem",
             Self::Pool => "ResourcePool",
+            Self::VirtualApp => "VirtualApp",
             Self::Datastore => "Datastore",
             Self::Network => "Network",
             Self::Machine => "VirtualMachine",
@@ -90,6 +94,7 @@ impl Kind {
             Self::Standalone => "domain-s",
             Self::Host => "host-",
             Self::Pool => "resgroup-",
+            Self::VirtualApp => "resgroup-v",
             Self::Datastore => "datastore-",
             Self::Network => "network-",
             Self::Machine => "vm-",

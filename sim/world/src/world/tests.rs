@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::objects::{self, GroupResource, Key, Selection};
-use crate::vcenter::Family;
-use crate::{ADMINISTRATOR, Command, Outcome, Time, Topology, VcRequest, World};
+use crate::vcenter::{Data, Family};
+use crate::{ADMINISTRATOR, Command, Named, Outcome, Time, Topology, VcRequest, World};
 
 #[test]
 fn a_resumed_world_serves_no_call_of_the_process_before() {
@@ -67,6 +67,56 @@ fn a_machine_whose_storage_is_lost_cannot_be_registered_again() {
     assert!(refused.to_string().contains("not allowed in the current state"), "{refused}");
     order(3, Command::Connect("node-0001".into())).unwrap();
     order(4, Command::Reregister("node-0001".into())).unwrap();
+}
+
+#[test]
+fn machines_that_get_each_others_ids_keep_all_else() {
+    let mut world =
+        Topology::zones(1).machines(3).build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
+    let names = ["node-0001", "node-0002", "node-0003"];
+    let look = |world: &World| {
+        let inventory = &world.vcenter("vc0").unwrap().inventory;
+        names.map(|name| {
+            let id = inventory.by_machine_name(name).next().unwrap();
+            let mut entity = inventory.get(id).unwrap().clone();
+            let Data::Machine(machine) = &mut entity.data else { panic!("{id}") };
+            assert_eq!(inventory.by_bios_uuid(machine.config.uuid.unwrap()).next(), Some(id));
+            (id, entity)
+        })
+    };
+    let [(a, one), (b, two), (c, three)] = look(&world);
+    let machines = names.map(Named::from).to_vec();
+    let at = |seconds| Time::after_start(Duration::from_secs(seconds));
+    world.apply(at(1), Command::ReassignIds { machines: machines.clone() }).unwrap();
+    assert_eq!(look(&world), [(b, one), (c, two), (a, three)]);
+    // A kubelet stays on its machine.
+    world.apply(at(2), Command::DeleteMachine(machines[0].clone())).unwrap();
+    let running = |name: &str| world.state().kubelets.get(name).is_some_and(|it| it.running);
+    assert_eq!(names.map(running), [false, true, true]);
+}
+
+#[test]
+fn ids_are_given_anew_only_where_nothing_is_under_way() {
+    let mut world = Topology::zones(1)
+        .machines(2)
+        .vcenters(2)
+        .build("2026-03-01T08:00:00Z".parse().unwrap(), 0);
+    let mut order =
+        |seconds, command| world.apply(Time::after_start(Duration::from_secs(seconds)), command);
+    let exchange = |names: &[&str]| Command::ReassignIds {
+        machines: names.iter().map(|name| Named::from(*name)).collect(),
+    };
+    for wrong in
+        [&["node-0001"][..], &[], &["node-0001", "node-0001"], &["node-0001", "vc1/node-1-0001"]]
+    {
+        let refused = order(1, exchange(wrong)).unwrap_err();
+        assert!(refused.to_string().contains("machines"), "{wrong:?}: {refused}");
+    }
+    let both = ["node-0001", "node-0002"];
+    order(2, Command::Reset("node-0002".into())).unwrap();
+    let refused = order(3, exchange(&both)).unwrap_err();
+    assert!(refused.to_string().contains("not allowed in the current state"), "{refused}");
+    order(60, exchange(&both)).unwrap();
 }
 
 fn password() -> crate::vcenter::Password {

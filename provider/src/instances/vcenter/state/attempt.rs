@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Attempt, Effects, JoinRequest, Link, Outcome, State, Tracked, VcenterIndex};
+use super::{
+    Attempt, Effects, JoinRequest, Link, Outcome, State, Tracked, VcenterIndex, VcenterState,
+};
 use crate::model::Unknown;
 
 /// How long "not here" of one vCenter is believed while another one is in trouble.
@@ -160,11 +162,12 @@ impl State {
             ambiguous = Some(format!("machines in {} vCenters have its UUID", hits.len()));
         }
         let link = hits.pop();
-        if let Some(link) = &link
-            && let Some(owner) = self.vcenters[link.vcenter].desired.get(&link.machine)
-            && owner != name
-        {
-            ambiguous = Some(format!("its machine already belongs to node {owner}"));
+        if let Some(link) = &link {
+            let VcenterState { desired, awaited, .. } = &mut self.vcenters[link.vcenter];
+            if let Some(owner) = desired.get(&link.machine).filter(|owner| *owner != name) {
+                ambiguous = Some(format!("its machine already belongs to node {owner}"));
+                awaited.entry(link.machine.clone()).or_default().insert(name.to_owned());
+            }
         }
         let unlinked = self.nodes.get(name).and_then(|t| t.link.clone());
         if unlinked.is_some() && unlinked != link && ambiguous.is_none() && link.is_some() {

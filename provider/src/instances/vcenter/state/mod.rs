@@ -104,6 +104,8 @@ pub(super) struct VcenterState {
     pub pending: BTreeMap<String, JoinRequest>,
     /// Machines that nodes are linked to, and to which.
     pub desired: BTreeMap<MoRef, String>,
+    /// Nodes whose machine is one of those, linked to another node: they are looked for again when that link ends.
+    pub awaited: BTreeMap<MoRef, BTreeSet<String>>,
     /// Machines that the view was told of.
     pub in_view: BTreeSet<MoRef>,
     /// Members that the view does not show although they are there: to be taken out before they are added again.
@@ -237,13 +239,15 @@ impl State {
             vcenter.pending.remove(name);
             vcenter.zone_wanted.remove(name);
             vcenter.read_wanted.remove(name);
+            vcenter.awaited.values_mut().for_each(|nodes| _ = nodes.remove(name));
         }
         self.unlink(name, effects);
         let Some(gone) = self.nodes.remove(name) else { return };
         self.forgotten.note(gone.identity.uid, Instant::now());
     }
 
-    /// Ends a link: the reference no longer stands for the node's machine.
+    /// Ends a link: the reference no longer stands for the node's machine. A node that was refused because of this link is looked for
+    /// again.
     pub(super) fn unlink(&mut self, name: &str, effects: &mut Effects) {
         let Some(link) = self.nodes.get_mut(name).and_then(|t| t.link.take()) else { return };
         let vcenter = &mut self.vcenters[link.vcenter];
@@ -255,6 +259,11 @@ impl State {
             vcenter.machines.remove(&link.machine);
         }
         effects.view.insert(link.vcenter);
+        for other in vcenter.awaited.remove(&link.machine).unwrap_or_default() {
+            if self.nodes.get(&other).is_some_and(|it| it.link.is_none()) {
+                self.start_attempt(&other, Instant::now(), effects);
+            }
+        }
     }
 
     /// Takes over what the collector says of a machine; its node, if any, has news.

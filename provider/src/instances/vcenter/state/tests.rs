@@ -131,3 +131,24 @@ async fn a_hit_waits_for_slower_vcenters_and_not_for_those_in_trouble() {
     assert!(tracked.link.is_none() && matches!(tracked.failure, Some(Unknown::Ambiguous(_))));
     assert!(effects.changed.contains("a"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_machine_belongs_to_another_one_is_looked_for_again_when_that_link_ends() {
+    let mut state = asked(1);
+    answer(&mut state, 0, hit());
+    let other = NodeIdentity { name: "b".to_owned(), uid: "uid-b".to_owned(), ..node(None) };
+    let effects = &mut Effects::default();
+    assert!(state.observe(&other, effects));
+    state.start_attempt("b", Instant::now(), effects);
+    let number = state.nodes["b"].attempt.as_ref().unwrap().number;
+    state.answer(0, "b", number, hit(), Instant::now(), effects);
+    assert!(matches!(state.nodes["b"].failure, Some(Unknown::Ambiguous(_))));
+
+    let mut effects = Effects::default();
+    state.forget("a", &mut effects);
+    assert!(state.nodes["b"].attempt.is_some() && effects.join.contains(&0));
+
+    let mut effects = Effects::default();
+    state.forget("b", &mut effects);
+    assert!(state.vcenters[0].awaited.is_empty() && effects.join.is_empty());
+}

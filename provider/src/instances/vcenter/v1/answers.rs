@@ -89,9 +89,15 @@ impl Shared {
         let is_same =
             |other: &Known| (other.vcenter, &other.machine) == (known.vcenter, &known.machine);
         let owner = state.known.iter().find(|(name, other)| **name != node.name && is_same(other));
-        if let Some((owner, _)) = owner {
-            let why = format!("its machine already belongs to node {owner}");
-            return Err(Unknown::Ambiguous(why));
+        let owner = owner.map(|(name, other)| (name.clone(), other.uuid));
+        match owner {
+            Some((owner, uuid)) if uuid == known.uuid => {
+                let why = format!("its machine already belongs to node {owner}");
+                return Err(Unknown::Ambiguous(why));
+            }
+            // The reference stands for another machine than it did when that node was matched.
+            Some((owner, _)) => drop(state.known.remove(&owner)),
+            None => {}
         }
         state.absent.remove(&node.name);
         // It may have been deleted meanwhile.
