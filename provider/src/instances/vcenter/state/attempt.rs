@@ -162,16 +162,17 @@ impl State {
             ambiguous = Some(format!("machines in {} vCenters have its UUID", hits.len()));
         }
         let link = hits.pop();
+        let before = self.nodes.get(name).and_then(|t| t.link.clone());
+        // Also where the new one is refused below: of two nodes that have each other's machines one has to let go first.
+        if before.is_some() && before != link && ambiguous.is_none() && link.is_some() {
+            self.unlink(name, effects);
+        }
         if let Some(link) = &link {
             let VcenterState { desired, awaited, .. } = &mut self.vcenters[link.vcenter];
             if let Some(owner) = desired.get(&link.machine).filter(|owner| *owner != name) {
                 ambiguous = Some(format!("its machine already belongs to node {owner}"));
                 awaited.entry(link.machine.clone()).or_default().insert(name.to_owned());
             }
-        }
-        let unlinked = self.nodes.get(name).and_then(|t| t.link.clone());
-        if unlinked.is_some() && unlinked != link && ambiguous.is_none() && link.is_some() {
-            self.unlink(name, effects);
         }
         let Some(tracked) = self.nodes.get_mut(name) else { return };
         tracked.outside = None;

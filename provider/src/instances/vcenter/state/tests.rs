@@ -152,3 +152,36 @@ async fn a_node_whose_machine_belongs_to_another_one_is_looked_for_again_when_th
     state.forget("b", &mut effects);
     assert!(state.vcenters[0].awaited.is_empty() && effects.join.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_have_each_others_machines_exchange_them() {
+    const N: usize = 3;
+    let names = ["a", "b", "c"];
+    let id = |n: usize| MachineId::from_u128(UUID + n as u128);
+    let hit = |n: usize, machine: usize| {
+        Outcome::Hit(MoRef::new("VirtualMachine", format!("vm-{}", machine % N)), id(n))
+    };
+    let mut state = State::new(1);
+    let effects = &mut Effects::default();
+    for (n, name) in names.iter().enumerate() {
+        let provider_id = format!("vsphere://{}", id(n));
+        let uid = format!("uid-{name}");
+        let node = NodeIdentity { name: (*name).to_owned(), uid, ..node(Some(&provider_id)) };
+        state.observe(&node, effects);
+    }
+    // Each has the machine of the next one first, then its own.
+    for offset in [1, 0] {
+        names.iter().for_each(|name| state.start_attempt(name, Instant::now(), effects));
+        for _ in 0..2 {
+            for (n, name) in names.iter().enumerate() {
+                let open = state.nodes[*name].attempt.as_ref().map(|it| it.number);
+                let Some(number) = open else { continue };
+                state.answer(0, name, number, hit(n, n + offset), Instant::now(), effects);
+            }
+        }
+        for (n, name) in names.iter().enumerate() {
+            let link = state.nodes[*name].link.as_ref().unwrap();
+            assert_eq!(link.machine.to_string(), format!("VirtualMachine:vm-{}", (n + offset) % N));
+        }
+    }
+}
