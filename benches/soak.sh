@@ -3,7 +3,8 @@
 #
 #   benches/soak.sh [NODES [MINUTES [OUT]]]        500, 30 and a file in the temporary folder, if nothing is said
 #
-# Prints a line per minute and writes one every ten seconds to OUT: seconds, resident MiB of the simulator and of the provider.
+# Prints a line per minute and writes one every ten seconds to OUT: seconds, resident MiB of the simulator and of the provider,
+# Events that the simulator holds; they live for an hour, as in kube-apiserver, so their number grows until then.
 # Ends with 1 if either has more after the first third than a tenth and 16 MiB above what it had then. Needs the release
 # binaries (cargo build --release --locked -p sim -p provider) and curl.
 set -euo pipefail
@@ -38,7 +39,8 @@ churn() {
     n=$((n + 1)) machine=$(printf 'node-%04d' $((n % nodes + 1)))
     case $((n % 8)) in
       0) happen "{\"vm.create\": {\"spec\": {\"name\": \"guest-$n\"}, \"power_on\": true, \"kubelet\": true}}" ;;
-      4) [ "$n" -lt 52 ] || happen "{\"vm.delete\": \"guest-$((n - 44))\"}" ;;
+      # Eighty seconds after it was made: its kubelet starts thirty seconds after the machine.
+      4) [ "$n" -lt 172 ] || happen "{\"vm.delete\": \"guest-$((n - 164))\"}" ;;
       2) happen "{\"vm.powerOff\": \"$machine\"}" ; sleep 0.2; happen "{\"vm.powerOn\": \"$machine\"}" ;;
       *) happen "{\"guest.ip.set\": {\"machine\": \"$machine\", \"addresses\": [[\"10.77.$((n / 250 % 250)).$((n % 250 + 1))\"]]}}" ;;
     esac
@@ -47,15 +49,20 @@ churn() {
 }
 churn & others+=($!)
 
+events() {
+  curl -sS --cacert "$SIM_CA" -H "Authorization: Bearer $token" "$SIM_CLUSTER/api/v1/events?limit=1" |
+    awk 'match($0, /"remainingItemCount": ?[0-9]+/) { n = substr($0, RSTART, RLENGTH); sub(/.*: ?/, "", n) } END { print n + 1 }'
+}
 resident() { awk '/VmRSS/ {printf "%.1f", $2 / 1024}' "/proc/$1/status"; }
 : >"$out"
 begin=$SECONDS
 while [ $((SECONDS - begin)) -lt $((minutes * 60)) ]; do
   sleep 10
   running "$sim" sim; running "$provider" provider
-  printf '%d\t%s\t%s\n' $((SECONDS - begin)) "$(resident "$sim")" "$(resident "$provider")" >>"$out"
+  printf '%d\t%s\t%s\t%s\n' $((SECONDS - begin)) "$(resident "$sim")" "$(resident "$provider")" "$(events)" >>"$out"
   [ $(((SECONDS - begin) % 60)) -ge 10 ] || tail -n 1 "$out"
 done
+[ "$(tail -n 1 "$out" | cut -f 4)" -gt "$nodes" ] || { echo "soak.sh: no machine of the churn has become a node" >&2; exit 1; }
 [ ! -e "$dir/churn.failed" ] || { echo "soak.sh: $(wc -l <"$dir/churn.failed") events were refused; the first: $(head -n 1 "$dir/churn.failed"): $(head -n 1 "$dir/churn.log")" >&2; exit 1; }
 awk -v third=$((minutes * 20)) '
   $1 <= third { for (i = 2; i <= 3; i++) if ($i > first[i]) first[i] = $i; next }

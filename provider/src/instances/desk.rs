@@ -157,3 +157,52 @@ impl Desk {
         self.news.take().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> NodeIdentity {
+        NodeIdentity {
+            name: name.to_owned(),
+            uid: format!("uid-{name}"),
+            provider_id: None,
+            system_uuid: None,
+            reference: None,
+            confirmed_gone: false,
+        }
+    }
+
+    /// How long the answer about node `a` waits to be taken, if `meanwhile` happens after a second.
+    async fn waited(meanwhile: impl FnOnce(&Desk)) -> Duration {
+        let desk = Desk::default();
+        let _ = desk.ask(&node("a"), ZoneWanted::No);
+        assert!(desk.next().is_some());
+        let start = Instant::now();
+        let answer = Lookup::Unknown(Unknown::NotSeen);
+        let then = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            meanwhile(&desk);
+        };
+        tokio::join!(desk.answer("a".to_owned(), ZoneWanted::No, answer), then);
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_holds_up_the_next_question_until_it_is_taken_or_of_no_use() {
+        let second = Duration::from_secs(1);
+        assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::No)).await, second);
+        assert_eq!(waited(|desk| desk.forget("a")).await, second);
+        assert_eq!(waited(|desk| _ = desk.ask(&node("a"), ZoneWanted::Yes)).await, second);
+        assert_eq!(waited(|desk| desk.forget("b")).await, WAITED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_wait_for_questions_ends_when_it_is_ended() {
+        let desk = Desk::default();
+        let soon = |desk| tokio::time::timeout(WAITED, Desk::wait(desk));
+        assert!(soon(&desk).await.is_err());
+        desk.wake();
+        assert!(soon(&desk).await.is_ok());
+    }
+}

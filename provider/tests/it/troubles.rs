@@ -85,6 +85,26 @@ async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
     second.finish().await;
 }
 
+/// Its machine may still be found in the vCenter that is configured.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_an_unknown_vcenter_is_told_of_only_after_it_was_looked_for() {
+    let first = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
+    sleep(30 * SECOND).await;
+    let cluster = first.cluster.clone();
+    first.finish().await;
+    let other = Vcenter::new();
+    other.add("vm-900", &uuid(900), "another", None);
+    let other = other.called("dbed6e0c-bd88-4ef6-b594-21283e1c6770");
+    other.fault("FindAllByUuid", "SystemError", u32::MAX);
+    let second = start(&other, &cluster, PLAIN, Options::default());
+    sleep(120 * SECOND).await;
+    assert_eq!(n_troubled(&second, "unknown-vcenter"), 0);
+    other.fault("FindAllByUuid", "SystemError", 0);
+    sleep(400 * SECOND).await;
+    assert_eq!(n_troubled(&second, "unknown-vcenter"), 2);
+    second.finish().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_vcenter_that_is_replaced_under_its_name_fails_readiness_and_not_liveness() {
     let lab = lab_in(Vcenter::new().with_identity(), 3, PLAIN);

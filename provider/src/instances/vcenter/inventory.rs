@@ -147,3 +147,31 @@ impl Scan {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(kind: &str, id: &str) -> ObjectContent {
+        ObjectContent {
+            object: MoRef::new(kind, id),
+            properties: BTreeMap::new(),
+            missing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_scan_counts_pages_and_machines_and_keeps_folders() {
+        let mut scan = Scan {
+            wanted: BTreeSet::new(),
+            found: BTreeMap::new(),
+            folders: Vec::new(),
+            n_machines: 0,
+            n_pages: 0,
+            max_pages: 1,
+        };
+        scan.take(vec![object("VirtualMachine", "vm-1"), object("Folder", "group-v3")]);
+        scan.take(vec![object("VirtualMachine", "vm-2")]);
+        assert_eq!((scan.n_pages, scan.n_machines, scan.folders.len()), (2, 2, 1));
+    }
+}

@@ -330,4 +330,13 @@ mod tests {
         assert_eq!(machine_id.as_deref(), Some("cee2ebb0-43ed-4aaa-8b87-2bbce64f4bec"));
         assert_eq!(read(""), None);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_kept_of_a_node_that_is_forgotten() {
+        let mut state = State::default();
+        state.absent.insert("a".to_owned(), Instant::now());
+        state.seen.insert("a".to_owned(), "uid".to_owned());
+        state.forget("a");
+        assert!(state.absent.is_empty() && state.seen.is_empty());
+    }
 }

@@ -114,9 +114,8 @@ async fn watch(
     let built_at = Instant::now();
     let mut reread = Reread::new(shared, index, &built.paths);
     loop {
-        // Another call was told that the session has ended. It may live on all the same, and nobody would ever end it.
+        // Another call was told that the session has ended; what it held has ended with it.
         if let Err(err) = client.still_holds(&built.session) {
-            abandon(shared, index, built, &err).await;
             return err;
         }
         reread.plan(course.is_whole());
