@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -32,6 +33,10 @@ struct State {
     refusals: (u16, u32),
     /// Updates of the lease that are refused as conflicts.
     lease_conflicts: u32,
+    /// How long a write of a node takes before it is carried out.
+    write_time: Duration,
+    /// Who held the lease whenever a write of a node was cut off in that time.
+    cut_under: Vec<String>,
     /// Watches end as soon as they are opened, and how often that was.
     ends_watches: bool,
     n_watches: usize,
@@ -45,6 +50,17 @@ pub(crate) struct Cluster {
 }
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A write that is under way; dropped before its time it was cut off.
+struct UnderWay(Arc<Mutex<State>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let state = &mut *self.0.lock().unwrap();
+        let holder = state.lease.as_ref().and_then(|it| it["spec"]["holderIdentity"].as_str());
+        state.cut_under.push(holder.unwrap_or_default().to_owned());
+    }
+}
 
 impl Cluster {
     pub(crate) fn new() -> Self {
@@ -107,6 +123,16 @@ impl Cluster {
     /// Reasons of the events recorded so far.
     pub(crate) fn events(&self) -> Vec<String> {
         self.state.lock().unwrap().events.clone()
+    }
+
+    /// From now on a write of a node takes so long.
+    pub(crate) fn set_write_time(&self, time: Duration) {
+        self.state.lock().unwrap().write_time = time;
+    }
+
+    /// Who held the lease when a write was cut off, for each that was.
+    pub(crate) fn cut_under(&self) -> Vec<String> {
+        self.state.lock().unwrap().cut_under.clone()
     }
 
     /// Writes since the last question.
@@ -207,6 +233,12 @@ impl Cluster {
         if method != Method::GET && !path.contains("/leases") {
             let line = format!("{method} {}", path.trim_start_matches("/api/v1/"));
             self.state.lock().unwrap().writes.push(line);
+        }
+        let time = self.state.lock().unwrap().write_time;
+        if method == Method::PATCH && path.starts_with("/api/v1/nodes/") && !time.is_zero() {
+            let under_way = UnderWay(Arc::clone(&self.state));
+            tokio::time::sleep(time).await;
+            std::mem::forget(under_way);
         }
         if method == Method::PATCH && path.starts_with("/api/v1/nodes/") {
             let (code, times) = &mut self.state.lock().unwrap().refusals;

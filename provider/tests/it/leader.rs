@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use crate::{
     cluster::Cluster,
-    scenarios::{PLAIN, SECOND, start},
+    scenarios::{PLAIN, SECOND, is_initialized, start, swapped, uuid},
     vcenter::Vcenter,
 };
 
@@ -75,6 +75,25 @@ async fn a_replica_that_waits_announces_nothing() {
     let wanted = ["a became leader", "a stopped leading", "b became leader"];
     assert_eq!(messages(&cluster), wanted);
     second.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_does_not_end_in_time_is_cut_off_before_the_lease_is_given_up() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.2"));
+    let lab = start(&vcenter, &cluster, PLAIN, elected());
+    sleep(5 * SECOND).await;
+    // Refused with 429 after three and a half seconds it is sent again a second later. The third attempt, from the ninth second
+    // on, is under way when the grace of ten seconds ends.
+    cluster.set_write_time(SECOND * 7 / 2);
+    cluster.refuse(429, 8);
+    cluster.join("node-001", &swapped(1));
+    sleep(SECOND * 23 / 10).await;
+    lab.finish().await;
+    assert_eq!(cluster.cut_under(), ["a"]);
+    assert!(!is_initialized(&cluster.node("node-001").unwrap()));
+    let wanted = ["a became leader", "a stopped leading"];
+    assert_eq!(messages(&cluster), wanted);
 }
 
 #[tokio::test(start_paused = true)]
