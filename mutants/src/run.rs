@@ -89,6 +89,10 @@ fn way(file: &str) -> &'static str {
     }
 }
 
+/// The families of checks that `v1` is asked: all but EFF. Upstream's calls fail most of those, and one list of a large fleet per
+/// node takes longer than all other checks together.
+const V1: [&str; 10] = ["CCM", "ISO", "LIFE", "LIVE", "NODE", "OBS", "ROB", "SEC", "SESS", "ZONE"];
+
 /// What a run of the catalogue is without a mutant, in a mode and a way.
 #[derive(Clone, Debug)]
 struct Baseline {
@@ -145,7 +149,11 @@ impl Bench {
         let _ = std::fs::remove_file(&file);
         let begin = now();
         let limit = Duration::from_secs(1800);
-        let all = Asked { number: 0, mode, way, ids: &[], limit };
+        let ids: Vec<String> = match way {
+            "v1" => V1.map(str::to_owned).into(),
+            _ => Vec::new(),
+        };
+        let all = Asked { number: 0, mode, way, ids: &ids, limit };
         let (_, told) = self.told(&all, &[], Some(&file)).await?;
         let told = told.with_context(|| {
             format!("the catalogue does not end without a mutant, {mode} {way}")

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Parser, Subcommand};
 
 use provider::InstancesMode;
 
@@ -127,6 +128,26 @@ pub(super) struct Run {
     pub(super) operations: bool,
     #[command(flatten)]
     pub(super) foreign: foreign::command::Arguments,
+}
+
+/// The first flag that is given without `--provider` and means nothing then.
+///
+/// The parser does not ask for `--provider` where another flag excludes that one, such as `--mode`.
+pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
+    let (name, matches) = matches.subcommand()?;
+    let flags: &[&str] = match name {
+        "run" => {
+            &["binary", "apiserver", "jobs", "compress", "longest", "retries", "no_calibration"]
+        }
+        "sweep" => &["binary", "compress", "healthy"],
+        "cost" => &["binary", "compress", "seed"],
+        _ => return None,
+    };
+    if matches.contains_id("provider") {
+        return None;
+    }
+    let is_given = |flag: &&&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+    flags.iter().find(is_given).map(|flag| format!("--{}", flag.replace('_', "-")))
 }
 
 /// Some modes, in the order in which they are judged.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::foreign::launch;
 use crate::suite::Filter;
@@ -22,8 +22,15 @@ use args::{Arguments, What};
 
 /// Does what the arguments of this program say.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = Arguments::command().get_matches();
     let mut out = std::io::stdout().lock();
+    if let Some(flag) = args::for_processes(&matches) {
+        let text = format!(
+            "{flag} is for a provider that is a process: add --provider FILE|NAME, or leave {flag} out"
+        );
+        return usage(&mut out, &text).unwrap_or(ExitCode::from(2));
+    }
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match arguments.command {
         What::Run(arguments) => run::run(&mut out, &arguments),
         What::List { ids, surface, all } => {

@@ -61,9 +61,9 @@ pub(super) struct Arguments {
     /// The program, where the manifest says $(binary).
     #[arg(long, value_name = "PATH", requires = "provider")]
     binary: Option<PathBuf>,
-    /// Seconds of the world in a second; periods are shortened by it [default: 10].
-    #[arg(long, value_name = "K", requires = "provider")]
-    compress: Option<u32>,
+    /// Seconds of the world in a second; periods are shortened by it.
+    #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
+    compress: u32,
     /// Play the lives alone, without failures.
     #[arg(long, requires = "provider", conflicts_with_all = ["kind", "sample", "trial"])]
     healthy: bool,
@@ -74,8 +74,6 @@ fn kind(text: &str) -> Result<Kind, String> {
     found.ok_or_else(|| "expected faults, crashes or stale".to_owned())
 }
 
-/// How much periods are shortened for processes, unless said otherwise.
-const COMPRESSION: u32 = 10;
 /// Processes at a time, unless said otherwise.
 const PROCESSES: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
@@ -95,12 +93,6 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     }
     if let Some(provider) = &arguments.provider {
         return of_process(out, arguments, provider);
-    }
-    if let Some(flag) = for_processes(arguments) {
-        let text = format!(
-            "{flag} is for a provider that is a process: add --provider FILE|NAME, which says the mode, too"
-        );
-        return usage(out, &text);
     }
     let mut journal = match &arguments.journal {
         None => None,
@@ -126,16 +118,6 @@ pub(super) fn run(out: &mut impl Write, arguments: &Arguments) -> anyhow::Result
     })
 }
 
-/// A flag that means nothing without `--provider`. The parser does not ask for that one where another flag excludes it.
-fn for_processes(arguments: &Arguments) -> Option<&'static str> {
-    let given = [
-        ("--binary", arguments.binary.is_some()),
-        ("--compress", arguments.compress.is_some()),
-        ("--healthy", arguments.healthy),
-    ];
-    given.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
-}
-
 /// A provider that is a process leads the lives.
 fn of_process(
     out: &mut impl Write,
@@ -155,7 +137,7 @@ fn of_process(
     let request = foreign::sweep::Request {
         provider,
         binary: arguments.binary.clone(),
-        compress: arguments.compress.unwrap_or(COMPRESSION),
+        compress: arguments.compress,
         jobs: arguments.jobs.unwrap_or(PROCESSES),
         seed: arguments.seed,
         kinds,

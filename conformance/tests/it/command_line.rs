@@ -80,6 +80,11 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         ),
         (vec!["sweep", "--mode", "vcenter", "--binary", "x"], "--binary is for a provider that is"),
         (vec!["sweep", "--mode", "vcenter", "--healthy"], "--healthy is for a provider that is"),
+        (vec!["run", "--mode", "vcenter", "--binary", "x"], "--binary is for a provider that is"),
+        (vec!["run", "--no-cost", "--no-calibration"], "--no-calibration is for a provider that"),
+        (vec!["run", "--no-cost", "--longest", "1m"], "--longest is for a provider that is"),
+        (vec!["cost", "--write", "--compress", "3"], "--compress is for a provider that is"),
+        (vec!["cost", "--operations", "--seed", "3"], "--seed is for a provider that is"),
         (vec!["sweep", "--provider", "x", "--journal", "j"], "cannot be used with"),
         (vec!["sweep", "--provider", "stock-ccm"], "add --binary PATH"),
         (
