@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! The command line: commands, options and their help.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::Profile;
 #[derive(Debug, Parser)]
 #[command(name = "sim", version, arg_required_else_help = true, max_term_width = 100)]
 pub(super) struct Arguments {
-    /// What is logged to standard error: error, warn, info, debug, or a filter such as sim=debug
+    /// Log filter for standard error: error, warn, info, debug, or directives such as sim=debug
     #[arg(long, global = true, env = "SIM_LOG", default_value = "warn", value_name = "FILTER")]
     pub(super) log: String,
     #[command(subcommand)]
@@ -31,7 +31,7 @@ pub(super) enum Command {
     Health(Health),
 }
 
-/// What is typed first.
+/// Examples below the help of `sim serve`.
 const EXAMPLES: &str = "\
 Examples:
   sim serve
@@ -41,38 +41,38 @@ Examples:
   sim serve --vms 1000 --nodes 0 --state lab
       A large inventory without Nodes, kept in the directory lab over restarts
   sim world vm power-off node-0001
-      In another terminal: something happens to a machine
+      In another terminal: powers a machine off
   sim fault add '{\"id\": \"slow\", \"match\": {\"op\": \"@login\"}, \"do\": [{\"delay\": \"2s\"}]}'
-      In another terminal: logins take two seconds";
+      In another terminal: delays logins by two seconds";
 
-/// Serves a vCenter and a cluster until SIGTERM or SIGINT; another one a second or more later aborts.
+/// Serves a vCenter and a cluster until SIGTERM or SIGINT. A second signal, at least a second later, aborts.
 ///
-/// Prints endpoints, credentials and what to export for govc and kubectl. Without any option the world
-/// is the default inventory of simulators: one datacenter, a cluster of three hosts, a standalone host,
-/// four machines, no nodes. With --vms, --zones or --nodes it has what they say and nothing else.
+/// Prints endpoints, credentials and the variables that govc and kubectl need. The default world is the
+/// default inventory of vcsim: one datacenter, a cluster of three hosts, a standalone host, four machines,
+/// no nodes. With --vms, --zones or --nodes the world has the machines that these options ask for instead.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Serve {
-    /// The world to begin with, YAML or JSON (apiVersion: sim.vsphere/v1alpha1, kind: World); options
-    /// here override it
+    /// World file, YAML or JSON (apiVersion: sim.vsphere/v1alpha1, kind: World); the options below override
+    /// its values
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) world: Option<PathBuf>,
-    /// Machines per vCenter: node-0001, node-0002, …; none if only --zones or --nodes is given
+    /// Number of machines per vCenter: node-0001, node-0002, … [default: 0 with --zones or --nodes]
     #[arg(long, value_name = "N", help_heading = "World")]
     pub(super) vms: Option<u32>,
-    /// How many of them run a kubelet and have a Node in the cluster, all of them at most and if left out
+    /// Number of machines that run a kubelet and have a Node in the cluster [default: all]
     #[arg(long, value_name = "N|all", value_parser = nodes, help_heading = "World")]
     pub(super) nodes: Option<Nodes>,
-    /// Clusters per vCenter, each tagged as a zone; one without a tag if left out
+    /// Number of clusters per vCenter, each tagged as a zone [default: one cluster without a tag]
     #[arg(long, value_name = "Z", help_heading = "World")]
     pub(super) zones: Option<u32>,
-    /// How many vCenters there are: vc0, vc1, …, 100 at most; one if left out
+    /// Number of vCenters: vc0, vc1, …, at most 100 [default: 1]
     #[arg(long, value_name = "K", help_heading = "World")]
     pub(super) vcenters: Option<u32>,
-    /// Where ids, UUIDs, passwords and draws come from: same seed, same world; 0 if left out
+    /// Seed of ids, UUIDs, passwords and random draws; the same seed gives the same world [default: 0]
     #[arg(long, value_name = "S", help_heading = "World")]
     pub(super) seed: Option<u64>,
-    /// Whether kubelets renew leases; off keeps nodes Ready without any work
+    /// Kubelets renew their leases; off keeps nodes Ready without renewals
     #[arg(
         long,
         value_name = "on|off",
@@ -81,19 +81,19 @@ pub(super) struct Serve {
         help_heading = "World"
     )]
     pub(super) heartbeats: Switch,
-    /// Lets roles and bindings decide who may do what in the cluster, as real ones do; without it, whoever
-    /// has a token that is good may do everything
+    /// Authorizes requests to the cluster by roles and bindings (RBAC); without this option every valid token
+    /// may do everything
     #[arg(long, help_heading = "World")]
     pub(super) rbac: bool,
-    /// Fault rules to begin with: a YAML or JSON list, as `sim fault add` takes it
+    /// Fault rules in force from the start: a YAML or JSON list, as for `sim fault add`
     #[arg(long, value_name = "FILE", help_heading = "World")]
     pub(super) faults: Option<PathBuf>,
-    /// Has a Supervisor too, whose VirtualMachines the machines of vc0 are, and writes below DIR what a
-    /// provider mounts: etc/cloud/ccm-provider and etc/kubernetes/guestclusters/cluster
+    /// Adds a Supervisor that manages the machines of vc0 as VirtualMachines, and writes the files that a
+    /// provider mounts below DIR: etc/cloud/ccm-provider and etc/kubernetes/guestclusters/cluster
     #[arg(long, value_name = "DIR", help_heading = "Supervisor")]
     pub(super) supervisor: Option<PathBuf>,
-    /// What the provider may do there: the role that Tanzu provisions, the same with watch on
-    /// VirtualMachines, or everything that providers ask for, as it is if left out
+    /// Role of the provider in the Supervisor: the one that Tanzu provisions, the same with watch on
+    /// VirtualMachines, or every verb that providers use [default: full]
     #[arg(
         long,
         value_name = "tanzu|watch|full",
@@ -102,22 +102,23 @@ pub(super) struct Serve {
     )]
     pub(super) supervisor_profile: Option<SupervisorProfile>,
 
-    /// Writes what is printed to FILE, for `. FILE`. Written last: when it is there, everything listens
+    /// Writes endpoints and credentials to FILE as shell variables, for `. FILE`. The file appears once every
+    /// listener accepts connections
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) env: Option<PathBuf>,
-    /// Keeps certificates, keys, ports and the world in DIR, within seconds of every change; a sim that
-    /// finds them goes on from there, whatever --world, --vms and the like say. Fault rules and the ledger
-    /// are not kept
+    /// Saves certificates, keys, ports and the world in DIR, within seconds of every change. A sim that finds
+    /// a saved world continues it and ignores --world, --vms and other options about the world. Fault rules
+    /// and the ledger are not saved
     #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(super) state: Option<PathBuf>,
-    /// Writes every record of the ledger to FILE, as JSON lines, each within a second of the end of its call
+    /// Writes every ledger record to FILE as a JSON line, within a second of the end of its call
     #[arg(long, value_name = "FILE", help_heading = "Files")]
     pub(super) ledger: Option<PathBuf>,
 
-    /// Where the first vCenter listens; others count ports up. Port 0 picks one
+    /// Address of the first vCenter; further vCenters use the next ports. Port 0 picks free ports
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8989", help_heading = "Listeners")]
     pub(super) vcenter_listen: SocketAddr,
-    /// Where the cluster's API server listens
+    /// Address of the cluster's API server
     #[arg(
         long,
         value_name = "ADDR",
@@ -125,7 +126,7 @@ pub(super) struct Serve {
         help_heading = "Listeners"
     )]
     pub(super) cluster_listen: SocketAddr,
-    /// Where the Supervisor's API server listens, if there is a Supervisor
+    /// Address of the Supervisor's API server, with --supervisor
     #[arg(
         long,
         value_name = "ADDR",
@@ -133,10 +134,10 @@ pub(super) struct Serve {
         help_heading = "Listeners"
     )]
     pub(super) supervisor_listen: SocketAddr,
-    /// Where the admin port listens. Beyond loopback it wants the bearer token in the --env file
+    /// Address of the admin port. Beyond loopback it requires the bearer token in the --env file
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8900", help_heading = "Listeners")]
     pub(super) admin_listen: SocketAddr,
-    /// The bearer token that the admin port wants; if left out a random one, and on loopback none
+    /// Bearer token of the admin port [default: a random one; none on loopback]
     #[arg(
         long,
         value_name = "TOKEN",
@@ -146,27 +147,27 @@ pub(super) struct Serve {
         help_heading = "Listeners"
     )]
     pub(super) admin_token: Option<String>,
-    /// Name under which clients reach the vCenters; the address they listen on if left out
+    /// Host name under which clients reach the vCenters [default: the listen address]
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) vcenter_advertise: Option<String>,
-    /// Name under which clients reach the cluster; its address if left out
+    /// Host name under which clients reach the cluster [default: the listen address]
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) cluster_advertise: Option<String>,
-    /// Name under which clients reach the Supervisor; its address if left out
+    /// Host name under which clients reach the Supervisor [default: the listen address]
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) supervisor_advertise: Option<String>,
-    /// Name under which clients reach the admin port; its address if left out
+    /// Host name under which clients reach the admin port [default: the listen address]
     #[arg(long, value_name = "HOST[:PORT]", value_parser = host::advertised, help_heading = "Listeners")]
     pub(super) admin_advertise: Option<String>,
-    /// One more name or address that certificates are good for; may be given again
+    /// Additional name or address in the certificates; repeatable
     #[arg(long = "tls-san", value_name = "NAME", value_parser = host::name, help_heading = "Listeners")]
     pub(super) tls_sans: Vec<String>,
-    /// Speaks HTTP without TLS
+    /// Serves HTTP without TLS
     #[arg(long, help_heading = "Listeners")]
     pub(super) plain_text: bool,
 }
 
-/// What a provider may do in the Supervisor.
+/// Role of a provider in the Supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum SupervisorProfile {
     Tanzu,
@@ -184,49 +185,49 @@ impl From<SupervisorProfile> for Profile {
     }
 }
 
-/// A switch.
+/// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Switch {
     On,
     Off,
 }
 
-/// Where the admin port of a running sim is.
+/// Address and token of the admin port of a running sim.
 #[derive(Debug, Args)]
 pub(super) struct Admin {
-    /// The admin port of the sim
+    /// Admin port of the sim
     #[arg(long, value_name = "URL", env = "SIM_ADMIN", default_value = "http://127.0.0.1:8900")]
     pub(super) admin: String,
-    /// Its bearer token, where it wants one
+    /// Bearer token of the admin port, if required
     #[arg(long, value_name = "TOKEN", env = "SIM_ADMIN_TOKEN", hide_env_values = true)]
     pub(super) admin_token: Option<String>,
 }
 
-/// Looks at the world of a running sim, and makes things happen in it.
+/// Shows and changes the world of a running sim.
 #[derive(Debug, Subcommand)]
 pub(super) enum World {
     /// Lists the machines
     List {
-        /// As JSON, with vCenters and clock
+        /// Prints JSON, with vCenters and clock
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         admin: Admin,
     },
-    /// Carries out a command, such as '{"vm.rename": {"machine": "node-0001", "to": "other"}}'
+    /// Applies a world command, such as '{"vm.rename": {"machine": "node-0001", "to": "other"}}'
     Event {
-        /// The command or a list of them, as JSON; - reads standard input
+        /// A world command or a list of them, as JSON; - reads standard input
         #[arg(value_name = "JSON")]
         event: String,
         #[command(flatten)]
         admin: Admin,
     },
-    /// Does something to machines
+    /// Changes the power or registration state of machines
     Vm {
-        /// What
+        /// Action
         #[arg(value_enum)]
         verb: Verb,
-        /// Machines by name; vc1/NAME where several vCenters have one
+        /// Names of machines; vc1/NAME if several vCenters have a machine of that name
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
         #[command(flatten)]
@@ -234,7 +235,7 @@ pub(super) enum World {
     },
 }
 
-/// What can be done to a machine without further words.
+/// A change of a machine that needs no argument.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Verb {
     PowerOn,
@@ -265,15 +266,14 @@ impl Verb {
     }
 }
 
-/// Fault rules of a running sim.
+/// Lists, adds and removes fault rules of a running sim.
 #[derive(Debug, Subcommand)]
 pub(super) enum Fault {
-    /// Lists failures with names, which `sim fault add` and --faults take in place of rules
+    /// Lists the named failures, which `sim fault add` and --faults accept in place of rules
     Known,
     /// Adds rules, such as '{"id": "slow", "match": {"op": "@login"}, "do": [{"delay": "2s"}]}'
     Add {
-        /// A YAML or JSON file, the rules themselves as JSON, a name of `sim fault known`, or - for standard
-        /// input
+        /// A YAML or JSON file, rules as JSON, a name from `sim fault known`, or - for standard input
         #[arg(value_name = "FILE|JSON|NAME")]
         rules: String,
         #[command(flatten)]
@@ -286,10 +286,10 @@ pub(super) enum Fault {
     },
     /// Removes rules
     Rm {
-        /// Their ids
+        /// Ids of the rules
         #[arg(value_name = "ID", required_unless_present = "all")]
         ids: Vec<String>,
-        /// All of them
+        /// Removes all rules
         #[arg(long, conflicts_with = "ids")]
         all: bool,
         #[command(flatten)]
@@ -297,23 +297,23 @@ pub(super) enum Fault {
     },
 }
 
-/// Reads the ledger of a running sim: every call, as JSON lines.
+/// Prints the ledger of a running sim: every call, as JSON lines.
 #[derive(Debug, Args)]
 pub(super) struct Ledger {
-    /// Counts calls per server and operation
+    /// Prints the number of calls per server and operation instead
     #[arg(long)]
     pub(super) counts: bool,
-    /// Only these operations: exact, with *, or a class (@read, @write, @login, @longpoll, @task)
+    /// Only operations that match: a name, a pattern with *, or a class (@read, @write, @login, @longpoll, @task)
     #[arg(long, value_name = "PATTERN")]
     pub(super) op: Option<String>,
-    /// From this sequence number on
+    /// First sequence number to print
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub(super) since: u64,
     #[command(flatten)]
     pub(super) admin: Admin,
 }
 
-/// Asks a sim whether it serves: ends with 0 if it does, with 1 if not. For health checks of containers.
+/// Checks the health of a sim: exits with 0 if it serves, else with 1. For health checks of containers.
 #[derive(Debug, Args)]
 pub(super) struct Health {
     #[command(flatten)]
