@@ -48,7 +48,7 @@ Examples:
 /// Serves a vCenter and a cluster until SIGTERM or SIGINT. A second signal, at least a second later, aborts.
 ///
 /// Prints endpoints, credentials and the variables that govc and kubectl need. The default world is the
-/// default inventory of vcsim: one datacenter, a cluster of three hosts, a standalone host, four machines,
+/// default inventory of simulators: one datacenter, a cluster of three hosts, a standalone host, four machines,
 /// no nodes. With --vms, --zones or --nodes the world has the machines that these options ask for instead.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -168,6 +168,15 @@ impl Act<'_> {
         self.write(settled);
     }
 
+    /// The lease of a deleted Node goes, as the garbage collector sees to it. A kubelet that runs collects its own, with its next
+    /// renewal.
+    pub(super) fn collect_lease_of(&mut self, node: &str) {
+        if self.state.kubelets.get(node).is_none_or(|kubelet| !kubelet.running) {
+            let collected = collect_lease(&self.state.cluster, node);
+            self.write(collected);
+        }
+    }
+
     pub(super) fn set_heartbeats(&mut self, every: Option<Duration>) {
         let were_off = self.state.heartbeats.is_none();
         self.emit(Event::HeartbeatsSet(every));

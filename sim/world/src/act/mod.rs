@@ -210,7 +210,14 @@ impl<'a> Act<'a> {
         for event in decision.events {
             let written = expiry::expires(&event.key.resource).then(|| event.clone());
             let seen = (plane == ControlPlane::Supervisor).then(|| event.clone());
+            let is_workload = plane == ControlPlane::Workload && event.op == objects::Op::Deleted;
+            let deleted_node = (is_workload
+                && event.key.resource == objects::GroupResource::core("nodes"))
+            .then(|| event.key.name.clone());
             self.emit_object(plane, event);
+            if let Some(node) = deleted_node {
+                self.collect_lease_of(&node);
+            }
             if let Some(written) = written {
                 self.lease(plane, &written);
             }

@@ -107,6 +107,16 @@ fn a_deleted_node_stays_deleted_until_its_kubelet_starts_again() {
 }
 
 #[test]
+fn the_lease_of_a_node_goes_with_it_where_its_machine_is_gone() {
+    let mut world = lab();
+    apply(&mut world, 3, Command::DeleteMachine(NODE.into()));
+    world.advance(at(120));
+    assert!(lease(&world).is_some(), "the Node is still there");
+    apply(&mut world, 120, Command::Cluster(Write::delete(Key::node(NODE))));
+    assert_eq!(lease(&world), None);
+}
+
+#[test]
 fn a_restore_brings_lost_objects_back_at_their_old_versions() {
     let mut world = lab();
     let refused = world.apply(at(1), Command::RestoreCluster).unwrap_err();
