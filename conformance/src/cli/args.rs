@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line: commands, options and their help.
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -13,10 +13,10 @@ use crate::backend::Backend;
 use crate::lab::Mutants;
 use crate::{e2e, foreign, kubernetes};
 
-/// Judges a vSphere cloud provider for Kubernetes against everything it promises.
+/// Judges vSphere cloud providers for Kubernetes by a catalogue of checks.
 ///
-/// Exit codes: 0 all passed; 1 a check failed; 2 usage; 3 the harness itself failed; 5 what failed held when it was
-/// tried again; 6 a budget was exceeded or is not the committed one; 7 nothing failed, but a check was inconclusive.
+/// Exit codes: 0 all checks passed; 1 a check failed; 2 wrong usage; 3 the harness failed; 5 every failed check passed when
+/// repeated; 6 a budget differs from the committed one; 7 no check failed, but one was inconclusive.
 #[derive(Parser)]
 #[command(name = "conformance", version)]
 pub(super) struct Arguments {
@@ -26,67 +26,67 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 pub(super) enum What {
-    /// Boot the world, run our provider against it in virtual time, judge it, count its calls.
+    /// Run the checks against our provider in virtual time, or against any provider with --provider.
     Run(Run),
-    /// List the checks, with what is run and what is planned.
+    /// List the checks of the catalogue.
     List {
-        /// Only these IDs, or beginnings of IDs.
+        /// IDs, or prefixes of IDs, to select.
         ids: Vec<String>,
-        /// Only this surface: node, zone, session, …
+        /// Surface to select: node, zone, session, …; repeatable.
         #[arg(long)]
         surface: Vec<String>,
-        /// Also those that no scenario exercises yet.
+        /// Include planned checks, which no scenario exercises yet.
         #[arg(long)]
         all: bool,
     },
-    /// Say what a check promises, why, how it is judged and how to mend a failure.
+    /// Explain a check: its promise, the reason, how it is judged, and how to fix a failure.
     Explain {
-        /// The ID, like NODE-DEL-002.
+        /// ID of the check, such as NODE-DEL-002.
         id: String,
     },
-    /// Play every life with every single failure: each call fails in every way, each write is the last before a crash.
+    /// Play every life once per possible failure: each call fails in each way, and a crash follows each write.
     Sweep(super::sweep::Arguments),
-    /// Play generated histories with v1 and V2 of Supervisor mode, and compare what they say of Nodes.
+    /// Compare the Nodes that v1 and InstancesV2 of Supervisor mode write in generated histories.
     Alike {
-        /// How many histories.
+        /// Number of histories.
         #[arg(long, default_value = "1000")]
         runs: NonZeroU32,
-        /// Where every draw comes from.
+        /// Seed of all random draws.
         #[arg(long, default_value_t = 0)]
         seed: u64,
     },
-    /// Count calls by phase, compare with budgets.yaml; or say of any provider or ledger which calls were needed.
+    /// Count our provider's calls per phase and compare them with budgets.yaml, or tell needed from needless calls of any
+    /// provider or ledger.
     ///
-    /// Without --provider and --ledger our own provider is counted in virtual time.
+    /// Without --provider and --ledger, our own provider runs in virtual time.
     ///
-    /// With --provider each call is marked: `needed`; `re-read`, whose answer is what the client was last served;
-    /// `re-login`, while a session was alive or after a logout of its own; `n+1`, one call per object where one for all
-    /// would do. Each is named with what brought it about and with its price at 1,000 and 5,000 nodes, and the list is to
-    /// be worked off from the top.
+    /// With --provider or --ledger, each call is marked: `needed`; `re-read` (the answer equals the last one); `re-login` (a
+    /// session was alive, or the client had logged out by itself); `n+1` (one call per object where one call for all would
+    /// do). The report names the cause of each mark and its cost at 1,000 and 5,000 nodes, the most expensive first.
     Cost {
-        /// Print budgets.yaml as measured.
+        /// Print a budgets.yaml with the measured counts.
         #[arg(long)]
         write: bool,
-        /// Also a row per phase and operation.
+        /// Add a row per phase and operation.
         #[arg(long, conflicts_with = "write")]
         operations: bool,
         #[command(flatten)]
         bill: foreign::cost::Arguments,
     },
-    /// Hold the simulated Kubernetes API against a real kube-apiserver, request by request.
+    /// Compare the simulated Kubernetes API with a real kube-apiserver, request by request.
     Kubernetes {
         #[command(subcommand)]
         command: kubernetes::command::What,
     },
-    /// The stage in containers: a cluster made by kind, a simulator, a provider deployed from its manifests.
+    /// Run scenarios in containers: a kind cluster, a simulator, and a provider deployed from its manifests.
     E2e {
         #[command(subcommand)]
         command: e2e::command::What,
     },
-    /// Become a program that ends with the process that started this.
+    /// Execute a program that is killed when the process that started it ends.
     #[command(name = foreign::launch::SUBCOMMAND, hide = true)]
     Launch {
-        /// That process.
+        /// Process ID of the parent.
         parent: i32,
         /// The program and its arguments.
         #[arg(last = true)]
@@ -96,34 +96,34 @@ pub(super) enum What {
 
 #[derive(Parser)]
 pub(super) struct Run {
-    /// Only these IDs, or beginnings of IDs.
+    /// IDs, or prefixes of IDs, to select.
     pub(super) ids: Vec<String>,
-    /// Only this surface: node, zone, session, …
+    /// Surface to select: node, zone, session, …; repeatable.
     #[arg(long)]
     pub(super) surface: Vec<String>,
-    /// Where the provider looks for machines: vcenter, supervisor or all.
+    /// Mode of the provider: vcenter, supervisor or all.
     #[arg(long, default_value = "all", value_parser = modes, conflicts_with = "provider")]
     pub(super) mode: Modes,
-    /// Where every draw and identifier comes from.
+    /// Seed of all random draws and identifiers.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
-    /// Write results.json, junit.xml, summary.md, index.html and ledger.jsonl here.
+    /// Directory for results.json, junit.xml, summary.md, index.html and ledger.jsonl.
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
-    /// Give our provider this deliberate defect.
+    /// Enable a deliberate defect of our provider.
     #[arg(long, value_parser = mutant, conflicts_with = "provider")]
     pub(super) mutant: Option<Mutants>,
-    /// Leave the table of calls per node and sync out.
+    /// Omit the table of calls per node and sync.
     #[arg(long, conflicts_with = "provider")]
     pub(super) no_cost: bool,
-    /// How our provider looks for machines there: auto, poll or v1. Checks that count calls, or need a view that is
-    /// told of changes, are about auto and fail with the others.
+    /// How our provider looks up machines: auto, poll or v1. Checks that count calls or need a watch hold for auto
+    /// and fail with poll and v1.
     #[arg(long, value_name = "MODE", default_value = "auto", conflicts_with = "provider")]
     pub(super) instances_mode: InstancesMode,
-    /// End after the first check that does not pass.
+    /// Stop after the first check that does not pass.
     #[arg(long, conflicts_with = "provider")]
     pub(super) fail_fast: bool,
-    /// Also a row per phase and operation in that table.
+    /// Add a row per phase and operation to the table of calls.
     #[arg(long, conflicts_with_all = ["no_cost", "provider", "ids", "surface"])]
     pub(super) operations: bool,
     #[command(flatten)]
@@ -150,7 +150,7 @@ pub(super) fn for_processes(matches: &ArgMatches) -> Option<String> {
     flags.iter().find(is_given).map(|flag| format!("--{}", flag.replace('_', "-")))
 }
 
-/// Some modes, in the order in which they are judged.
+/// The selected modes, in the order in which they are judged.
 #[derive(Clone, Copy)]
 pub(super) struct Modes(pub(super) &'static [Backend]);
 
@@ -159,7 +159,7 @@ pub(super) fn modes(text: &str) -> Result<Modes, String> {
     match all.iter().position(|it| it.as_str() == text) {
         Some(at) => Ok(Modes(&all[at..=at])),
         None if text == "all" => Ok(Modes(all)),
-        None => Err("there are vcenter, supervisor and all".to_owned()),
+        None => Err("expected vcenter, supervisor or all".to_owned()),
     }
 }
 
@@ -167,6 +167,6 @@ fn mutant(text: &str) -> Result<Mutants, String> {
     let all = || Mutants::ALL.into_iter().chain(Mutants::SUPERVISOR);
     all().find(|it| format!("{it:?}") == text).ok_or_else(|| {
         let names: Vec<String> = all().map(|it| format!("{it:?}")).collect();
-        format!("there are {}", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }

@@ -24,47 +24,47 @@ use crate::{foreign, lives, report};
 /// What `conformance sweep` is asked for.
 #[derive(Parser)]
 pub(super) struct Arguments {
-    /// Only this sweep: faults, crashes or stale.
+    /// Kind of failure: faults, crashes or stale; repeatable [default: all three].
     #[arg(long, value_parser = kind)]
     kind: Vec<Kind>,
-    /// Only this life; `--list-lives` prints them.
+    /// Life to play, as printed by --list-lives; repeatable [default: all].
     #[arg(long)]
     life: Vec<String>,
-    /// Print the lives and end.
+    /// Print the lives and exit.
     #[arg(long)]
     list_lives: bool,
-    /// Only so many runs per sweep and mode, spread evenly.
+    /// Number of trials per kind, mode and instances mode, spread evenly [default: all].
     #[arg(long)]
     sample: Option<NonZeroUsize>,
-    /// Where the provider looks for machines: vcenter, supervisor or all.
+    /// Mode of the provider: vcenter, supervisor or all.
     #[arg(long, default_value = "all", value_parser = modes)]
     mode: Modes,
-    /// How it looks: auto, poll or v1; all of them unless said.
+    /// How the provider looks up machines: auto, poll or v1; repeatable [default: all three].
     #[arg(long)]
     instances_mode: Vec<InstancesMode>,
-    /// Runs at a time; one per processor unless said, and 8 of processes, which wait more than they work.
+    /// Number of parallel trials [default: one per processor; 8 with --provider].
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
-    /// Keep a line per trial in this file, and leave out trials that it already has.
+    /// File that records each trial; trials that it already holds are skipped.
     #[arg(long)]
     journal: Option<PathBuf>,
-    /// Play only the trials whose line contains this text, and print their ledgers and the provider's log.
+    /// Text that selects trials by their line; prints their ledgers and the provider's log.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["sample", "journal"])]
     trial: Option<String>,
-    /// Where every draw comes from.
+    /// Seed of all random draws.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Play this provider as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
-    /// upstream-vcenter, upstream-paravirtual. Its manifest says the mode.
+    /// Provider to run as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
+    /// upstream-vcenter, upstream-paravirtual. The manifest sets the mode.
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["mode", "instances_mode", "journal"])]
     provider: Option<String>,
-    /// The program, where the manifest says $(binary).
+    /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     binary: Option<PathBuf>,
-    /// Seconds of the world in a second; periods are shortened by it.
+    /// Factor by which world time runs faster than the clock; the provider's periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     compress: u32,
-    /// Play the lives alone, without failures.
+    /// Play the lives without failures.
     #[arg(long, requires = "provider", conflicts_with_all = ["kind", "sample", "trial"])]
     healthy: bool,
 }

@@ -16,9 +16,9 @@ use crate::backend::Backend;
 /// What to do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
-    /// Make a laboratory: a cluster of three nodes made by kind, a simulator with their machines, our provider.
+    /// Create a lab: a kind cluster of three nodes, a simulator with their machines, and our provider.
     Up(Options),
-    /// Play the scenarios in it.
+    /// Play the scenarios in a lab.
     Run {
         /// What is played.
         #[command(flatten)]
@@ -27,7 +27,7 @@ pub enum What {
         #[command(flatten)]
         options: Options,
     },
-    /// Count what providers cost there, and compare with virtual time; in a cluster of its own where there is none.
+    /// Count the calls of providers in a lab and compare them with virtual time. Creates a temporary lab if none is kept.
     Bench {
         /// What is counted.
         #[command(flatten)]
@@ -36,9 +36,9 @@ pub enum What {
         #[command(flatten)]
         options: Options,
     },
-    /// End it: nothing is left.
+    /// Delete the lab: cluster, containers, state.
     Down(Options),
-    /// Make one, play the scenarios, end it, also after a failure or Ctrl-C.
+    /// Create a lab, play the scenarios, and delete the lab, also after a failure or Ctrl-C.
     All {
         /// What is played.
         #[command(flatten)]
@@ -52,19 +52,19 @@ pub enum What {
 /// Which laboratory, and what it is made of.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Its name; several live beside each other.
+    /// Name of the lab; labs of different names can run in parallel.
     #[arg(long, default_value = "vsphere-lab", value_parser = name)]
     name: String,
-    /// The image of its nodes; without it the stock image where it can be pulled, else one made by kind/node-image.
+    /// Node image [default: the stock image if it can be pulled, else the one built by kind/node-image].
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// Where its provider looks for machines: vcenter or supervisor. One that is there knows it.
+    /// Mode of the provider: vcenter or supervisor. An existing lab keeps its mode.
     #[arg(long, default_value = "vcenter", value_parser = backend)]
     mode: Backend,
-    /// Start dockerd where no engine answers (as root).
+    /// Start dockerd if no engine answers (as root).
     #[arg(long)]
     start_engine: bool,
-    /// A checkout of this project; the one around the working directory if left out.
+    /// Checkout of this project [default: the one that contains the working directory].
     #[arg(long, value_name = "DIR")]
     project: Option<PathBuf>,
 }
@@ -96,7 +96,7 @@ fn checkout(directory: &Path) -> anyhow::Result<PathBuf> {
 
 fn backend(text: &str) -> Result<Backend, String> {
     let found = Backend::ALL.into_iter().find(|it| it.as_str() == text);
-    found.ok_or_else(|| "there are vcenter and supervisor".to_owned())
+    found.ok_or_else(|| "expected vcenter or supervisor".to_owned())
 }
 
 impl Options {

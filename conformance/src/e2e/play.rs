@@ -44,13 +44,13 @@ struct Played {
 /// What is played.
 #[derive(Args, Clone, Debug, Default)]
 pub struct PlayOptions {
-    /// Only these IDs, or beginnings of IDs.
+    /// IDs, or prefixes of IDs, to select.
     ids: Vec<String>,
-    /// The provider that takes the place of ours and gives it back: stock-ccm, upstream-vcenter or upstream-paravirtual, as a
-    /// static binary or an image of the engine. With vCenter the stock CCM is built if none is named.
+    /// Provider that replaces ours and is replaced by ours again: stock-ccm, upstream-vcenter or upstream-paravirtual, as a
+    /// static binary or an image of the engine [default in vCenter mode: the stock CCM, built].
     #[arg(long, value_name = "NAME=PATH|IMAGE", value_parser = peer)]
     peer: Option<Peer>,
-    /// Write e2e.json here: verdicts in the cluster and in virtual time, and what a provider said that failed.
+    /// Directory for e2e.json: verdicts in the cluster and in virtual time, and the log of a provider that failed.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

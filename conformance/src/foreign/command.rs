@@ -32,29 +32,29 @@ const JOBS: usize = 4;
 /// How a provider that is a process is judged.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Judge this provider as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
+    /// Provider to judge as a process: a `kind: Provider` manifest, or ours-vcenter, ours-supervisor, stock-ccm,
     /// upstream-vcenter, upstream-paravirtual.
     #[arg(long, value_name = "FILE|NAME", conflicts_with = "mode")]
     pub provider: Option<String>,
-    /// The program, where the manifest says $(binary).
+    /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub binary: Option<PathBuf>,
-    /// What answers for the workload cluster. A real etcd and kube-apiserver are those of KUBEBUILDER_ASSETS, or built.
+    /// API server of the workload cluster. A real etcd and kube-apiserver come from KUBEBUILDER_ASSETS, or are built.
     #[arg(long, value_enum, value_name = "SERVER", default_value_t, requires = "provider")]
     pub apiserver: ApiServer,
-    /// Cases at a time, each with a process of its own: 4 unless said otherwise, and always 1 with --apiserver real.
+    /// Number of parallel cases, each with its own process [default: 4; 1 with --apiserver real].
     #[arg(long, value_name = "N", requires = "provider")]
     pub jobs: Option<usize>,
-    /// Seconds of the world in a second, where nothing fails; periods are shortened by it.
+    /// Factor by which world time runs faster than the clock while nothing fails; the provider's periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
-    /// Leave out what takes longer than this in real time.
+    /// Skip cases that take longer than this in real time.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = sim::world::duration::parse, requires = "provider")]
     pub longest: Duration,
-    /// Try what failed so often again, unless it is about safety.
+    /// Number of repetitions of a failed case; safety failures are not repeated.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "provider")]
     pub retries: u32,
-    /// Do not measure the provider first.
+    /// Skip the measurement of the provider at the start.
     #[arg(long, requires = "provider")]
     pub no_calibration: bool,
 }

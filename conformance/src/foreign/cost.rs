@@ -28,26 +28,26 @@ const LEAST_NODES: u32 = 2;
 /// Whose calls are judged.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
-    /// Play this provider as a process and say which of its calls were needed: a `kind: Provider` manifest, or
-    /// ours-vcenter, ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
+    /// Provider to run as a process, whose calls are marked: a `kind: Provider` manifest, or ours-vcenter,
+    /// ours-supervisor, stock-ccm, upstream-vcenter, upstream-paravirtual.
     #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["write", "operations"])]
     pub provider: Option<String>,
-    /// The program, where the manifest says $(binary).
+    /// Program that replaces $(binary) in the manifest.
     #[arg(long, value_name = "PATH", requires = "provider")]
     pub binary: Option<PathBuf>,
-    /// Judge the calls of this ledger: a ledger.jsonl of `sim serve`, `sim ledger` or `conformance run --out`.
+    /// Ledger whose calls are marked: a ledger.jsonl of `sim serve`, `sim ledger` or `conformance run --out`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["provider", "write", "operations"])]
     pub ledger: Option<PathBuf>,
-    /// Fleet sizes to play, two at least (10,30 unless said otherwise); with --ledger how many nodes there were.
+    /// Fleet sizes, at least two [default: 10,30]; with --ledger, the number of nodes in the ledger.
     #[arg(long, value_name = "N[,N…]", value_delimiter = ',')]
     pub nodes: Vec<u32>,
-    /// Seconds of the world in a second; periods are shortened by it.
+    /// Factor by which world time runs faster than the clock; the provider's periods are shortened by it.
     #[arg(long, value_name = "K", default_value_t = 10, requires = "provider")]
     pub compress: u32,
-    /// Where every draw and identifier comes from.
+    /// Seed of all random draws and identifiers.
     #[arg(long, default_value_t = 0, requires = "provider")]
     pub seed: u64,
-    /// Write cost.json, cost.md and the mark of each call here, and of a provider its ledgers, one per fleet size.
+    /// Directory for cost.json, cost.md and the mark of each call; with --provider, also for one ledger per fleet size.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

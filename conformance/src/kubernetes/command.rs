@@ -21,31 +21,31 @@ use super::{VERSION, compare, fuzz};
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum What {
-    /// Name the sequences: clause, requests, known differences.
+    /// List the sequences: clause, requests, known differences.
     List,
-    /// Play the sequences on a real server and on the simulated one, and compare. Recorded answers are compared
-    /// with the real ones as well, so that they stay true.
+    /// Play the sequences on a real server and on the simulated one, and compare the answers. Also compares the recorded
+    /// answers with the real ones.
     Diff(Live),
-    /// Play the sequences on a real server, and keep its answers.
+    /// Play the sequences on a real server, and record its answers.
     Record(Live),
-    /// Say what differs from the recorded answers.
+    /// Print the differences from the recorded answers.
     Known {
-        /// Bring known-differences.yaml up to date: gone places out, new ones in, remarks kept.
+        /// Update known-differences.yaml: remove differences that are gone, add new ones, keep remarks.
         #[arg(long)]
         write: bool,
         /// Show every step that differs.
         #[arg(long)]
         show: bool,
-        /// Only sequences whose name contains this.
+        /// Text that selects sequences by name.
         #[arg(long, requires = "show")]
         only: Option<String>,
     },
-    /// Play generated histories on both, and shrink what differs to the shortest.
+    /// Play generated histories on both servers, and shrink each difference.
     Fuzz {
-        /// How many histories.
+        /// Number of histories.
         #[arg(long, default_value = "300")]
         runs: NonZeroU32,
-        /// Where every draw comes from.
+        /// Seed of all random draws.
         #[arg(long, default_value_t = 0)]
         seed: u64,
         /// The server to compare with.
@@ -68,7 +68,7 @@ impl What {
 /// Which sequences, and which real server.
 #[derive(Debug, Args)]
 pub struct Live {
-    /// Only sequences whose name contains this.
+    /// Text that selects sequences by name.
     #[arg(long)]
     only: Option<String>,
     #[command(flatten)]
@@ -78,13 +78,13 @@ pub struct Live {
 /// A real server.
 #[derive(Debug, Args)]
 pub struct Server {
-    /// The URL of a real server; without it, one is started (conformance/peers/cluster.sh).
+    /// URL of a real server [default: conformance/peers/cluster.sh starts one].
     #[arg(long, requires = "token", value_parser = url)]
     server: Option<String>,
-    /// The token of an administrator there.
+    /// Token of an administrator of that server.
     #[arg(long, requires = "server")]
     token: Option<String>,
-    /// The URL of the server's etcd; sequences with compactions need it.
+    /// URL of the server's etcd; sequences with compactions need it.
     #[arg(long, requires = "server", value_parser = url)]
     etcd: Option<String>,
 }
@@ -93,7 +93,7 @@ fn url(text: &str) -> Result<String, &'static str> {
     let parts = text.parse::<http::Uri>().ok().map(http::Uri::into_parts);
     match parts {
         Some(http::uri::Parts { scheme: Some(_), authority: Some(_), .. }) => Ok(text.to_owned()),
-        _ => Err("this is no URL; give one like https://127.0.0.1:6443"),
+        _ => Err("not a valid URL; write one such as https://127.0.0.1:6443"),
     }
 }
 

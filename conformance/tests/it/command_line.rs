@@ -95,7 +95,7 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
             vec!["sweep", "--provider", "ours-vcenter", "--compress", "0"],
             "--compress 0: write 1 or more",
         ),
-        (vec!["run", "--mutant", "Nope"], "there are ErrorIsGone"),
+        (vec!["run", "--mutant", "Nope"], "expected one of ErrorIsGone"),
         (vec!["runn"], "run"),
         (vec!["kubernetes", "diff", "--server", "https://x"], "--token"),
         (vec!["kubernetes", "diff", "--token", "t"], "--server"),
@@ -106,7 +106,7 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         ),
         (
             vec!["kubernetes", "fuzz", "--server", "https://", "--token", "t"],
-            "give one like https://",
+            "write one such as https://",
         ),
         (vec!["kubernetes", "diff", "--only", "no-such"], "--only no-such: no sequence"),
         (vec!["kubernetes", "record", "--only", "no-such"], "`conformance kubernetes list`"),
@@ -131,11 +131,11 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
         (vec!["e2e", "run", "--name", "no-such"], "conformance e2e up --name no-such"),
         (vec!["e2e", "all", "LIVE-9", "--name", "no-such"], "no scenario with vcenter has the ID"),
         (vec!["e2e", "all", "LIVE-001", "--mode", "supervisor"], "there are NODE-001"),
-        (vec!["e2e", "up", "--mode", "vsphere"], "there are vcenter and supervisor"),
+        (vec!["e2e", "up", "--mode", "vsphere"], "expected vcenter or supervisor"),
         (vec!["e2e", "up", "--name", "Lab"], "write 1 to 40 lower-case letters"),
         (vec!["e2e", "up", "--project", "/proc/nope"], "--project /proc/nope: "),
         (vec!["e2e", "up", "--project", "/proc"], "not inside a checkout of this project"),
-        (vec!["e2e", "bench", "--columns", "vcentre"], "there are vcenter, vcenter-poll"),
+        (vec!["e2e", "bench", "--columns", "vcentre"], "expected one of vcenter, vcenter-poll"),
         (vec!["e2e", "bench", "--nodes", "0"], "0 is not in 1..=5000"),
     ] {
         let output = conformance(&arguments);

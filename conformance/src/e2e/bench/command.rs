@@ -24,27 +24,27 @@ use crate::e2e::{engine, kubelet};
 /// What is counted.
 #[derive(Args, Clone, Debug)]
 pub struct BenchOptions {
-    /// Sizes of the fleet that registers beside the three real nodes.
+    /// Numbers of simulated nodes that register beside the three real ones.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "10,100,1000", value_parser = clap::value_parser!(u32).range(1..=5000))]
     nodes: Vec<u32>,
-    /// Ways of following machines: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1;
-    /// without these and peers vcenter, or supervisor-watch where the laboratory is of that mode.
+    /// Instances modes to count: vcenter, vcenter-poll, vcenter-v1, supervisor-watch, supervisor-poll, supervisor-v1
+    /// [default without --peer: vcenter, or supervisor-watch in a lab of Supervisor mode].
     #[arg(long, value_name = "COLUMN", value_delimiter = ',', value_parser = subject)]
     columns: Vec<Subject>,
-    /// Status period of the provider, in seconds; without it 20, and 40 for more than 200 nodes.
+    /// Status period of the provider, in seconds [default: 20; 40 for more than 200 nodes].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(20..=600))]
     period: Option<u64>,
-    /// Also a program of others: stock-ccm, upstream-vcenter or upstream-paravirtual, as a static binary or an image of the engine.
+    /// Additional provider: stock-ccm, upstream-vcenter or upstream-paravirtual, as a static binary or an image of the engine.
     #[arg(long = "peer", value_name = "NAME=PATH|IMAGE", value_parser = peer)]
     peers: Vec<Peer>,
-    /// Write bench.json, bench.md and bench.svg here.
+    /// Directory for bench.json, bench.md and bench.svg.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 fn subject(text: &str) -> Result<Subject, String> {
     let found = Subject::ALL.into_iter().find(|it| it.word() == text);
-    found.ok_or_else(|| format!("there are {}", Subject::ALL.map(Subject::word).join(", ")))
+    found.ok_or_else(|| format!("expected one of {}", Subject::ALL.map(Subject::word).join(", ")))
 }
 
 /// Counts, in a laboratory that is there or in a cluster made for this.
