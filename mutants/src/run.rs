@@ -285,18 +285,20 @@ pub(crate) async fn sample(
     let file = results_file(tree, &plan.mode, plan.seed);
     let mut results: BTreeMap<String, Result> = known(&file)?;
     results.retain(|name, _| chosen.iter().any(|it| it.name == *name));
-    let mut baselines: Vec<Arc<Baseline>> = Vec::new();
-    for wanted in ["auto", "poll", "v1"] {
-        if chosen.iter().any(|it| way(&it.file) == wanted) {
-            baselines.push(Arc::new(bench.baseline(&plan.mode, wanted).await?));
-        }
-    }
-    let tests = if plan.tests { Some(bench.tests_reach().await?) } else { None };
     let mut waiting: Vec<Built> = chosen.clone();
     waiting.retain(|it| {
         let known = results.get(&it.name);
         known.is_none_or(|known| plan.tests && known.end == End::Survived)
     });
+    let mut baselines: Vec<Arc<Baseline>> = Vec::new();
+    for wanted in ["auto", "poll", "v1"] {
+        // What the catalogue was asked about already needs no baseline.
+        let is_new = |it: &Built| !results.contains_key(&it.name);
+        if waiting.iter().any(|it| way(&it.file) == wanted && is_new(it)) {
+            baselines.push(Arc::new(bench.baseline(&plan.mode, wanted).await?));
+        }
+    }
+    let tests = if plan.tests { Some(bench.tests_reach().await?) } else { None };
     waiting.reverse();
     let mut running = JoinSet::new();
     loop {
@@ -305,16 +307,23 @@ pub(crate) async fn sample(
         {
             let (bench, plan, tests) = (bench.clone(), plan.clone(), tests.clone());
             let before = results.get(&mutant.name).cloned();
-            let baseline = baselines.iter().find(|it| it.way == way(&mutant.file));
-            let baseline = Arc::clone(baseline.context("there is one for each way")?);
-            let is_reached = baseline.reached.contains(&mutant.number);
+            let baseline = baselines.iter().find(|it| it.way == way(&mutant.file)).cloned();
             running.spawn(async move {
                 let mut end = None;
-                if before.is_none() && is_reached {
-                    let Baseline { way, ids, limit, .. } = &*baseline;
-                    let (number, mode) = (mutant.number, &plan.mode);
-                    end = bench.judge(&Asked { number, mode, way, ids, limit: *limit }).await?;
-                }
+                let is_reached = match &before {
+                    Some(before) => before.reached,
+                    None => {
+                        let baseline = baseline.context("there is one for each way")?;
+                        let is_reached = baseline.reached.contains(&mutant.number);
+                        if is_reached {
+                            let Baseline { way, ids, limit, .. } = &*baseline;
+                            let (number, mode) = (mutant.number, &plan.mode);
+                            let asked = Asked { number, mode, way, ids, limit: *limit };
+                            end = bench.judge(&asked).await?;
+                        }
+                        is_reached
+                    }
+                };
                 if end.is_none()
                     && let Some(tests) = &tests
                 {
