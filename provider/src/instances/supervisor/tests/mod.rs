@@ -599,3 +599,31 @@ async fn a_list_on_its_way_brings_nothing_back() {
     assert!(is_gone(&lab.exists(&nth(1)).await));
     assert_eq!(lab.calls(), ["LIST"], "the one of before shows it");
 }
+
+#[tokio::test(start_paused = true)]
+async fn questions_before_the_first_list_are_answered_with_it() {
+    let lab = Lab::new(Fake::with(3), InstancesMode::Auto);
+    let asked_at = Instant::now();
+    let (there, absent) = (nth(0), nth(9));
+    let (exists, metadata) =
+        tokio::join!(lab.exists(&there), lab.metadata(&absent, ZoneWanted::Yes));
+    assert_eq!(exists, Lookup::Found(()));
+    assert!(matches!(metadata, Lookup::Unknown(_)), "{metadata:?}");
+    assert!(asked_at.elapsed() < Duration::from_secs(2), "{:?}", asked_at.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_read_a_moment_ago_is_not_read_again_before_its_node_is_deleted() {
+    let lab = Lab::started(Fake::with(3), InstancesMode::Auto, 3).await;
+    lab.fake.delete("n0001");
+    moment().await;
+    assert!(is_gone(&lab.exists(&nth(1)).await));
+    lab.calls();
+    assert_eq!(lab.instances.objection(&nth(1)).await, None);
+    assert_eq!(lab.calls(), ["GET n0001"]);
+    assert_eq!(lab.instances.objection(&nth(1)).await, None);
+    assert!(lab.calls().is_empty());
+    seconds(2).await;
+    assert_eq!(lab.instances.objection(&nth(1)).await, None);
+    assert_eq!(lab.calls(), ["GET n0001"]);
+}
