@@ -160,3 +160,22 @@ async fn every_failure_is_tried_twenty_times() {
     old.fake.refuse(Refusals::default());
     assert_eq!(old.exists(&nth(0)).await, Lookup::Found(()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_forgotten_holds_up_no_other() {
+    for is_forgotten in [true, false] {
+        let old = Old::new();
+        let (first, second) = (nth(0), nth(1));
+        let pending = Lookup::Unknown(Unknown::Pending);
+        assert_eq!(old.instances.metadata(&first, ZoneWanted::No), pending);
+        assert_eq!(old.instances.changed().await, BTreeSet::from([first.name.clone()]));
+        let asked_at = Instant::now();
+        assert_eq!(old.instances.metadata(&second, ZoneWanted::No), pending);
+        if is_forgotten {
+            old.instances.forget(&first.name);
+        }
+        assert_eq!(old.instances.changed().await, BTreeSet::from([second.name]));
+        let is_at_once = asked_at.elapsed() < Duration::from_secs(1);
+        assert_eq!(is_at_once, is_forgotten, "{:?}", asked_at.elapsed());
+    }
+}
