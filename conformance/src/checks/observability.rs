@@ -8,7 +8,8 @@ use sim::world::objects::GroupResource;
 use sim::world::{Command, Event, Grant, Named, PROVIDER_USER, Topology};
 
 use super::build::{
-    SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, machine, s, world,
+    KNOWN_UUID, SETTLED, T_MONITOR, T_STATUS, away, forget_reference, hidden, known_uuid, machine,
+    s, world, world_with,
 };
 use super::observe::{name, names};
 use super::{Case, Check};
@@ -28,6 +29,8 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
             lost_privilege(),
             lost_again(),
         ]);
+    } else {
+        healths.push(one_uuid_twice());
     }
     vec![
         Check::new("OBS-001", [failures_are_counted(backend)]),
@@ -47,6 +50,15 @@ const ENDPOINT: Pace = Pace::Virtual("the endpoint of a provider that is a proce
 const DOWN: Duration = s(180);
 /// From the end of an outage until health has to say so: a vCenter that starts answers 503 for a minute.
 const RECOVERY: Duration = s(240);
+
+/// Two VirtualMachines tell the same BIOS UUID, as a clone does until it has its own: counted, and health has nothing to say.
+fn one_uuid_twice() -> Case {
+    const SEEN: Duration = s(120);
+    let scenario = known_uuid(Backend::Supervisor, world_with(2, 3, s(240)), 1)
+        .at(SETTLED, Command::SetUuid { machine: machine(3), uuid: Some(KNOWN_UUID) })
+        .at(SEEN, Act::Scrape);
+    Case::new(scenario, |run| is_ready(run, SEEN)).named("two machines have one UUID")
+}
 
 /// The scrape at this moment, of the first replica that was read then.
 fn scrape_at(run: &Run, at: Duration) -> Option<&Scrape> {

@@ -48,6 +48,7 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
     ];
     if !backend.is_vcenter() {
         cases.push(no_last_look());
+        cases.push(no_proof());
     }
     if backend.is_vcenter() {
         cases.push(sessions_end_young());
@@ -189,6 +190,19 @@ fn no_last_look() -> Case {
         few_calls(run, 3).and(|| goes_in_the_end(run, &name(3)))
     })
     .named("the last look is refused")
+}
+
+/// Watches work, machines cannot be listed, and one is gone: nothing else proves that.
+fn no_proof() -> Case {
+    const LISTS: [&str; 1] = ["list virtualmachines"];
+    let status = Action::Status { code: 500, retry_after: None, message: None };
+    let rule = Rule::new("refused", [status]).on(Face::Supervisor).op(LISTS);
+    let scenario = world(12, SETTLED + REFUSED + PAUSE + s(60))
+        .at(SETTLED, Command::DeleteMachine(machine(3)));
+    Case::new(refused(rule, SETTLED, scenario), |run| {
+        tried(run, &LISTS, 1).and(|| goes_in_the_end(run, &name(3)))
+    })
+    .named("machines cannot be listed, and one is gone")
 }
 
 /// The login may not see the cluster of a machine, which has its zone. When it may, the node is initialized.

@@ -201,6 +201,7 @@ fn broken_watches(face: Face, op: &str) -> Vec<Case> {
     for (case, action, times, bound) in [
         ("410", Action::WatchGone, 3, s(60)),
         ("silent", Action::WatchSilent, 1, WATCH_TIMEOUT),
+        ("held", Action::WatchHoldAfter(0), 1, WATCH_TIMEOUT),
         ("no bookmarks", Action::WatchNoBookmark, 3, s(60)),
         ("closed after each event", Action::WatchCloseAfter(1), 3, s(60)),
         ("reset", Action::Reset, 3, s(60)),
