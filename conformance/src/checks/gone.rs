@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sim::Face;
 use sim::faults::{Action, Between, Rule};
+use sim::world::objects::{self, Key};
 use sim::world::{Command, ControlPlane, Grant, PROVIDER_USER};
 
 use super::build::{GRACE, SETTLED, T_LIFE, T_MONITOR, machine, s, vanishing, world};
@@ -27,9 +28,13 @@ pub(super) fn checks(backend: Backend) -> Vec<Check> {
         Check::new("NODE-DEL-008", mass(backend)),
         Check::new(
             "NODE-DEL-010",
-            [really_gone(backend), gone_after_untold_deletions(backend)]
-                .into_iter()
-                .chain(backend.is_vcenter().then(gone_while_hidden)),
+            [
+                really_gone(backend),
+                gone_after_untold_deletions(backend),
+                gone_after_deletions_by_hand(backend),
+            ]
+            .into_iter()
+            .chain(backend.is_vcenter().then(gone_while_hidden)),
         ),
         Check::new("NODE-DEL-011", [opted_out()]),
         Check::new("NODE-DEL-012", [event()]),
@@ -129,6 +134,29 @@ fn gone_after_untold_deletions(backend: Backend) -> Case {
             })
     })
     .named("after deletions that no watch told of")
+}
+
+/// Some machines are gone, and a person deletes their Nodes one after the other. Later one more goes: it is the only one, and
+/// nothing holds its Node.
+fn gone_after_deletions_by_hand(backend: Backend) -> Case {
+    let (n, some) = (20, 4);
+    let (last, later) = (some + 1, s(300));
+    let mut scenario = world(n, later + s(200));
+    for gone in 1..=some {
+        let node = objects::Command::delete(Key::node(name(gone)));
+        scenario = scenario
+            .at(SETTLED, Command::DeleteMachine(machine(gone)))
+            .at(SETTLED + s(8) * gone, Command::Cluster(node));
+    }
+    let scenario = scenario.at(later, Command::DeleteMachine(machine(last)));
+    Case::new(scenario, move |run| {
+        let gone = run.deleted(&name(last)).map(|at| at.since_start());
+        let bound = later + vanishing(backend) + GRACE + T_LIFE;
+        Verdict::of(gone.is_some_and(|gone| gone <= bound), || {
+            format!("the node of one machine went at {gone:?}; it has to by {bound:?}").at(gone)
+        })
+    })
+    .named("after deletions by hand")
 }
 
 /// True if a Warning event about this very node says that its deletion is held back.

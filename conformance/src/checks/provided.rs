@@ -2,7 +2,7 @@
 
 use sim::world::{Command, Topology};
 
-use super::build::{SETTLED, T_INIT, T_STATUS, patch, s, set_address};
+use super::build::{SETTLED, T_INIT, T_STATUS, machine, patch, s, set_address};
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::judge::NodeFacts;
@@ -22,7 +22,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("NODE-020", [first_and_alone(V4), first_and_alone(V6)]),
         Check::new("NODE-021", [in_order([V4, V6]), in_order([V6, V4])]),
         Check::new("NODE-022", [spelled()]),
-        Check::new("NODE-023", [unknown()]),
+        Check::new("NODE-023", [unknown(), not_reported_yet()]),
         Check::new("NODE-024", malformed()),
         Check::new("NODE-025", [disappears()]),
     ]
@@ -106,6 +106,20 @@ fn unknown() -> Case {
     Case::new(scenario, move |run| {
         waits(run, comes).and(|| run.initializes(&[name(1)], comes + s(20), T_INIT))
     })
+}
+
+/// The machine reports no address at all for a while.
+fn not_reported_yet() -> Case {
+    let comes = SETTLED + s(60);
+    let touched = serde_json::json!({"metadata": {"labels": {"touched": "true"}}});
+    let scenario = provided("10.6.0.99")
+        .at(s(2), Command::ClearAddresses(machine(1)))
+        .at(comes, set_address(1, &["10.6.0.99", V6]))
+        .at(comes + s(20), patch(&name(1), touched));
+    Case::new(scenario, move |run| {
+        waits(run, comes).and(|| run.initializes(&[name(1)], comes + s(20), T_INIT))
+    })
+    .named("the machine reports no address yet")
 }
 
 fn malformed() -> Vec<Case> {
