@@ -14,7 +14,7 @@ use super::canary::Canary;
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::judge::{Invariant, NodeFacts};
+use crate::judge::NodeFacts;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::{Told as _, Verdict};
@@ -254,8 +254,7 @@ fn deleted_meanwhile(backend: Backend) -> Case {
                 )
             })
     });
-    case.exempt(Invariant::NoWrongDeletion, "a person deletes the Node")
-        .exempt(Invariant::YoungNodeStays, "a person deletes the Node")
+    case
 }
 
 fn crash_between() -> Case {

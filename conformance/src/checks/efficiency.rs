@@ -15,7 +15,6 @@ use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
 use crate::catalogue;
-use crate::judge::Invariant;
 use crate::lab::Run;
 use crate::scenario::Act;
 use crate::verdict::Verdict;
@@ -120,7 +119,6 @@ fn left_alone(backend: Backend) -> Case {
         .and(|| run.initializes(&names(20), s(0), SETTLED))
     });
     case.canary(Canary::Gone(20), end + s(1))
-        .exempt(Invariant::NoWrongDeletion, "a person deletes the Nodes")
 }
 
 fn slope(backend: Backend, n: u32) -> Case {

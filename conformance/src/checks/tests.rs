@@ -1,43 +1,56 @@
 //! The verdict of a case: what its own judge says, and what no run may break.
 
-use std::time::Duration;
-
 use sim::world::Command;
 use sim::world::objects::{self, Key};
 
-use super::build::{s, world};
+use super::build::{hidden, machine, s, world};
 use super::observe::name;
 use super::{Case, Check, Verdict};
 use crate::backend::Backend;
 use crate::judge::{Invariant, Violation};
-use crate::lab::Stage;
-use crate::scenario::Scenario;
+use crate::lab::{Mutants, Stage};
+use crate::scenario::{Act, Scenario};
 
-/// A script in which a person deletes the Node of a machine that runs: to the judge it is a wrong deletion.
-fn a_wrong_deletion(at: Duration) -> Scenario {
+/// A provider that takes a search without result for "gone" deletes the Node of a machine that its login cannot see.
+fn a_wrong_deletion() -> (Scenario, Stage) {
+    let scenario = world(3, s(300))
+        .at(s(90), Command::StopKubelet(machine(2)))
+        .at(s(100), hidden(Backend::VCenter, 2))
+        .at(s(100), Act::Crash(0))
+        .at(s(101), Act::Start(0));
+    (scenario, Stage { mutant: Some(Mutants::EmptySearchIsGone), ..Stage::default() })
+}
+
+#[test]
+fn a_deletion_by_a_person_is_none_of_the_provider() {
     let delete = objects::Command::delete(Key::node(name(2)));
-    world(3, at + s(5)).at(at, Command::Cluster(delete))
+    let scenario = world(3, s(95)).at(s(90), Command::Cluster(delete));
+    let case = Case::new(scenario, |_| Verdict::Pass);
+    assert_eq!(case.run(&Stage::default()).verdict, Verdict::Pass);
 }
 
 #[test]
 fn a_wrong_deletion_fails_a_case_whose_own_judge_does_not_look_for_it() {
-    let case = Case::new(a_wrong_deletion(s(90)), |_| Verdict::Pass);
-    let verdict = case.run(&Stage::default()).verdict;
+    let (scenario, stage) = a_wrong_deletion();
+    let case = Case::new(scenario, |_| Verdict::Pass);
+    let verdict = case.run(&stage).verdict;
     assert!(matches!(verdict, Verdict::Fail(_)), "{verdict}");
 }
 
 #[test]
 fn a_wrong_deletion_outranks_a_case_that_concludes_nothing() {
-    let case = Case::new(a_wrong_deletion(s(90)), |_| Verdict::inconclusive("idle"));
-    let verdict = case.run(&Stage::default()).verdict;
+    let (scenario, stage) = a_wrong_deletion();
+    let case = Case::new(scenario, |_| Verdict::inconclusive("idle"));
+    let verdict = case.run(&stage).verdict;
     assert!(matches!(verdict, Verdict::Fail(_)), "{verdict}");
 }
 
 #[test]
 fn an_exemption_with_a_reason_lets_a_case_pass() {
-    let case = Case::new(a_wrong_deletion(s(90)), |_| Verdict::Pass)
-        .exempt(Invariant::NoWrongDeletion, "a person deletes the Node");
-    assert_eq!(case.run(&Stage::default()).verdict, Verdict::Pass);
+    let (scenario, stage) = a_wrong_deletion();
+    let case = Case::new(scenario, |_| Verdict::Pass)
+        .exempt(Invariant::NoWrongDeletion, "the defect is put in on purpose");
+    assert_eq!(case.run(&stage).verdict, Verdict::Pass);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use sim::world::objects::{GroupResource, Key, Op, Subresource};
+use sim::world::objects::{Action, GroupResource, Key, Op, Subresource};
 use sim::world::vcenter::{Change, Power, Service, VcEvent};
 use sim::world::{Command, Event, State, Time};
 
@@ -132,6 +132,15 @@ impl Judge {
     }
 
     fn deleted(&mut self, at: Time, name: &str, old: &NodeFacts, after: &State) {
+        let is_deletion = |act: &Act| match act {
+            Act::World(Command::Cluster(it)) => {
+                it.key == Key::node(name) && matches!(it.action, Action::Delete { .. })
+            }
+            _ => false,
+        };
+        if self.is_by_hand(at, is_deletion) {
+            return;
+        }
         if self.keeps_all {
             let text = format!("node {name} was deleted, though deletion is switched off");
             self.broken(OptOutIsAbsolute, at, text);

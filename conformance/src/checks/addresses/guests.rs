@@ -4,7 +4,6 @@ use sim::world::objects::{self, Key};
 use sim::world::{Command, Topology};
 
 use super::{Case, SETTLED, T_INIT, T_STATUS, machine, name, s, set_address, steady, world};
-use crate::judge::Invariant;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
 
@@ -48,7 +47,6 @@ pub(super) fn stale_while_stopped() -> Case {
         })
     })
     .named("another address while the tools are stopped")
-    .exempt(Invariant::NoWrongDeletion, "a person deletes the Node")
 }
 
 /// A guest that has only a link-local IPv6 address at first, in a cluster of that family.

@@ -17,7 +17,6 @@ use super::build::{
 use super::observe::{name, names};
 use super::{Case, Check};
 use crate::backend::Backend;
-use crate::judge::Invariant;
 use crate::lab::Run;
 use crate::scenario::{Act, Scenario};
 use crate::verdict::{Told as _, Verdict};
@@ -270,7 +269,6 @@ fn changed_without_node() -> Case {
         })
     })
     .named("another address while there is no Node")
-    .exempt(Invariant::NoWrongDeletion, "a person deletes the Node")
 }
 
 fn changed_by_reboot() -> Case {
