@@ -237,7 +237,7 @@ fn deleted_meanwhile(backend: Backend) -> Case {
     let slow = Rule::new("slow", [Action::Delay(s(8))]).on(backend.face()).first(20);
     let delete = Command::Cluster(objects::Command::delete(Key::node(name(1))));
     let scenario = world(2, s(300)).fault(slow).at(s(4), delete);
-    let case = Case::new(scenario, |run| {
+    Case::new(scenario, |run| {
         Verdict::of(run.node(&name(1)).is_none(), || "the Node was created again".to_owned())
             .and(|| {
                 let late = run
@@ -253,8 +253,7 @@ fn deleted_meanwhile(backend: Backend) -> Case {
                     || "the other node was not initialized",
                 )
             })
-    });
-    case
+    })
 }
 
 fn crash_between() -> Case {
