@@ -36,6 +36,25 @@ async fn a_join_that_meets_a_failing_modify_list_view_is_completed_within_second
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_view_that_is_built_anew_leaves_nothing_behind_in_its_session() {
+    let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
+    sleep(10 * SECOND).await;
+    lab.vcenter.take_calls();
+    lab.vcenter.fault("ModifyListView", "SystemError", 5);
+    lab.vcenter.add("vm-2", &uuid(2), "node-002", Some("10.0.0.3"));
+    lab.cluster.join("node-002", &swapped(2));
+    sleep(60 * SECOND).await;
+    assert!(is_initialized(&lab.cluster.node("node-002").unwrap()));
+    let calls = lab.vcenter.take_calls();
+    assert_eq!(calls.get("Login"), None, "the session lives on");
+    let n = |call: &str| calls.get(call).copied().unwrap_or_default();
+    assert!(n("CreateFilter") > 0, "{calls:?}");
+    assert_eq!(n("DestroyPropertyFilter"), n("CreateFilter"), "{calls:?}");
+    assert_eq!(n("DestroyView"), n("CreateListView"), "{calls:?}");
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_is_not_delivered_for_a_minute_is_told_of_until_it_is() {
     let lab = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
     sleep(10 * SECOND).await;
