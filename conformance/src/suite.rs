@@ -142,7 +142,7 @@ impl Filter {
                 let near = catalogue::nearest(surface, known.iter().copied());
                 let hint = near.map_or(String::new(), |near| format!("; is it {near}?"));
                 return Err(format!(
-                    "no surface is called {surface:?}{hint} (there are {})",
+                    "unknown surface {surface:?}{hint} (expected one of {})",
                     known.join(", ")
                 ));
             }

@@ -221,7 +221,7 @@ fn suggestion(found: &str, expected: &[&str]) -> String {
     match (closest(found, expected), expected) {
         (Some(best), _) => format!("did you mean `{best}`?"),
         (None, []) => "remove it".to_owned(),
-        (None, expected) => format!("there are {}", expected.join(", ")),
+        (None, expected) => format!("expected one of {}", expected.join(", ")),
     }
 }
 
@@ -277,7 +277,7 @@ mod tests {
             (
                 "a misspelt nested key",
                 "- id: a\n  match: {operation: x}\n  do: [reset]",
-                "[0].match.operation: there is no such key | there are protocol, server, op, resource, client",
+                "[0].match.operation: there is no such key | expected one of protocol, server, op, resource, client",
             ),
             (
                 "an unknown action",

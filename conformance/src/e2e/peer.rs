@@ -90,7 +90,7 @@ pub(super) fn peer(text: &str) -> Result<Peer, String> {
     let (name, place) = text.split_once('=').ok_or("write NAME=PATH or NAME=IMAGE")?;
     let program = Program::ALL.into_iter().find(|it| it.name() == name);
     let program =
-        program.ok_or_else(|| format!("no peer is called {name:?}; there are {known}"))?;
+        program.ok_or_else(|| format!("unknown peer {name:?}: expected one of {known}"))?;
     if place.is_empty() {
         return Err("write NAME=PATH or NAME=IMAGE".to_owned());
     }
@@ -174,7 +174,7 @@ mod tests {
         for (text, says) in [
             ("stock-ccm", "NAME=PATH"),
             ("stock-ccm=", "NAME=PATH"),
-            ("stok-ccm=/bin/x", "there are stock-ccm, upstream-vcenter"),
+            ("stok-ccm=/bin/x", "expected one of stock-ccm, upstream-vcenter"),
         ] {
             let error = peer(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

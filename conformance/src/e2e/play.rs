@@ -1,6 +1,6 @@
 //! Plays scenarios, and holds each verdict against that of its check in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,10 +76,10 @@ impl PlayOptions {
         let ids = &self.ids;
         for id in ids {
             if id.is_empty() || !of_mode().any(|it| it.id.starts_with(id.as_str())) {
-                let known: Vec<&str> = of_mode().map(|it| it.id).collect();
-                let known = known.join(", ");
+                let known: BTreeSet<&str> = of_mode().map(|it| it.id).collect();
+                let known = known.into_iter().collect::<Vec<_>>().join(", ");
                 return Err(Usage::error(format!(
-                    "no scenario with {mode} has the ID {id:?}; there are {known}"
+                    "no scenario in {mode} mode has the ID {id:?}: expected one of {known}"
                 )));
             }
         }

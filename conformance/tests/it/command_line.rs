@@ -129,8 +129,11 @@ fn wrong_usage_ends_with_2_and_a_remedy() {
             "--jobs 2: a real API server has room for one case at a time; leave --jobs out",
         ),
         (vec!["e2e", "run", "--name", "no-such"], "conformance e2e up --name no-such"),
-        (vec!["e2e", "all", "LIVE-9", "--name", "no-such"], "no scenario with vcenter has the ID"),
-        (vec!["e2e", "all", "LIVE-001", "--mode", "supervisor"], "there are NODE-001"),
+        (
+            vec!["e2e", "all", "LIVE-9", "--name", "no-such"],
+            "no scenario in vcenter mode has the ID",
+        ),
+        (vec!["e2e", "all", "LIVE-001", "--mode", "supervisor"], "expected one of LI"),
         (vec!["e2e", "up", "--mode", "vsphere"], "expected vcenter or supervisor"),
         (vec!["e2e", "up", "--name", "Lab"], "write 1 to 40 lower-case letters"),
         (vec!["e2e", "up", "--project", "/proc/nope"], "--project /proc/nope: "),
@@ -184,7 +187,7 @@ spec:
         (
             "host $(vcenter.host)",
             "$(vcenter.hots)",
-            "spec.files.conf: \"$(vcenter.hots)\": nothing is called so\nremedy: there are dir,",
+            "spec.files.conf: \"$(vcenter.hots)\": nothing is called so\nremedy: expected one of dir,",
         ),
         ("host $(vcenter.host)", "$(supervisor.port)", "spec.files.conf: \"$(supervisor.port)\""),
         (
@@ -234,7 +237,7 @@ spec:
         (
             "  run:",
             "  ready: {firstCall: {op: \"@logn\"}}\n  run:",
-            "spec.ready.firstCall.op: \"@logn\": is no class of calls\nremedy: there are @any, @read",
+            "spec.ready.firstCall.op: \"@logn\": not a class of calls\nremedy: expected @any, or one of @read",
         ),
         ("  run:", "  ready: {firstCall: {op: FindByUUid}}\n  run:", "did you mean `FindByUuid`?"),
         ("  run:", "  ready: {firstCall: {op: Find*}}\n  run:", "is no single operation"),
@@ -291,7 +294,7 @@ spec:
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",
             "  run: {cluster: {image: x, kubeconfig: $(dir)/x}}",
-            "spec.run.cluster.kubeconfig: \"$(dir)\": nothing is called so\nremedy: there are manifest.dir, and env.NAME",
+            "spec.run.cluster.kubeconfig: \"$(dir)\": nothing is called so\nremedy: expected one of manifest.dir, or env.NAME",
         ),
         (
             "  run: {process: {command: [/bin/false, \"--conf=$(files.conf)\", $(knobs)]}}",

@@ -59,10 +59,10 @@ pub(super) async fn remove(
     }
     let known: Vec<String> = control.faults.list().into_iter().map(|armed| armed.rule.id).collect();
     let remedy = match known.as_slice() {
-        [] => "there are no rules".to_owned(),
-        known => format!("there are {}", known.join(", ")),
+        [] => "no rule is in force".to_owned(),
+        known => format!("known rules: {}", known.join(", ")),
     };
-    let error = AdminError::new(StatusCode::NOT_FOUND, format!("no rule is called `{id}`"));
+    let error = AdminError::new(StatusCode::NOT_FOUND, format!("unknown rule `{id}`"));
     Err(error.remedy(remedy))
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn read(
 ) -> Result<Response, AdminError> {
     let Query(Wanted { since, op, format }) = wanted.map_err(|rejected| {
         AdminError::bad(rejected.body_text())
-            .remedy("there are since=SEQ, op=PATTERN and format=jsonl or counts")
+            .remedy("expected since=SEQ, op=PATTERN, or format=jsonl or counts")
     })?;
     let ops = op.as_deref().map(|op| Ops(op.split(',').map(str::to_owned).collect()));
     if let Some(wrong) = ops.as_ref().and_then(Ops::wrong_class) {

@@ -100,10 +100,10 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
             // All are there, or none is removed.
             if let Some(id) = ids.iter().find(|id| !known.contains(&id.as_str())) {
                 let remedy = match known.as_slice() {
-                    [] => "there are no rules".to_owned(),
-                    known => format!("there are {}", known.join(", ")),
+                    [] => "no rule is in force".to_owned(),
+                    known => format!("known rules: {}", known.join(", ")),
                 };
-                return Err(CliError::input(format!("no rule is called `{id}`"), remedy));
+                return Err(CliError::input(format!("unknown rule `{id}`"), remedy));
             }
             for id in ids {
                 let path = format!("/faults/{}", escaped(id));

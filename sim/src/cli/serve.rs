@@ -208,7 +208,7 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
         n if n > MAX_VCENTERS => {
             let place =
                 if vcenters.is_some() { "--vcenters".to_owned() } else { of_file("vcenters") };
-            let what = format!("{place} {n}: there are at most {MAX_VCENTERS}");
+            let what = format!("{place} {n}: at most {MAX_VCENTERS} vCenters are possible");
             let remedy = format!("write {MAX_VCENTERS} or less; several sims can run side by side");
             return Err(CliError::input(what, remedy));
         }
@@ -223,7 +223,7 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     {
         let place = if nodes.is_some() { "--nodes".to_owned() } else { of_file("nodes") };
         let machines = match topology.machines {
-            0 => "there are no machines to run a kubelet".to_owned(),
+            0 => "the world has no machine that could run a kubelet".to_owned(),
             machines => format!("each vCenter has {machines} machines to run a kubelet"),
         };
         let remedy = match (topology.machines, vms.is_some() || world.is_none()) {

@@ -28,7 +28,7 @@ pub enum ListenError {
         source: io::Error,
     },
     /// More vCenters than there are ports above the first.
-    #[error("there are not enough ports above {0} for every vCenter")]
+    #[error("too few ports above {0} for all vCenters")]
     TooFewPorts(u16),
     /// No certificate.
     #[error("no certificate")]

@@ -348,7 +348,7 @@ fn it_serves_until_it_is_told_to_stop() {
     assert!(rules.contains("slow") && rules.contains("more"), "{rules}");
     assert_eq!(
         said(&sim.ask(&["fault", "rm", "more", "none"])),
-        "exit code 2\nerror: no rule is called `none`\n  remedy: there are slow, more\n",
+        "exit code 2\nerror: unknown rule `none`\n  remedy: known rules: slow, more\n",
         "all or nothing"
     );
     assert_eq!(said(&sim.ask(&["fault", "rm", "more"])), "exit code 0\nremoved more\n");
@@ -357,8 +357,8 @@ fn it_serves_until_it_is_told_to_stop() {
     assert!(sim.ask(&["ledger", "--counts"]).status.success());
     assert_eq!(
         said(&sim.ask(&["ledger", "--op", "@nope"])),
-        "exit code 2\nerror: op: `@nope` is no class\n  \
-         remedy: there are @read, @write, @login, @longpoll, @task\n"
+        "exit code 2\nerror: op: `@nope` is not a class of operations\n  \
+         remedy: expected one of @read, @write, @login, @longpoll, @task\n"
     );
     assert_eq!(
         said(&sim.ask(&["ledger", "--op", "FindByUid"])),

@@ -81,8 +81,8 @@ impl Manifest {
         }
         let is_class = op == "@any" || CLASSES.contains(&op);
         if op.starts_with('@') && !is_class {
-            let remedy = format!("there are @any, {}", CLASSES.join(", "));
-            return Err(Wrong::at(key, &value, "is no class of calls", remedy));
+            let remedy = format!("expected @any, or one of {}", CLASSES.join(", "));
+            return Err(Wrong::at(key, &value, "not a class of calls", remedy));
         }
         let doubts = if is_class { Vec::new() } else { Rule::new("ready", []).op([op]).doubts() };
         if let Some(doubt) = doubts.first() {
@@ -115,7 +115,7 @@ impl Manifest {
                     let near = document::closest(feature, &FEATURES);
                     let remedy = match near {
                         Some(near) => format!("did you mean {near}?"),
-                        None => format!("there are {}", FEATURES.join(", ")),
+                        None => format!("expected one of {}", FEATURES.join(", ")),
                     };
                     return Err(Wrong::at(&key, &value, "is no feature", remedy));
                 }
@@ -161,7 +161,7 @@ impl Manifest {
                 }
                 let there = own.iter().copied().chain(known.iter().map(String::as_str));
                 let there: Vec<&str> = there.collect();
-                let remedy = format!("there are {}, and env.NAME", there.join(", "));
+                let remedy = format!("expected one of {}, or env.NAME", there.join(", "));
                 let value = Value::from(format!("$({name})"));
                 Err(Wrong::at(&key, &value, "nothing is called so", remedy))
             })

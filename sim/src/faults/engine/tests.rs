@@ -155,7 +155,7 @@ fn nonsense_is_refused_with_a_remedy() {
             Rule::new("r", [Action::SoapFault { class: "Nope".into(), message: None }]),
             "try SystemError",
         ),
-        ("class", Rule::new("r", [Action::Reset]).op(["@reed"]), "is no class"),
+        ("class", Rule::new("r", [Action::Reset]).op(["@reed"]), "is not a class"),
         (
             "a watch elsewhere",
             Rule::new("r", [Action::WatchHoldAfter(1)]).on(Face::Soap),

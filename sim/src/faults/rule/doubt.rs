@@ -67,7 +67,7 @@ fn of_cluster(operation: &str, verb: &str, resource: &str) -> Option<String> {
     let hint = if !VERBS.contains(&verb) {
         match closest(verb, &VERBS) {
             Some(near) => format!("did you mean `{near} {resource}`?"),
-            None => format!("there are {}", VERBS.join(", ")),
+            None => format!("expected one of {}", VERBS.join(", ")),
         }
     } else if is_resource(resource) || resource == "OpenAPI" {
         return None;

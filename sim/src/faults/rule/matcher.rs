@@ -51,7 +51,10 @@ impl Ops {
     pub(crate) fn wrong_class(&self) -> Option<String> {
         let is_wrong = |it: &&String| it.starts_with('@') && !CLASSES.contains(&it.as_str());
         let pattern = self.0.iter().find(is_wrong)?;
-        Some(format!("`{pattern}` is no class; there are {}", CLASSES.join(", ")))
+        Some(format!(
+            "`{pattern}` is not a class of operations; expected one of {}",
+            CLASSES.join(", ")
+        ))
     }
 
     fn is_any(&self) -> bool {
