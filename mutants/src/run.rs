@@ -292,7 +292,7 @@ pub(crate) async fn sample(
     });
     let mut baselines: Vec<Arc<Baseline>> = Vec::new();
     for wanted in ["auto", "poll", "v1"] {
-        // What the catalogue was asked about already needs no baseline.
+        // A mutant that the catalogue has judged before needs no baseline.
         let is_new = |it: &Built| !results.contains_key(&it.name);
         if waiting.iter().any(|it| way(&it.file) == wanted && is_new(it)) {
             baselines.push(Arc::new(bench.baseline(&plan.mode, wanted).await?));
@@ -342,7 +342,7 @@ pub(crate) async fn sample(
     }
     let results: Vec<Result> =
         chosen.iter().filter_map(|it| results.get(&it.name).cloned()).collect();
-    // What an earlier build drew and this one does not would be counted by the report.
+    // The report would also count mutants that an earlier build drew and this one does not.
     std::fs::write(&file, "").with_context(|| file.display().to_string())?;
     results.iter().try_for_each(|result| keep(&file, result))?;
     Ok(results)

@@ -65,15 +65,15 @@ struct Pause {
     /// When the answer that asks for it was sent.
     told: Time,
     until: Time,
-    /// Whether a call that was under way by then has come in.
+    /// True once a read that crossed the answer was let pass.
     crossed: bool,
 }
 
 impl Pause {
-    /// Whether a call breaks it.
+    /// True if a call breaks the pause.
     ///
-    /// A call that began before the answer was sent does not, and of the reads that began at that instant one does not: time
-    /// stands still in the lab while requests are under way, so the read of another controller may cross the answer.
+    /// A call that began before the answer was sent does not break it, nor does one read that began at that instant: time stands
+    /// still in the lab while requests are under way, so the read of another controller may cross the answer.
     fn is_broken_by(&mut self, call: &Record) -> bool {
         let is_read = call.class == Some(Class::Read);
         let may_cross =

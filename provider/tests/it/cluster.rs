@@ -35,7 +35,7 @@ struct State {
     lease_conflicts: u32,
     /// How long a write of a node takes before it is carried out.
     write_time: Duration,
-    /// Who held the lease whenever a write of a node was cut off in that time.
+    /// The holder of the lease at the moment of each cut write of a node.
     cut_under: Vec<String>,
     /// Watches end as soon as they are opened, and how often that was.
     ends_watches: bool,
@@ -130,7 +130,7 @@ impl Cluster {
         self.state.lock().unwrap().write_time = time;
     }
 
-    /// Who held the lease when a write was cut off, for each that was.
+    /// The holder of the lease at the moment of each cut write.
     pub(crate) fn cut_under(&self) -> Vec<String> {
         self.state.lock().unwrap().cut_under.clone()
     }

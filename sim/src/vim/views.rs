@@ -200,7 +200,7 @@ fn wanted(wanted: &[String], kind: Kind) -> bool {
     wanted.is_empty() || wanted.iter().any(|base| types::is_a(kind.type_name(), base))
 }
 
-/// Whether `id` is below `container`.
+/// True if `id` lies below `container`.
 fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
     if id != container && vc.inventory.is_below(id, container) {
         return true;

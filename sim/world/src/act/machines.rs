@@ -246,7 +246,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Whether something is still to happen to a machine under its id: its guest boots or shuts down, a task works on it.
+    /// True while a machine's guest boots or shuts down, or a task works on the machine.
     fn is_busy(&self, vcenter: &str, id: MoRef) -> bool {
         self.state.to_come().any(|reaction| match reaction {
             Reaction::Guest { vcenter: of, machine, .. }

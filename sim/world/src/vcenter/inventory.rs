@@ -196,7 +196,7 @@ impl Inventory {
         self.journal.push(id, touch);
     }
 
-    /// Whether `id` is `top` or below it, by folder, host, pool or vApp.
+    /// True if `id` is `top` or lies below it, by folder, host, pool or vApp.
     pub fn is_below(&self, id: MoRef, top: MoRef) -> bool {
         let is_above = |it: MoRef| it == top || self.ancestors(it).any(|up| up == top);
         if is_above(id) {
