@@ -126,29 +126,23 @@ fn vcenter_replaced(name: &'static str, by: Option<Initializer>) -> Life {
 /// A vCenter is restored from a backup, twice, and its machines get each other's ids: while the provider runs, and while it
 /// does not. Machines change after each time.
 fn vcenter_restored() -> Life {
-    let vcenter = None::<String>;
-    let exchanged = |machines: [u32; 3]| Command::ReassignIds {
-        machines: machines.map(|n| Named::from(&*format!("node-{n:04}"))).to_vec(),
-    };
+    let machines = ["node-0001", "node-0002", "node-0003"];
     let mut scenario =
         Scenario::new("", Topology::zones(3).machines(6), s(0)).at(s(0), phase("join"));
-    for (n, name) in [(0, "first restoration"), (1, "second restoration")] {
-        let begin = s(60 + n * 180);
+    for (n, name) in [(0_u8, "first restoration"), (1, "second restoration")] {
+        let begin = s(60) + s(180) * u32::from(n);
         scenario = scenario
             .at(begin, phase(name))
-            .at(begin, Command::StopVCenter { vcenter: vcenter.clone() })
-            .at(begin + s(5), exchanged([1, 2, 3]))
-            .at(begin + s(10), Command::StartVCenter { vcenter: vcenter.clone() });
+            .at(begin, Command::StopVCenter { vcenter: None })
+            .at(begin + s(5), Command::ReassignIds { machines: machines.map(Named::from).into() })
+            .at(begin + s(10), Command::StartVCenter { vcenter: None });
         if n == 1 {
             scenario = scenario.at(begin + s(1), Act::Crash(0)).at(begin + s(65), Act::StartAll);
         }
         // A silent kubelet makes the provider ask whether that machine exists.
         scenario = scenario
             .at(begin + s(80), Command::StopKubelet(Named::from("node-0001")))
-            .at(
-                begin + s(90),
-                set_address(Named::from("node-0002"), u8::try_from(n).unwrap_or(0) + 1),
-            )
+            .at(begin + s(90), set_address(Named::from("node-0002"), n + 1))
             .at(begin + s(150), Command::StartKubelet(Named::from("node-0001")));
     }
     // An id that stands for another machine proves nothing, so the provider is given a period to find each machine again.

@@ -110,17 +110,12 @@ async fn a_machine_that_was_never_seen_is_gone_only_when_a_person_says_so() {
 /// A read that fails is the vCenter's trouble: no search is made at once instead of it.
 #[tokio::test(start_paused = true)]
 async fn a_read_of_references_that_fails_is_repeated_and_replaced_by_no_search() {
-    let first = lab_in(Vcenter::new().with_identity(), 3, PLAIN);
-    sleep(10 * SECOND).await;
-    let (vcenter, cluster) = (first.vcenter.clone(), first.cluster.clone());
-    first.finish().await;
-    vcenter.take_calls();
-    vcenter.fault("RetrievePropertiesEx", "SystemError", 1);
-    let second = start(&vcenter, &cluster, PLAIN, Options::default());
+    let lab = restarted(|vcenter, _| vcenter.fault("RetrievePropertiesEx", "SystemError", 1)).await;
+    lab.cluster.set_ready("node-001", true);
     sleep(20 * SECOND).await;
-    let calls = vcenter.take_calls();
+    let calls = lab.vcenter.take_calls();
     assert_eq!((calls["RetrievePropertiesEx"], calls.get("FindAllByUuid")), (2, None), "{calls:?}");
-    second.finish().await;
+    lab.finish().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,16 +78,20 @@ async fn a_machine_that_is_not_delivered_for_a_minute_is_told_of_until_it_is() {
     lab.finish().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
-    let first = lab_in(Vcenter::new().with_identity(), 20, PLAIN);
+/// A cluster of `n` initialized nodes, and another vCenter that answers under the name of theirs and knows other machines.
+async fn moved_to_another_vcenter(n: usize) -> (Cluster, Vcenter) {
+    let first = lab_in(Vcenter::new().with_identity(), n, PLAIN);
     sleep(30 * SECOND).await;
     let cluster = first.cluster.clone();
     first.finish().await;
-    // Another vCenter answers under the name: it knows other machines.
     let other = Vcenter::new();
     other.add("vm-900", &uuid(900), "another", None);
-    let other = other.called("dbed6e0c-bd88-4ef6-b594-21283e1c6770");
+    (cluster, other.called("dbed6e0c-bd88-4ef6-b594-21283e1c6770"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
+    let (cluster, other) = moved_to_another_vcenter(20).await;
     let second = start(&other, &cluster, PLAIN, Options::default());
     for n in 0..20 {
         cluster.set_ready(&format!("node-{n:03}"), n > 9);
@@ -107,13 +111,7 @@ async fn nodes_of_a_vcenter_that_is_not_configured_are_told_of_and_kept() {
 /// Its machine may still be found in the vCenter that is configured.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_an_unknown_vcenter_is_told_of_only_after_it_was_looked_for() {
-    let first = lab_in(Vcenter::new().with_identity(), 2, PLAIN);
-    sleep(30 * SECOND).await;
-    let cluster = first.cluster.clone();
-    first.finish().await;
-    let other = Vcenter::new();
-    other.add("vm-900", &uuid(900), "another", None);
-    let other = other.called("dbed6e0c-bd88-4ef6-b594-21283e1c6770");
+    let (cluster, other) = moved_to_another_vcenter(2).await;
     other.fault("FindAllByUuid", "SystemError", u32::MAX);
     let second = start(&other, &cluster, PLAIN, Options::default());
     sleep(120 * SECOND).await;
