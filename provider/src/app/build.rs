@@ -55,7 +55,7 @@ pub(super) fn connect_v1(
 /// A client of the workload cluster with a pace of its own, whose requests are counted.
 fn cluster(options: &Options, deps: &Deps) -> Cluster {
     let cluster = Cluster::new(deps.kube.clone(), options.kube_api_qps, options.kube_api_burst);
-    cluster.counted(deps.telemetry.cluster_requests())
+    cluster.counted(deps.telemetry.cluster_requests()).sharing_pauses()
 }
 
 /// A client for every vCenter.

@@ -149,9 +149,10 @@ impl Cluster {
         }
     }
 
-    /// The same, but a throttled request is an error: the caller waits, and knows that it does.
+    /// The same, but a throttled request is an error, and no pause is kept: the caller waits, and knows that it does. What it sends may
+    /// be out of date after a pause.
     pub(crate) fn impatient(self) -> Self {
-        Self { max_throttled: 0, ..self }
+        Self { max_throttled: 0, pauses: None, ..self }
     }
 
     /// A client without pacing and with a deadline of its own, for leases.
@@ -396,8 +397,9 @@ mod tests {
         }
     }
 
-    /// When the requests for a path arrive, of two where the first is throttled and the second is made a second later.
-    async fn arrivals(is_shared: bool) -> Vec<u64> {
+    /// The seconds at which requests for a path arrive: the first is throttled, the second is made a second later by what `of_second`
+    /// makes of the client.
+    async fn arrivals(is_shared: bool, of_second: fn(Cluster) -> Cluster) -> Vec<u64> {
         let start = Instant::now();
         let arrived = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&arrived);
@@ -413,7 +415,7 @@ mod tests {
         let cluster = if is_shared { cluster.sharing_pauses() } else { cluster };
         let second = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            cluster.get("/vms").await
+            of_second(cluster.clone()).get("/vms").await
         };
         let (first, second) = tokio::join!(cluster.get("/vms"), second);
         assert!(first.is_err() && second.is_err());
@@ -423,7 +425,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_holds_for_other_requests_of_the_path_where_pauses_are_shared() {
-        assert_eq!(arrivals(false).await, [0, 1, 5]);
-        assert_eq!(arrivals(true).await, [0, 5, 5]);
+        assert_eq!(arrivals(false, |same| same).await, [0, 1, 5]);
+        assert_eq!(arrivals(true, |same| same).await, [0, 5, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_impatient_request_keeps_no_pause_of_others() {
+        assert_eq!(arrivals(true, Cluster::impatient).await, [0, 1, 5]);
     }
 }
