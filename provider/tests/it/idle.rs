@@ -111,7 +111,7 @@ async fn a_node_without_a_machine_is_no_busy_loop_while_the_vcenter_is_in_troubl
     lab.finish().await;
 }
 
-fn polling_as(mode: InstancesMode) -> Options {
+pub(crate) fn polling_as(mode: InstancesMode) -> Options {
     let mut options = Options::default();
     options.tuning.mode = mode;
     options

@@ -15,6 +15,7 @@ mod leader;
 mod metrics;
 mod obligations;
 mod paravirtual;
+mod polling;
 mod process;
 mod references;
 mod restore;

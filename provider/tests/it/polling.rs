@@ -1,0 +1,31 @@
+//! Machines that are read now and then instead of being watched (`poll`).
+
+use provider::InstancesMode;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::{
+    cluster::Cluster,
+    idle::polling_as,
+    scenarios::{PLAIN, SECOND, is_initialized, start, swapped, uuid},
+    vcenter::Vcenter,
+};
+
+/// What was read of its machine is too old to initialize it by, and the next read that nobody asks for is minutes away.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_tainted_again_is_initialized_within_seconds() {
+    let (vcenter, cluster) = (Vcenter::new(), Cluster::new());
+    vcenter.add("vm-1", &uuid(1), "node-001", Some("10.0.0.1"));
+    cluster.join("node-001", &swapped(1));
+    let lab = start(&vcenter, &cluster, PLAIN, polling_as(InstancesMode::Poll));
+    sleep(60 * SECOND).await;
+    let mut node = cluster.node("node-001").unwrap();
+    assert!(is_initialized(&node));
+    node["spec"]["taints"] = json!([
+        {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
+    ]);
+    cluster.put(node);
+    sleep(20 * SECOND).await;
+    assert!(is_initialized(&cluster.node("node-001").unwrap()));
+    lab.finish().await;
+}
