@@ -1,6 +1,6 @@
-//! What can be asked of a world: by clients through a face, by tests, and by the admin port.
+//! Commands to a world: requests of clients through a face, and commands of tests and of the admin port.
 //!
-//! The serialized form is the control plane's: `{"vm.powerOff": {"machine": "node-0001"}}`.
+//! The serialized form is that of the admin port: `{"vm.powerOff": {"machine": "node-0001"}}`.
 
 mod named;
 mod request;
@@ -19,7 +19,7 @@ use crate::vcenter::{Family, LoginRules, MachineSpec};
 pub use named::{Grant, Named, TagName};
 pub use request::VcRequest;
 
-/// Something that happens in the world.
+/// A command to a world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Command {
@@ -32,37 +32,37 @@ pub enum Command {
     /// A client's request to a vCenter.
     #[serde(rename = "vcenter.request")]
     Request {
-        /// Which vCenter.
+        /// Name of the vCenter.
         vcenter: String,
-        /// What it asks.
+        /// The request.
         request: VcRequest,
     },
 
-    /// Creates a machine where the topology would put the next one.
+    /// Creates a machine in the folder of machines of its datacenter, and in the root pool of its cluster.
     #[serde(rename = "vm.create")]
     CreateMachine {
-        /// Which vCenter; the only one if left out.
+        /// Name of the vCenter; the first one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// Settings; the name is required.
         spec: MachineSpec,
-        /// Cluster to put it in, by name.
+        /// Name or id of its cluster; the first cluster or standalone host if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cluster: Option<String>,
-        /// Whether to power it on.
+        /// True if the machine is powered on.
         #[serde(default)]
         power_on: bool,
-        /// Whether a kubelet runs on it once it is up.
+        /// True if a kubelet runs on the machine once its guest has booted.
         #[serde(default)]
         kubelet: bool,
     },
-    /// Destroys a machine, powered on or not.
+    /// Destroys a machine, whether it is on or off.
     #[serde(rename = "vm.delete")]
     DeleteMachine(Named),
     /// Powers a machine on; its guest boots.
     #[serde(rename = "vm.powerOn")]
     PowerOn(Named),
-    /// Pulls the plug.
+    /// Powers a machine off at once, without a shutdown of its guest.
     #[serde(rename = "vm.powerOff")]
     PowerOff(Named),
     /// Suspends a machine.
@@ -74,137 +74,138 @@ pub enum Command {
     /// Renames a machine in the inventory; the guest keeps its host name.
     #[serde(rename = "vm.rename")]
     Rename {
-        /// Which.
+        /// The machine.
         machine: Named,
         /// The new name.
         to: String,
     },
-    /// Moves a running machine to another host, by name.
+    /// Moves a machine to another host.
     #[serde(rename = "vm.vmotion")]
     VMotion {
-        /// Which.
+        /// The machine.
         machine: Named,
         /// The host's name.
         host: String,
     },
-    /// Moves a machine into a vApp of its cluster, which is made if there is none of that name; `null` takes it out again.
+    /// Moves a machine into a vApp of its resource pool, and creates the vApp if it does not exist. `null` moves the machine
+    /// out of its vApp.
     #[serde(rename = "vm.vapp")]
     SetVApp {
-        /// Which.
+        /// The machine.
         machine: Named,
         /// The vApp's name.
         vapp: Option<String>,
     },
-    /// Its storage is lost: no configuration, absent from the search index.
+    /// Loses the storage of a machine: its configuration is unreadable, and the search index does not contain it.
     #[serde(rename = "vm.inaccessible")]
     Inaccessible(Named),
-    /// Unregistered on its host behind vCenter's back.
+    /// Orphans a machine: its host has unregistered it without vCenter.
     #[serde(rename = "vm.orphan")]
     Orphan(Named),
-    /// Back to normal after `vm.inaccessible` or `vm.orphan`.
+    /// Connects a machine again after `vm.inaccessible` or `vm.orphan`.
     #[serde(rename = "vm.connect")]
     Connect(Named),
-    /// Unregistered and registered again: a new id, the same UUIDs. Refused while its storage is lost.
+    /// Unregisters a machine and registers it again, with a new id and the same UUIDs. Refused while its storage is lost.
     #[serde(rename = "vm.reregister")]
     Reregister(Named),
-    /// Machines of one vCenter get each other's ids: each that of the next, the last that of the first. This is what a vCenter
-    /// shows that was restored from a backup and has given its ids out again. Tags stay behind. Refused while a machine boots or
-    /// a task works on it, while its storage is lost, and for machines that a Supervisor has made.
+    /// Exchanges the ids of machines of one vCenter: each gets the id of the next, the last gets the id of the first. A vCenter
+    /// that was restored from a backup and has assigned its ids again shows the same. The machines lose their tags. Refused
+    /// while a machine boots or a task works on it, while its storage is lost, and for machines that a Supervisor has made.
     #[serde(rename = "vm.reassignIds")]
     ReassignIds {
-        /// At least two, each once.
+        /// At least two machines, each of them once.
         machines: Vec<Named>,
     },
-    /// Destroyed and rebuilt under the same name with another UUID.
+    /// Destroys a machine and rebuilds it under the same name, with another BIOS UUID.
     #[serde(rename = "vm.replace")]
     Replace {
-        /// Which.
+        /// The machine.
         machine: Named,
         /// The new BIOS UUID.
         uuid: Uuid,
     },
-    /// Sets the BIOS UUID; `null` is the moment when vCenter has not loaded it.
+    /// Sets the BIOS UUID of a machine. `null` simulates the moments in which vCenter has not loaded it.
     #[serde(rename = "vm.uuid")]
     SetUuid {
-        /// Which.
+        /// The machine.
         machine: Named,
         /// The UUID.
         uuid: Option<Uuid>,
     },
-    /// Changes settings, as `ReconfigVM_Task` does.
+    /// Changes settings of a machine, as `ReconfigVM_Task` does.
     #[serde(rename = "vm.reconfigure")]
     Reconfigure {
-        /// Which.
+        /// The machine.
         machine: Named,
         /// The settings.
         spec: MachineSpec,
     },
 
-    /// The guest's addresses change now, per network card.
+    /// Changes the addresses of a guest per network card: at once while VMware Tools runs, otherwise in its next report.
     #[serde(rename = "guest.ip.set")]
     SetAddresses {
-        /// Which machine.
+        /// The machine.
         machine: Named,
         /// Addresses per card, in card order.
         addresses: Vec<Vec<IpAddr>>,
     },
-    /// The guest reports no addresses for now, though it runs.
+    /// Removes all interfaces and addresses from the report of a running guest.
     #[serde(rename = "guest.ip.clear")]
     ClearAddresses(Named),
-    /// The guest reports the same interfaces and addresses in another order.
+    /// Reverses the order in which the guest reports interfaces and addresses.
     #[serde(rename = "guest.ip.reorder")]
     ReorderAddresses(Named),
-    /// An interface without a virtual card appears: docker0, cni0.
+    /// Adds a guest interface without a virtual card, such as docker0 or cni0.
     #[serde(rename = "guest.ip.addInternal")]
     AddInternalInterface {
-        /// Which machine.
+        /// The machine.
         machine: Named,
         /// Its addresses.
         addresses: Vec<IpAddr>,
     },
-    /// The network names of the interfaces change, as after a vCenter restart (govmomi#2552).
+    /// Changes the network names of the interfaces, as a vCenter restart does (govmomi#2552).
     #[serde(rename = "guest.networkName")]
     SetNetworkName {
-        /// Which machine.
+        /// The machine.
         machine: Named,
-        /// The name shown; `null` for none.
+        /// The network name; `null` removes it.
         name: Option<String>,
     },
-    /// The guest reports another host name.
+    /// Changes the host name that the guest reports.
     #[serde(rename = "guest.hostname")]
     SetHostName {
-        /// Which machine.
+        /// The machine.
         machine: Named,
         /// The host name.
         host_name: Option<String>,
     },
-    /// VMware Tools stops: its last data goes stale.
+    /// Stops VMware Tools; vCenter keeps its last data, which goes stale.
     #[serde(rename = "guest.tools.stop")]
     StopTools(Named),
-    /// VMware Tools runs again.
+    /// Starts VMware Tools again.
     #[serde(rename = "guest.tools.start")]
     StartTools(Named),
 
-    /// A host stops answering; its machines are disconnected and keep running.
+    /// Disconnects a host: vCenter shows its machines as disconnected, and they keep running.
     #[serde(rename = "host.disconnect")]
     DisconnectHost(Named),
-    /// A host answers again.
+    /// Connects a host and its machines again.
     #[serde(rename = "host.reconnect")]
     ReconnectHost(Named),
-    /// A host dies; HA restarts its machines on others of the cluster.
+    /// Fails a host; HA restarts its machines on another host of the cluster.
     #[serde(rename = "host.fail")]
     FailHost(Named),
 
-    /// A user no longer sees an object and what lies below it. By inventory name.
+    /// Hides an object, and everything below it, from a user.
     #[serde(rename = "privilege.revoke")]
     RevokePrivilege(Grant),
-    /// A user sees it again.
+    /// Undoes `privilege.revoke` for an object.
     #[serde(rename = "privilege.grant")]
     GrantPrivilege(Grant),
     /// Replaces a user's password; live sessions stay.
     #[serde(rename = "credentials.rotate")]
     RotatePassword {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// The account.
@@ -215,57 +216,57 @@ pub enum Command {
     /// Ends every session of a vCenter, or of one of its two processes.
     #[serde(rename = "session.expireAll")]
     ExpireSessions {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
-        /// Which process; both if left out.
+        /// The process; both if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         family: Option<Family>,
     },
-    /// Changes idle timeout, caps and lock-out.
+    /// Sets idle timeout, session caps and lock-out.
     #[serde(rename = "session.rules")]
     SetLoginRules {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
-        /// The rules; those left out take their defaults.
+        /// The new rules; a rule that is left out gets its default.
         rules: LoginRules,
     },
     /// Replaces the machine certificate; open connections keep the old one.
     #[serde(rename = "certificate.swap")]
     SwapCertificate {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
     },
-    /// Stops a vCenter: sessions are gone, connections refused.
+    /// Stops a vCenter: its sessions end, and it refuses connections.
     #[serde(rename = "vcenter.stop")]
     StopVCenter {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
     },
-    /// Starts a vCenter; it answers 503 for a while first.
+    /// Starts a vCenter; it answers 503 until the step `serviceStart` ends.
     #[serde(rename = "vcenter.start")]
     StartVCenter {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
     },
-    /// The address answers as another vCenter: same objects, other instance UUID.
+    /// Sets the instance UUID, as if another vCenter with the same objects answered at the address; sessions end.
     #[serde(rename = "vcenter.instanceUuid")]
     SetInstanceUuid {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
-        /// The UUID it shows.
+        /// The new instance UUID.
         uuid: Uuid,
     },
-    /// A stopped vCenter gets another release. It keeps its instance UUID, its objects and its certificate. What clients
-    /// see of the release: `about`, and the versions in `vimServiceVersions.xml`.
+    /// Upgrades a stopped vCenter to another release. It keeps its instance UUID, its objects and its certificate. Clients see
+    /// the release in `about` and in the versions of `vimServiceVersions.xml`.
     #[serde(rename = "vcenter.upgrade")]
     UpgradeVCenter {
-        /// Which vCenter.
+        /// Name of the vCenter.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vcenter: Option<String>,
         /// Three numbers, such as `9.0.0`.
@@ -273,59 +274,59 @@ pub enum Command {
         /// A number, such as `24755230`.
         build: String,
     },
-    /// Attaches a tag of a category to an object, all by name; what is missing is created.
+    /// Attaches a tag to an object by name, and creates the category and the tag if they do not exist.
     #[serde(rename = "tag.attach")]
     AttachTag(TagName),
     /// Detaches a tag, by name.
     #[serde(rename = "tag.detach")]
     DetachTag(TagName),
 
-    /// VM Operator goes away, comes back, or tells what it knows in another way.
+    /// Stops or starts VM Operator, or changes the form of the status that it writes.
     #[serde(rename = "vmoperator.set")]
     SetVmOperator(OperatorChange),
-    /// How many objects of a kind a namespace of the Supervisor may have; one without limits is lifted.
+    /// Sets the maximum number of objects in a namespace of the Supervisor; a quota without limits is removed.
     #[serde(rename = "supervisor.quota")]
     SetQuota(Quota),
 
-    /// The API server forgets all but the last so many changes of every resource, as after a compaction
-    /// of etcd: watches and pages of an older state answer 410.
+    /// Makes an API server forget all but the last `keep` changes of every resource, as a compaction of
+    /// etcd does: watches and pages from an older state get the answer 410.
     #[serde(rename = "cluster.compact")]
     CompactCluster {
-        /// Whose; the workload cluster's if left out.
+        /// The API server; that of the workload cluster if left out.
         #[serde(default)]
         plane: ControlPlane,
-        /// Changes to remember per resource.
+        /// Number of changes to keep per resource.
         #[serde(default)]
         keep: usize,
     },
-    /// Every watch of an API server ends, as when it restarts or a balancer in front of it closes what
-    /// lasts too long. The next one may begin where it ended.
+    /// Ends every watch of an API server, as when the server restarts or a balancer in front of it closes
+    /// long connections. A client may resume its watch from the last resource version.
     #[serde(rename = "cluster.endWatches")]
     EndWatches {
-        /// Whose; the workload cluster's if left out.
+        /// The API server; that of the workload cluster if left out.
         #[serde(default)]
         plane: ControlPlane,
     },
 
-    /// Keeps the objects of the workload cluster as they are now, for `cluster.restore`. A later backup replaces it.
+    /// Backs up the objects of the workload cluster for `cluster.restore`. A later backup replaces an earlier one.
     #[serde(rename = "cluster.backUp")]
     BackUpCluster,
-    /// Restores the workload cluster from its backup, as `etcdctl snapshot restore` does: objects and resource versions are
-    /// those of the backup, every watch ends, and no watch can go on from an older version. A watch from a version that the
-    /// store has not reached again stays silent until then. Refused without a backup.
+    /// Restores the workload cluster from its backup, as `etcdctl snapshot restore` does. Objects and resource versions are
+    /// those of the backup, every watch ends, and no watch can resume from an older version. A watch from a version that the
+    /// store has not reached again gets no events until then. Refused without a backup.
     #[serde(rename = "cluster.restore")]
     RestoreCluster,
 
-    /// A kubelet starts on a machine at once: its Node registers or becomes Ready.
+    /// Starts the kubelet of a machine at once: it registers its Node or makes it Ready.
     #[serde(rename = "node.start")]
     StartKubelet(Named),
-    /// A kubelet stops: no heartbeats, NotReady after the grace period.
+    /// Stops a kubelet: it sends no heartbeats, and its Node becomes NotReady after the grace period.
     #[serde(rename = "node.heartbeatStop")]
     StopKubelet(Named),
-    /// How often kubelets write lease and status; `null` stops heartbeats without any effect on Ready.
+    /// Sets the interval at which kubelets renew their leases; `null` stops heartbeats without any effect on Ready.
     #[serde(rename = "node.heartbeats")]
     SetHeartbeats {
-        /// Interval of lease renewals; status follows every 30th.
+        /// Interval of lease renewals; every 30th renewal comes with a status report.
         #[serde(with = "crate::duration::option")]
         every: Option<Duration>,
     },
@@ -335,16 +336,16 @@ pub enum Command {
     SetTiming {
         /// The step.
         step: Step,
-        /// When it ends.
+        /// The time at which it ends.
         completion: Completion,
     },
-    /// Lets held steps happen now.
+    /// Ends held steps now.
     #[serde(rename = "tell")]
     Tell {
-        /// Only this step.
+        /// The step; every held step if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<Step>,
-        /// Only this machine.
+        /// Name of the machine; every machine if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<String>,
     },

@@ -1,71 +1,71 @@
-//! When a step that takes time ends: at once, after a while, or when a test says so.
+//! End of a step that takes time: at once, after a duration, or on command.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// When a step ends.
+/// The time at which a step ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Completion {
-    /// In the moment it begins.
+    /// At the moment at which it begins.
     Immediately,
-    /// This long after it began.
+    /// This duration after it began.
     After(#[serde(with = "crate::duration")] Duration),
-    /// When somebody sends [`Command::Tell`](crate::Command::Tell).
+    /// On [`Command::Tell`](crate::Command::Tell).
     WhenTold,
 }
 
-/// A step of the world's own life.
+/// A step that the world completes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Step {
-    /// A vSphere task does its work.
+    /// vCenter carries out a task.
     Task,
-    /// VMware Tools answers, after power-on. The guest calls itself `localhost`.
+    /// VMware Tools answers after power-on. The guest reports the host name `localhost`.
     Tools,
-    /// The first interface shows, with its link-local address only.
+    /// The guest reports its interfaces, with link-local addresses only.
     Interface,
-    /// The interfaces have their addresses.
+    /// The guest reports all addresses of its interfaces.
     Address,
-    /// The guest has its final host name.
+    /// The guest reports its final host name.
     HostName,
-    /// A guest has shut down, restarted or gone to sleep after VMware Tools was asked to let it. Held,
-    /// it is a shutdown that hangs.
+    /// The guest has shut down, restarted or gone to sleep after a request to VMware Tools. If held, the
+    /// step simulates a shutdown that hangs.
     GuestPower,
-    /// The kubelet starts: a new Node registers, a known one becomes Ready.
+    /// The kubelet starts: it registers a new Node, or makes a known one Ready.
     Kubelet,
-    /// HA restarts the machines of a failed host elsewhere.
+    /// HA restarts the machines of a failed host on another host.
     HaRestart,
-    /// A vCenter that was started answers 503 until this has passed.
+    /// A vCenter that was started becomes ready; it answers 503 until then.
     ServiceStart,
-    /// A completed task is forgotten.
+    /// vCenter forgets a completed task.
     TaskForgotten,
     /// VM Operator puts its finalizer on a new VirtualMachine.
     VmAccepted,
-    /// It has looked at what the VirtualMachine names: class, image, zone.
+    /// VM Operator has looked up the objects that the VirtualMachine names: class, image, zone.
     VmPrerequisites,
-    /// The machine is cloned.
+    /// VM Operator has cloned the machine.
     VmCreated,
-    /// The object tells the machine's UUIDs.
+    /// VM Operator writes the machine's UUIDs into the status.
     VmIdentified,
-    /// The machine is powered as the object asks.
+    /// VM Operator sets the power state that the object asks for.
     VmPower,
-    /// The object tells what has changed in vCenter.
+    /// VM Operator writes changes of vCenter into the status.
     VmStatus,
-    /// The machine of a deleted object is destroyed, and the object goes.
+    /// VM Operator destroys the machine of a deleted object and removes its finalizer.
     VmDeleted,
 }
 
-/// When each step ends, counted from what set it off (for guest steps: the power-on).
+/// End of each step, counted from the event that started it (for guest steps, from the power-on).
 ///
-/// Defaults are a production server's: tools 15 s after power-on, addresses after 20 s, host name
+/// The defaults are those of a production server: tools 15 s after power-on, addresses after 20 s, host name
 /// after 22 s; a guest needs 10 s to shut down. VM Operator clones in 5 s and powers on 2.5 s later.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timing {
-    /// Multiplies every [`Completion::After`]; 0 makes them immediate.
+    /// Factor of every [`Completion::After`]; 0 makes them immediate.
     pub scale: f64,
     /// Steps that differ from the defaults.
     pub steps: BTreeMap<Step, Completion>,
@@ -78,12 +78,12 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Everything happens at once.
+    /// Timing in which every step ends at once.
     pub fn immediate() -> Self {
         Self { scale: 0.0, steps: BTreeMap::new() }
     }
 
-    /// When `step` ends.
+    /// The end of `step`, scaled.
     pub fn of(&self, step: Step) -> Completion {
         let default = match step {
             Step::VmAccepted | Step::VmPrerequisites => 100,

@@ -1,10 +1,10 @@
-//! Durations in files and commands: Go style, `1m30s`, as Kubernetes people write them.
+//! Durations in files and commands, in the format of Go and Kubernetes: `1m30s`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-/// Why a text is no duration.
+/// The error of [`parse`] for a text that is not a valid duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no duration; write it like 90s, 1m30s or 250ms")]
 pub struct ParseDurationError(String);
@@ -12,7 +12,7 @@ pub struct ParseDurationError(String);
 /// Reads `1h2m3.5s`, `250ms`, `0`.
 ///
 /// # Errors
-/// A text that Go's `time.ParseDuration` refuses, and negative durations.
+/// A text that Go's `time.ParseDuration` refuses, or a duration with a sign.
 pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
     let refuse = || ParseDurationError(text.to_owned());
     if text == "0" {
@@ -69,15 +69,15 @@ pub fn format(duration: Duration) -> String {
     text
 }
 
-/// For `#[serde(with = "sim_world::duration")]`.
+/// Writes a duration, for `#[serde(with = "sim_world::duration")]`.
 ///
 /// # Errors
-/// Those of the serializer.
+/// Errors of the serializer.
 pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format(*duration))
 }
 
-/// For `#[serde(with = "sim_world::duration")]`.
+/// Reads a duration, for `#[serde(with = "sim_world::duration")]`.
 ///
 /// # Errors
 /// A text that [`parse`] refuses.
@@ -85,14 +85,14 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// For `#[serde(with = "sim_world::duration::option")]`: `null` means none.
+/// Functions for `#[serde(with = "sim_world::duration::option")]`, where `null` is `None`.
 pub mod option {
     use super::{Deserialize, Deserializer, Duration, Error, Serializer, format, parse};
 
     /// Writes a duration or `null`.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// Errors of the serializer.
     pub fn serialize<S: Serializer>(
         duration: &Option<Duration>,
         serializer: S,

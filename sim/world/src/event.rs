@@ -1,4 +1,4 @@
-//! What happens in the world, and what a command answers.
+//! Events of the world, and results of commands.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::{Time, objects};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ControlPlane {
-    /// The workload cluster's, whose Nodes a provider looks after.
+    /// The API server of the workload cluster, which has the Nodes that a provider manages.
     #[default]
     Workload,
-    /// The Supervisor's, whose VirtualMachines they run on.
+    /// The API server of the Supervisor, which has the VirtualMachines that the Nodes run on.
     Supervisor,
 }
 
-/// What happened.
+/// A change of the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Event {
@@ -33,23 +33,23 @@ pub enum Event {
     Supervisor(objects::Event),
     /// An API server forgot older changes of its objects.
     ClusterCompacted {
-        /// Which.
+        /// The API server.
         plane: ControlPlane,
-        /// Changes it remembers per resource.
+        /// Number of changes that it keeps per resource.
         keep: usize,
     },
-    /// Every watch of an API server came to its end.
+    /// Every watch of an API server ended.
     WatchesEnded {
-        /// Whose.
+        /// The API server.
         plane: ControlPlane,
     },
     /// The workload cluster was backed up.
     ClusterBackedUp,
     /// The workload cluster was restored from its backup.
     ClusterRestored,
-    /// VM Operator is another one from now on.
+    /// The settings of VM Operator changed.
     OperatorSet(Operator),
-    /// A quota was set, or lifted if it has no limits.
+    /// A quota was set, or removed if it has no limits.
     QuotaSet(objects::Quota),
     /// A Supervisor was founded.
     SupervisorFounded(Box<Supervisor>),
@@ -57,39 +57,39 @@ pub enum Event {
     VCenterAdded {
         /// Its name.
         vcenter: String,
-        /// What it is.
+        /// Its initial state.
         with: Box<VCenter>,
     },
-    /// Something happened in a vCenter.
+    /// A vCenter changed.
     VCenter {
-        /// Which.
+        /// The vCenter.
         vcenter: String,
-        /// What.
+        /// The event.
         event: VcEvent,
     },
-    /// A reaction will happen.
+    /// A reaction was put into the queue.
     Scheduled {
         /// Its number.
         id: u64,
-        /// When, or `None` if somebody has to tell it to.
+        /// The time at which it is due; `None` if it waits for [`Command::Tell`](crate::Command::Tell).
         at: Option<Time>,
-        /// What it waits for.
+        /// The step for which it is held; `None` if it has a time.
         held: Option<Held>,
         /// The reaction.
         reaction: Reaction,
     },
-    /// A reaction happened or was told to.
+    /// A reaction left the queue, because it happens now or was canceled.
     Unscheduled {
         /// Its number.
         id: u64,
-        /// When it was due.
+        /// The time at which it was due; `None` if it was held.
         at: Option<Time>,
     },
     /// A kubelet started, stopped or was added.
     KubeletSet {
         /// Its node.
         node: String,
-        /// What it is now; `None` when its machine is gone.
+        /// The new state; `None` removes the kubelet.
         kubelet: Option<Kubelet>,
     },
     /// A kubelet renewed its lease.
@@ -97,34 +97,34 @@ pub enum Event {
         /// Its node.
         node: String,
     },
-    /// When a step ends was changed.
+    /// The time at which a step ends was changed.
     TimingSet {
         /// The step.
         step: Step,
-        /// When it ends.
+        /// The time at which it ends.
         completion: Completion,
     },
-    /// How often kubelets report was changed.
+    /// The interval of heartbeats was changed.
     HeartbeatsSet(Option<Duration>),
 }
 
-/// Why the world refused a command.
+/// The reason why the world refused a command.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The object store refused.
+    /// The object store refused the request.
     #[error("the cluster refused: {0}")]
     Cluster(objects::Status),
-    /// A vCenter refused.
+    /// A vCenter refused the request.
     #[error("{0}")]
     VCenter(#[from] VcFault),
-    /// A command about a Supervisor makes no sense.
+    /// A command about a Supervisor is invalid, or the world has no Supervisor.
     #[error("{0}")]
     Supervisor(String),
 }
 
 impl Event {
-    /// Whether others may wait for it. Nobody waits for the beginning or the end of a session's call.
+    /// True if waiting clients must look again after this event: all but the beginning and the end of a session's call.
     pub fn concerns_others(&self) -> bool {
         !matches!(
             self,
@@ -137,7 +137,7 @@ impl Event {
 }
 
 impl Event {
-    /// Whether it changed the objects or the tags of this vCenter.
+    /// True if the event changed the objects or the tags of the vCenter called `name`.
     pub(crate) fn changes_inventory_of(&self, name: &str) -> bool {
         match self {
             Self::VCenter { vcenter, event } => {
@@ -149,11 +149,11 @@ impl Event {
     }
 }
 
-/// What a command answered.
+/// The result of an accepted command.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Nothing to say.
+    /// Success without a value.
     Done,
     /// The object store's answer.
     Object(objects::Reply),
@@ -165,11 +165,11 @@ pub enum Outcome {
     Id(String),
 }
 
-/// An accepted command: what it answered and what happened.
+/// An accepted command: its result and its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The answer.
+    /// The result.
     pub outcome: Outcome,
-    /// What happened, in order. Empty when nothing changed.
+    /// The events in order, those of reactions that were due before included. Empty when nothing changed.
     pub events: Vec<Event>,
 }

@@ -1,12 +1,12 @@
-//! Identifiers that follow from the seed and a path, so that two runs agree.
+//! Identifiers that depend only on the seed and a path, so that two runs have the same ones.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Where every identifier of a world comes from.
+/// The source of every identifier of a world.
 ///
-/// Nothing is drawn: an identifier is a name-based UUID (version 5) of the seed, the kind of thing
-/// and its path or serial number. Adding one thing therefore never changes the identity of another.
+/// An identifier is a name-based UUID (version 5) of the seed, the kind of thing and its path or serial
+/// number. No identifier is drawn at random, so adding one thing never changes the identity of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     seed: u64,
@@ -18,7 +18,7 @@ impl Ids {
         Self { seed }
     }
 
-    /// Identifiers of a part of the world, which may have the same paths as others.
+    /// Identifiers of a part of the world. The same path gives another identifier in each part.
     #[must_use]
     pub fn part(self, name: &str) -> Self {
         let (seed, _) = self.uuid("part", name).as_u64_pair();

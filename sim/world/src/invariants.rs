@@ -1,4 +1,4 @@
-//! What holds in every world after every event.
+//! Invariants that hold in every world after every event.
 
 mod supervisor;
 
@@ -6,9 +6,9 @@ use crate::state::State;
 use crate::vcenter::{Data, Inventory, MoRef, VCenter, may_hang};
 
 impl State {
-    /// Everything that is wrong with this state; empty in a sound one.
+    /// Returns every violated invariant; empty if the state is sound.
     ///
-    /// Walks the whole world: meant for tests, not for a server's path.
+    /// Walks the whole world, so it is meant for tests and not for serving requests.
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, vcenter) in &self.vcenters {

@@ -1,12 +1,12 @@
-//! The simulated truth: what exists, who is logged in, and what will happen next.
+//! The simulated truth: inventory, sessions, Kubernetes objects, and the reactions that are pending.
 //!
-//! Pure. No I/O, no runtime, no clock and no unseeded randomness: time comes in with every
-//! [`World::apply`], and [`Event`]s go out. Everything that happens is an event in one log; the
-//! state is the fold of that log, so a replay gives the same world.
+//! The crate is pure: no I/O, no runtime, no clock and no unseeded randomness. Callers pass the time
+//! to every [`World::apply`] and get [`Event`]s back. Every change is an event in one log. The state
+//! is the fold of that log, so a replay gives the same world.
 //!
-//! A [`Topology`] says what a world begins with, a [`Command`] what happens to it, a [`Fault`] why it
-//! refuses. What takes its time is a [`Reaction`] in a queue; [`World::next_timer`](State::next_timer)
-//! says when the next is due, and [`Timing`] how long a [`Step`] takes.
+//! A [`Topology`] describes the initial world, a [`Command`] changes it, and a [`Fault`] gives the
+//! reason of a refusal. A [`Reaction`] is a later effect in a queue. [`World::next_timer`](State::next_timer)
+//! says when the next one is due, and [`Timing`] how long a [`Step`] takes.
 //!
 //! ```
 //! use std::time::Duration;
@@ -26,7 +26,7 @@
 //! ```
 //!
 //! [`vcenter`] has the inventory, logins and tasks of a vCenter, [`objects`] a Kubernetes object store,
-//! [`kubelet`] what runs on machines that are nodes, [`supervisor`] what the VM Operator's kinds are.
+//! [`kubelet`] the kubelets of machines that are Nodes, [`supervisor`] the Supervisor and its kinds.
 
 pub mod duration;
 mod ids;

@@ -1,4 +1,4 @@
-//! The log of what happened, bounded: what no reader needs folds into a snapshot.
+//! The bounded log of events. Events that fall out of the log are folded into a snapshot, so that a replay still works.
 
 use std::collections::VecDeque;
 
@@ -6,18 +6,18 @@ use crate::Time;
 use crate::event::Event;
 use crate::state::State;
 
-/// How much of the log is kept.
+/// The part of the log that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// No reader: events are dropped once they are carried out.
+    /// No events: each is dropped once it has been applied.
     Nothing,
-    /// The last so many events, and the state before the first of them.
+    /// Up to this number of the last events, and the state before the first of them.
     Last(usize),
     /// Every event, and the state before the first.
     Everything,
 }
 
-/// What happened, oldest first.
+/// The log of events, oldest first.
 #[derive(Clone, Debug)]
 pub struct Log {
     retain: Retain,
@@ -50,17 +50,17 @@ impl Log {
         }
     }
 
-    /// The events kept, oldest first, with the moment each happened.
+    /// The kept events, oldest first, each with its time.
     pub fn entries(&self) -> impl Iterator<Item = &(Time, Event)> {
         self.entries.iter()
     }
 
-    /// The state before the oldest event kept; `None` when nothing is kept.
+    /// The state before the oldest kept event; `None` when nothing is kept.
     pub fn base(&self) -> Option<&State> {
         self.base.as_deref()
     }
 
-    /// Plays the log back: `look` sees every event with the state before and after it.
+    /// Replays the log and calls `look` with every event and the states before and after it.
     pub fn play(&self, mut look: impl FnMut(Time, &Event, &State, &State)) {
         let Some(base) = self.base.as_deref() else { return };
         let mut before = base.clone();
@@ -74,9 +74,9 @@ impl Log {
         }
     }
 
-    /// The state that follows from the base and every event kept up to and including `until`.
+    /// The state that follows from the base and every kept event up to and including `until`.
     ///
-    /// `None` when nothing is kept, or the base is already later.
+    /// `None` when nothing is kept, or when the base is later than `until`.
     pub fn replay(&self, until: Time) -> Option<State> {
         let mut state = self.base.as_deref()?.clone();
         if state.latest > until {
@@ -89,7 +89,7 @@ impl Log {
         Some(state)
     }
 
-    /// The state before the last `n` moments at which an event happened that `counts`; the base if there were fewer.
+    /// The state before the last `n` moments with an event for which `counts` is true; the base if the log has fewer.
     ///
     /// `None` when nothing is kept.
     pub(crate) fn before(&self, n: usize, counts: impl Fn(&Event) -> bool) -> Option<State> {

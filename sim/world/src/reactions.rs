@@ -1,4 +1,4 @@
-//! What the world does by itself, later: guests boot, tasks run, kubelets report.
+//! Reactions: effects that come later without a command. Guests boot, tasks run, kubelets report.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::event::ControlPlane;
 use crate::objects::Key;
 use crate::vcenter::{GuestRequest, MoRef};
 
-/// What a reaction waits for when nobody set a time.
+/// The condition of a reaction that has no time and waits for [`Command::Tell`](crate::Command::Tell).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// The step.
     pub step: Step,
-    /// The machine it concerns, by name.
+    /// Name of the machine, or of another object that the step works on.
     pub machine: Option<String>,
 }
 
@@ -23,53 +23,53 @@ pub struct Kubelet {
     pub vcenter: String,
     /// Its machine.
     pub machine: MoRef,
-    /// Whether it runs.
+    /// True if it runs.
     pub running: bool,
-    /// Counts starts and stops, so that a timer of an earlier run finds itself outdated.
+    /// Number of starts and stops. A timer of an earlier run has another number and does nothing.
     pub run: u32,
     /// Lease renewals so far in this run.
     pub beats: u64,
-    /// What it knows of its machine, and its flags.
+    /// Its flags, and the facts about its machine that it reports.
     pub config: crate::kubelet::Machine,
 }
 
-/// Something that will happen.
+/// An effect that will come later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reaction {
-    /// A task does its work.
+    /// vCenter carries out a task.
     TaskDue {
         /// The vCenter.
         vcenter: String,
         /// The task.
         task: MoRef,
     },
-    /// A completed task is forgotten.
+    /// vCenter forgets a completed task.
     TaskForgotten {
         /// The vCenter.
         vcenter: String,
         /// The task.
         task: MoRef,
     },
-    /// A guest gets on with booting.
+    /// A guest completes a step of its boot.
     Guest {
         /// The vCenter.
         vcenter: String,
         /// The machine.
         machine: MoRef,
-        /// The boot this belongs to.
+        /// Number of the boot that the step belongs to.
         boot: u32,
-        /// How far it gets.
+        /// The step.
         step: Step,
     },
-    /// A guest has done what VMware Tools was asked for, unless the machine was powered meanwhile.
+    /// A guest completes a request to VMware Tools, unless the power of the machine changed meanwhile.
     GuestPower {
         /// The vCenter.
         vcenter: String,
         /// The machine.
         machine: MoRef,
-        /// The boot that this ends.
+        /// Number of the boot in which the request came.
         boot: u32,
-        /// What it was asked for.
+        /// The request.
         request: GuestRequest,
     },
     /// HA restarts the machines of a failed host.
@@ -79,40 +79,40 @@ pub enum Reaction {
         /// The failed host.
         host: MoRef,
     },
-    /// A started vCenter is ready.
+    /// A started vCenter becomes ready.
     ServiceReady {
         /// The vCenter.
         vcenter: String,
     },
-    /// A kubelet renews its lease, and every 30th time writes its status.
+    /// A kubelet renews its lease, and with every 30th renewal writes its status.
     Heartbeat {
         /// The node.
         node: String,
-        /// The run this belongs to.
+        /// Number of the run that the heartbeat belongs to.
         run: u32,
     },
     /// The control plane notices that a kubelet has been silent for too long.
     NodeSilent {
         /// The node.
         node: String,
-        /// The run whose end it notices.
+        /// Number of the run, counted after the kubelet stopped.
         run: u32,
     },
-    /// VM Operator does what is due about a VirtualMachine.
+    /// VM Operator carries out the next step for a VirtualMachine.
     VirtualMachine {
         /// Namespace and name of the object.
         path: String,
-        /// What.
+        /// The step.
         step: Step,
     },
-    /// The lease ends under which an event of a cluster was written.
+    /// The lease of a cluster event ends.
     EventExpires {
-        /// Whose.
+        /// The API server.
         #[serde(default)]
         plane: ControlPlane,
         /// The event.
         key: Key,
-        /// The write.
+        /// Revision of the write that got the lease.
         revision: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What is the case: the fold of everything that happened.
+//! The state of a world: the fold of all its events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::supervisor::Supervisor;
 use crate::vcenter::{MoRef, VCenter};
 use crate::{Ids, Time, objects};
 
-/// Everything that is the case.
+/// The whole state of a world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub(crate) epoch: Timestamp,
@@ -25,33 +25,33 @@ pub struct State {
     /// The last backup of the workload cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cluster_backup: Option<Box<objects::Store>>,
-    /// What the Supervisor knows; it serves nothing in a world that has none.
+    /// The Supervisor; empty in a world that has none.
     pub supervisor: Supervisor,
     /// Kubelets by node name.
     pub kubelets: BTreeMap<String, Kubelet>,
-    /// Node names by the machine that the kubelet runs on: which vCenter's, which.
+    /// Node names by vCenter and machine of the kubelet.
     pub(crate) kubelets_on: BTreeMap<String, BTreeMap<MoRef, String>>,
-    /// When steps end.
+    /// The times at which steps end.
     pub timing: Timing,
-    /// Interval of kubelet leases.
+    /// Interval at which kubelets renew their leases; `None` for no heartbeats.
     #[serde(with = "crate::duration::option")]
     pub heartbeats: Option<Duration>,
     #[serde(with = "timers")]
     pub(crate) timers: BTreeMap<(Time, u64), Reaction>,
     pub(crate) held: BTreeMap<u64, (Held, Reaction)>,
     pub(crate) last_timer: u64,
-    /// When the lease ends that events of clusters were last written under.
+    /// The end of the lease that the last cluster event got.
     #[serde(default)]
     pub(crate) event_lease: Time,
-    /// The timers of events of clusters, by namespace and name: one each.
+    /// The timer of each cluster event, by namespace and name of the event.
     #[serde(default)]
     pub(crate) event_timers: BTreeMap<ControlPlane, BTreeMap<String, (Time, u64)>>,
-    /// The latest moment at which anything was applied; time does not run backwards.
+    /// The latest moment to which the world was advanced; time does not run backwards.
     pub(crate) latest: Time,
 }
 
 impl State {
-    /// Of an empty world.
+    /// The state of an empty world.
     pub(crate) fn new(epoch: Timestamp, seed: u64) -> Self {
         let ids = Ids::new(seed);
         Self {
@@ -79,8 +79,9 @@ impl State {
         self.epoch
     }
 
-    /// The same world, at whose age the wall clock reads `now`: time in which it was put away did not
-    /// pass for it, and its clock is right all the same. Calls that were being served are over: no
+    /// Returns the state with an epoch at which the wall clock reads `now` at the world's present age.
+    ///
+    /// The time between saving and resuming does not pass in the world. Calls in flight end, because no
     /// connection outlives its process.
     #[must_use]
     pub fn resumed_at(mut self, now: Timestamp) -> Self {
@@ -92,17 +93,17 @@ impl State {
         self
     }
 
-    /// How long the world has lived.
+    /// Simulated time since the world began.
     pub fn age(&self) -> Duration {
         self.latest.since_start()
     }
 
-    /// Where identifiers come from.
+    /// The source of identifiers.
     pub fn ids(&self) -> Ids {
         self.ids
     }
 
-    /// What an API server serves.
+    /// The objects that an API server serves.
     pub fn objects(&self, plane: ControlPlane) -> &objects::Store {
         match plane {
             ControlPlane::Workload => &self.cluster,
@@ -122,22 +123,22 @@ impl State {
         self.vcenters.get(name)
     }
 
-    /// Everything that will happen by itself, or when it is told to.
+    /// All pending reactions, those with a time and those that wait for [`Command::Tell`](crate::Command::Tell).
     pub(crate) fn to_come(&self) -> impl Iterator<Item = &Reaction> {
         self.timers.values().chain(self.held.values().map(|(_, reaction)| reaction))
     }
 
-    /// When something happens by itself, if nothing is applied until then.
+    /// The time of the next reaction or session expiry, if no command comes before.
     pub fn next_timer(&self) -> Option<Time> {
         let scheduled = self.timers.keys().next().map(|(at, _)| *at);
         let expiring = self.vcenters.values().filter_map(VCenter::next_timer).min();
         scheduled.into_iter().chain(expiring).min()
     }
 
-    /// When to look whether something happens by itself, for callers that no event tells that a call has ended.
+    /// The time at which a caller that gets no event for the end of a call must advance the world again.
     ///
-    /// Equals [`next_timer`](Self::next_timer), but where calls are being served it is no later than their sessions'
-    /// idle time from now, and no sooner than a second: a session whose call ends meanwhile expires after that.
+    /// Equals [`next_timer`](Self::next_timer) while no call is in flight. Otherwise it is at most one idle timeout (at least
+    /// 1 s) from now, because a session whose call ends meanwhile cannot expire before that.
     pub fn next_look(&self) -> Option<Time> {
         let serving = self.vcenters.values().filter(|vc| vc.logins.is_serving());
         let idle = serving
@@ -145,14 +146,14 @@ impl State {
         self.next_timer().into_iter().chain(idle).min()
     }
 
-    /// Lets time pass until `now`, at which nothing happens but that API servers forget what is long ago.
+    /// Lets time pass until `now`. The only effect is that API servers forget old changes.
     pub(crate) fn pass(&mut self, now: Time) {
         self.latest = self.latest.max(now);
         self.cluster.pass(self.latest);
         self.supervisor.pass(self.latest);
     }
 
-    /// Carries out what happened.
+    /// Applies an event to the state.
     pub(crate) fn fold(&mut self, event: &Event) {
         match event {
             Event::Cluster(event) => self.cluster.fold(event),
@@ -244,7 +245,7 @@ impl State {
     }
 }
 
-/// Timers as a list: JSON objects have only text keys.
+/// Serialization of timers as a list, because JSON objects have only text keys.
 mod timers {
     use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! The Supervisor: the Kubernetes API inside vSphere that machines of workload clusters are asked from.
+//! The Supervisor: the Kubernetes API inside vSphere through which workload clusters get their machines.
 //!
-//! Its objects are a store as the workload cluster's is; [`DEFINITIONS`] says which kinds it has besides.
-//! What makes machines of them is in `vmoperator`.
+//! It has an object store like the workload cluster, with the additional kinds of [`DEFINITIONS`].
+//! VM Operator, which creates machines from its objects, is in `vmoperator`.
 
 pub mod conversion;
 mod operator;
@@ -22,50 +22,50 @@ use crate::reactions::Reaction;
 use crate::topology::SupervisorTopology;
 use crate::{Ids, Time, vmoperator};
 
-/// The CustomResourceDefinitions that a Supervisor begins with, as a JSON list; `schemas/supervisor.py` makes it.
+/// The initial CustomResourceDefinitions of a Supervisor, as a JSON list; `schemas/supervisor.py` generates it.
 pub const DEFINITIONS: &str = include_str!("../schemas/supervisor.json");
 
 static PARSED: LazyLock<Vec<Value>> = LazyLock::new(|| {
     serde_json::from_str(DEFINITIONS).expect("schemas/supervisor.json is readable")
 });
 
-/// What the Supervisor knows.
+/// The state of the Supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Supervisor {
-    /// The namespace in which everything of the workload cluster lives; empty if there is no Supervisor.
+    /// The namespace of all objects of the workload cluster; empty if the world has no Supervisor.
     pub namespace: String,
     /// The workload cluster's name.
     pub cluster: String,
-    /// The vCenter in which it makes machines.
+    /// The vCenter in which it creates machines.
     pub vcenter: String,
     /// Its objects.
     pub objects: objects::Store,
-    /// Whether VM Operator works, and how it tells what it knows.
+    /// The settings of VM Operator.
     #[serde(default)]
     pub operator: Operator,
-    /// How many objects there may be, by the quotas' names.
+    /// Quotas on the numbers of objects, by the quotas' names.
     #[serde(default)]
     pub quotas: BTreeMap<String, Quota>,
-    /// What VM Operator does next, by the path of the object: at most one thing each.
+    /// The next step of VM Operator, by the path of the object.
     pending: BTreeMap<String, Pending>,
-    /// The paths of the objects that machines belong to, by the machine's id.
+    /// Paths of VirtualMachines, by the id of the machine.
     machines: BTreeMap<String, String>,
-    /// The same by the machine's instance UUID.
+    /// Paths of VirtualMachines, by the instance UUID of the machine.
     #[serde(default)]
     instances: BTreeMap<String, String>,
 }
 
-/// Something that VM Operator is going to do.
+/// A pending step of VM Operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
     pub(crate) step: Step,
-    /// When, or `None` if somebody has to tell it to.
+    /// The time at which it is due; `None` if it waits for [`Command::Tell`](crate::Command::Tell).
     pub(crate) at: Option<Time>,
     pub(crate) id: u64,
 }
 
 impl Supervisor {
-    /// What there is in a world without one.
+    /// The empty state, for a world without a Supervisor.
     pub(crate) fn none(ids: Ids) -> Self {
         let objects = objects::Store::empty(ids.part("supervisor"), Vec::new());
         Self {
@@ -81,7 +81,7 @@ impl Supervisor {
         }
     }
 
-    /// A Supervisor over `vcenter`, with `namespace` and the kinds that it has, and nothing else.
+    /// A new Supervisor of `vcenter`, with its kinds and its namespace, and no other objects.
     pub(crate) fn founded(
         ids: Ids,
         now: Timestamp,
@@ -111,26 +111,26 @@ impl Supervisor {
         }
     }
 
-    /// The same with what no snapshot keeps.
+    /// Restores the parts of the store that a snapshot does not contain.
     pub(crate) fn restored(mut self) -> Self {
         equip(&mut self.objects);
         self.settle();
         self
     }
 
-    /// Tells the store what it does not keep itself.
+    /// Passes the state of the webhooks and the quotas to the store.
     fn settle(&mut self) {
         self.objects.cut_off_webhooks((!self.operator.webhooks).then_some(OUTAGE));
         self.objects.limit_with(self.quotas.values().cloned().collect());
     }
 
-    /// Makes a change of VM Operator so.
+    /// Applies a change of VM Operator's settings.
     pub(crate) fn set_operator(&mut self, operator: Operator) {
         self.operator = operator;
         self.settle();
     }
 
-    /// Makes a change of quotas so: one without limits is none.
+    /// Sets a quota, or removes it if it has no limits.
     pub(crate) fn set_quota(&mut self, quota: &Quota) {
         match quota.hard.is_empty() {
             true => self.quotas.remove(&quota.name),
@@ -139,17 +139,17 @@ impl Supervisor {
         self.settle();
     }
 
-    /// Whether there is one.
+    /// True if the world has a Supervisor.
     pub fn is_there(&self) -> bool {
         !self.namespace.is_empty()
     }
 
-    /// What VM Operator is going to do about the object at `path`.
+    /// The pending step of VM Operator for the object at `path`.
     pub(crate) fn pending(&self, path: &str) -> Option<Pending> {
         self.pending.get(path).copied()
     }
 
-    /// The path of the object that a machine belongs to.
+    /// The path of the VirtualMachine of the machine with this id.
     pub(crate) fn object_of(&self, machine: &str) -> Option<&str> {
         self.machines.get(machine).map(String::as_str)
     }
@@ -159,7 +159,7 @@ impl Supervisor {
         self.objects.pass(now);
     }
 
-    /// Makes a change of an object so.
+    /// Applies a change of an object.
     pub(crate) fn fold(&mut self, event: &objects::Event) {
         if event.key.resource == vmoperator::machines() {
             self.index(event);
@@ -167,7 +167,7 @@ impl Supervisor {
         self.objects.fold(event);
     }
 
-    /// Notes which machine an object belongs to now.
+    /// Updates the indexes of machines for a changed VirtualMachine.
     fn index(&mut self, event: &objects::Event) {
         let path = event.key.path();
         let before = self.objects.get(&event.key).cloned();
@@ -188,29 +188,29 @@ impl Supervisor {
         }
     }
 
-    /// The path of the object that a machine of this instance UUID belongs to.
+    /// The path of the VirtualMachine of the machine with this instance UUID.
     pub(crate) fn object_of_instance(&self, uuid: &str) -> Option<&str> {
         self.instances.get(uuid).map(String::as_str)
     }
 
-    /// The objects of machines, by the machine's id.
+    /// Paths of VirtualMachines, by the id of the machine.
     pub(crate) fn indexed(&self) -> &BTreeMap<String, String> {
         &self.machines
     }
 
-    /// What VM Operator is going to do, by the path of the object.
+    /// All pending steps of VM Operator, with the path of the object.
     pub(crate) fn all_pending(&self) -> impl Iterator<Item = (&str, Pending)> {
         self.pending.iter().map(|(path, pending)| (path.as_str(), *pending))
     }
 
-    /// Takes note of a reaction that will happen.
+    /// Notes that a reaction was scheduled or held.
     pub(crate) fn scheduled(&mut self, id: u64, at: Option<Time>, reaction: &Reaction) {
         if let Reaction::VirtualMachine { path, step } = reaction {
             self.pending.insert(path.clone(), Pending { step: *step, at, id });
         }
     }
 
-    /// Takes note of a reaction that will not happen any more.
+    /// Notes that a reaction left the queue.
     pub(crate) fn unscheduled(&mut self, reaction: &Reaction) {
         if let Reaction::VirtualMachine { path, .. } = reaction {
             self.pending.remove(path);
@@ -218,7 +218,7 @@ impl Supervisor {
     }
 }
 
-/// What the operators of its kinds do within a request.
+/// Adds the admission and the conversion webhooks of VM Operator to the store.
 fn equip(store: &mut objects::Store) {
     store.admit_with(vmoperator::machines(), vmoperator::ADMISSION);
     for resource in [

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A point in simulated time, as nanoseconds since the world began.
 ///
-/// The wall-clock reading of it depends on the world's epoch: [`Time::timestamp`].
+/// [`Time::timestamp`] gives its wall-clock reading, which depends on the world's epoch.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

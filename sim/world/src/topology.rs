@@ -1,6 +1,6 @@
-//! Worlds to begin with: how many vCenters, zones, hosts and machines, and which of them are nodes.
+//! Initial worlds: the numbers of vCenters, zones, hosts and machines, and the machines that are Nodes.
 //!
-//! Everything follows from the topology and the seed: names, ids, UUIDs, addresses, passwords.
+//! Names, ids, UUIDs, addresses and passwords depend only on the topology and the seed.
 
 mod identity;
 mod inventory;
@@ -24,57 +24,57 @@ pub const ADMINISTRATOR: &str = "administrator@vsphere.local";
 /// The account that a cloud provider uses.
 pub const PROVIDER_USER: &str = "ccm@vsphere.local";
 
-/// How many machines run a kubelet.
+/// The machines that run a kubelet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Nodes {
     /// Every generated machine.
     #[default]
     All,
-    /// The first so many of each vCenter.
+    /// This number of machines of each vCenter, the first ones.
     Count(u32),
 }
 
-/// What a world begins with.
+/// The description of an initial world.
 ///
-/// `Topology::zones(3).machines(100)` has one vCenter with a datacenter `DC0`, a cluster and zone
-/// tag per zone, three hosts in each, and `node-0001`… spread over them, booted and running.
+/// `Topology::zones(3).machines(100)` has one vCenter with a datacenter `DC0`, a cluster and a zone
+/// tag per zone, three hosts in each cluster, and `node-0001`… spread over the clusters, booted and running.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Topology {
-    /// vCenters, `vc0`, `vc1`, …
+    /// Number of vCenters: `vc0`, `vc1`, …
     pub vcenters: u32,
-    /// Clusters per vCenter, each tagged as a zone of its own; 0 means one untagged cluster.
+    /// Number of clusters per vCenter, each tagged as its own zone; 0 means one untagged cluster.
     pub zones: u32,
-    /// Hosts per cluster.
+    /// Number of hosts per cluster.
     pub hosts: u32,
-    /// Machines per vCenter, besides the four of the standard inventory.
+    /// Number of machines per vCenter, besides the four of the standard inventory.
     pub machines: u32,
-    /// Which of them run a kubelet.
+    /// The machines that run a kubelet.
     pub nodes: Nodes,
-    /// Whether the kubelets have registered their (uninitialized) Nodes when the world begins.
+    /// True if kubelets run and have registered their (uninitialized) Nodes when the world begins.
     pub registered: bool,
-    /// Whether the standard inventory of simulators is there too: a standalone host and four
+    /// True if the world also has the standard inventory of simulators: a standalone host and four
     /// machines `DC0_H0_VM0`, `DC0_H0_VM1`, `DC0_C0_RP0_VM0`, `DC0_C0_RP0_VM1`.
     pub standard_machines: bool,
-    /// Whether guests show their BIOS UUID byte-swapped to their kubelets.
+    /// True if guests show their BIOS UUID byte-swapped to their kubelets.
     pub swapped_uuids: bool,
-    /// Whether guests have an IPv6 address too.
+    /// True if guests have an IPv6 address too.
     pub dual_stack: bool,
-    /// The Supervisor over the first vCenter, whose generated machines it has made; none if left out.
+    /// The Supervisor of the first vCenter, with a VirtualMachine for each generated machine; none if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supervisor: Option<SupervisorTopology>,
-    /// When steps end.
+    /// The times at which steps end.
     pub timing: Timing,
 }
 
-/// What a Supervisor begins with.
+/// The description of an initial Supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct SupervisorTopology {
-    /// The namespace in which everything of the workload cluster lives.
+    /// The namespace of all objects of the workload cluster.
     pub namespace: String,
-    /// The workload cluster's name, as its machines' labels have it.
+    /// The workload cluster's name, which the labels of its machines contain.
     pub cluster: String,
 }
 
@@ -103,7 +103,7 @@ impl Default for Topology {
 }
 
 impl Topology {
-    /// One vCenter with so many zones.
+    /// One vCenter with this number of zones.
     pub fn zones(zones: u32) -> Self {
         Self { zones, ..Self::default() }
     }
@@ -113,25 +113,25 @@ impl Topology {
         Self { standard_machines: true, ..Self::default() }
     }
 
-    /// With so many machines per vCenter.
+    /// Sets the number of machines per vCenter.
     #[must_use]
     pub fn machines(self, machines: u32) -> Self {
         Self { machines, ..self }
     }
 
-    /// With so many vCenters.
+    /// Sets the number of vCenters.
     #[must_use]
     pub fn vcenters(self, vcenters: u32) -> Self {
         Self { vcenters, ..self }
     }
 
-    /// With a Supervisor that has made the generated machines of the first vCenter.
+    /// Adds a Supervisor with a VirtualMachine for each generated machine of the first vCenter.
     #[must_use]
     pub fn supervisor(self) -> Self {
         Self { supervisor: Some(SupervisorTopology::default()), ..self }
     }
 
-    /// With kubelets on these machines.
+    /// Sets the machines that run a kubelet.
     #[must_use]
     pub fn nodes(self, nodes: Nodes) -> Self {
         Self { nodes, ..self }
@@ -142,7 +142,7 @@ impl Topology {
         if vc == 0 { format!("node-{n:04}") } else { format!("node-{vc}-{n:04}") }
     }
 
-    /// The world that begins this way.
+    /// Builds the world.
     pub fn build(&self, epoch: Timestamp, seed: u64) -> World {
         let mut world = World::new(epoch, seed);
         world.set_timing(self.timing.clone());
@@ -196,7 +196,7 @@ impl Topology {
     }
 }
 
-/// `a`, `b`, … `z`, `aa`, …
+/// Letters for a number from 0: `a`, `b`, … `z`, `aa`, …
 fn letter(n: u32) -> String {
     let tail = char::from(b'a' + u8::try_from(n % 26).unwrap_or(0));
     if n < 26 { tail.to_string() } else { format!("{}{tail}", letter(n / 26 - 1)) }

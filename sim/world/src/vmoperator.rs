@@ -1,8 +1,9 @@
-//! What VM Operator does: it makes machines of VirtualMachine objects, and tells there what vCenter knows of them.
+//! Decisions of VM Operator, which creates machines from VirtualMachine objects and writes the state of vCenter into
+//! their status.
 //!
-//! Pure, as kubelets are: an object and its machine say what is to be done next and what the status
-//! should be. When that happens is the world's business, in `act/vmoperator.rs`. Objects are those of the
-//! version that is stored, `v1alpha6`. Follows `vm-operator: controllers/virtualmachine/virtualmachine,
+//! The functions are pure: from an object and its machine they return the next step and the wanted
+//! status. `act/vmoperator.rs` carries the steps out. Objects have the stored version, `v1alpha6`.
+//! Follows `vm-operator: controllers/virtualmachine/virtualmachine,
 //! pkg/providers/vsphere/vmlifecycle/update_status.go`.
 
 mod admission;
@@ -21,35 +22,35 @@ use crate::completion::Step;
 use crate::objects::{GroupResource, Outage};
 use crate::vcenter::{Machine, MoRef, Power, VCenter};
 
-/// The group of its kinds.
+/// The API group of VM Operator's kinds.
 pub(crate) const GROUP: &str = "vmoperator.vmware.com";
-/// What its webhooks look like while it is away.
+/// The error of its webhooks while VM Operator is away.
 pub const OUTAGE: Outage = Outage {
     service: "https://vmware-system-vmop-webhook-service.vmware-system-vmop.svc:443",
     why: "dial tcp 10.96.0.45:443: connect: connection refused",
 };
-/// Holds an object until its machine is gone.
+/// The finalizer that holds an object until its machine is destroyed.
 pub(crate) const FINALIZER: &str = "vmoperator.vmware.com/virtualmachine";
-/// Whoever sets it takes VM Operator's hands off the object.
+/// Annotation that makes VM Operator ignore the object.
 const PAUSED: &str = "vmoperator.vmware.com/paused";
-/// Whoever sets an annotation that begins so holds the deletion up.
+/// Prefix of annotations that delay the deletion of the machine.
 const DELETE_CHECK: &str = "delete.check.vmoperator.vmware.com/";
-/// Says that the machine has been on.
+/// Annotation for a machine that has been powered on.
 pub(crate) const FIRST_BOOT_DONE: &str = "virtualmachine.vmoperator.vmware.com/first-boot-done";
-/// Where a machine is to run, and where it does.
+/// Label with the wanted zone of a machine, and later with its actual zone.
 pub(crate) const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// VirtualMachine objects.
+/// The resource of VirtualMachines.
 pub(crate) fn machines() -> GroupResource {
     GroupResource::of(GROUP, "virtualmachines")
 }
 
-/// The zones of a Supervisor, each of them clusters of the vCenter.
+/// The resource of a Supervisor's zones. Each zone consists of clusters of the vCenter.
 pub(crate) fn zones() -> GroupResource {
     GroupResource::of("topology.tanzu.vmware.com", "availabilityzones")
 }
 
-/// What there is in vCenter to an object.
+/// The machine of an object in vCenter.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) vcenter: &'a VCenter,
@@ -59,7 +60,7 @@ pub(crate) struct Found<'a> {
     pub(crate) zone: &'a str,
 }
 
-/// What VM Operator does next about an object: at most one thing at a time. `wanted` is the status as it should be now.
+/// The next step of VM Operator for an object, if any. `wanted` is the status that the object should have now.
 pub(crate) fn next(
     object: &Value,
     found: Option<Found<'_>>,
@@ -99,7 +100,7 @@ pub(crate) fn wants(object: &Value) -> Option<Power> {
     }
 }
 
-/// A power state as the stored version spells it.
+/// The text of a power state in the stored version.
 pub(crate) fn spelled(power: Power) -> &'static str {
     match power {
         Power::PoweredOn => "PoweredOn",
@@ -108,18 +109,18 @@ pub(crate) fn spelled(power: Power) -> &'static str {
     }
 }
 
-/// Whether a zone is known and does not stand in the label.
+/// True if the status has a zone and the label does not have the same.
 fn lacks_zone_label(object: &Value) -> bool {
     let zone = &object["status"]["zone"];
     is_text(zone) && object["metadata"]["labels"][ZONE_LABEL] != *zone
 }
 
-/// Whether VM Operator looks at the object, and it is not on its way out.
+/// True if the object is neither paused nor being deleted.
 pub(crate) fn is_looked_at(object: &Value) -> bool {
     !is_paused(object) && !object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// Whether VM Operator holds the object.
+/// True if the object has VM Operator's finalizer.
 pub(crate) fn has_finalizer(object: &Value) -> bool {
     let finalizers = object["metadata"]["finalizers"].as_array();
     finalizers.is_some_and(|all| all.iter().any(|it| it == FINALIZER))

@@ -15,7 +15,7 @@ use crate::supervisor::Supervisor;
 use crate::topology::SupervisorTopology;
 use crate::vcenter::{MoRef, VCenter, VcEvent};
 
-/// The simulated truth: a [`State`] and the log of how it came about.
+/// The simulated truth: a [`State`] and the log of the events that led to it.
 #[derive(Clone, Debug)]
 pub struct World {
     state: State,
@@ -36,7 +36,7 @@ impl World {
         Self { state: State::new(epoch, seed), log: Log::new(Retain::Nothing) }
     }
 
-    /// Decides how much of the log is kept from now on. See [`Retain`].
+    /// Starts a new log from the present state, which keeps as much as `retain` says.
     pub fn retain(&mut self, retain: Retain) {
         self.log = Log::starting_from(retain, &self.state);
     }
@@ -46,31 +46,31 @@ impl World {
         &self.log
     }
 
-    /// What is the case now.
+    /// The present state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// A world that goes on from a snapshot.
+    /// Creates a world that continues from a snapshot.
     pub fn restore(state: State) -> Self {
         let supervisor = state.supervisor.restored();
         let state = State { supervisor, ..state };
         Self { state, log: Log::new(Retain::Nothing) }
     }
 
-    /// Keeps at least so many events from now on, so that [`before`](Self::before) has something to go by.
+    /// Keeps the last `events` events from now on, for [`before`](Self::before).
     ///
-    /// A log that is kept already keeps what it has.
+    /// Does nothing if the world already keeps a log.
     pub fn remember(&mut self, events: usize) {
         if self.log.base().is_none() {
             self.retain(Retain::Last(events));
         }
     }
 
-    /// This world with the inventory and the tags that a vCenter had before its last `n` changes.
+    /// Returns this world with the inventory and the tags that a vCenter had before its last `n` changes.
     ///
-    /// Changes at the same moment count as one. Logins, sessions and everything else are as they are now. With fewer
-    /// changes in the log, the oldest state that it knows; with no log, the present one.
+    /// Changes at the same moment count as one. Logins, sessions and everything else are those of now. If the log has
+    /// fewer changes, the inventory and tags are the oldest that it knows; without a log they are the present ones.
     #[must_use]
     pub fn before(&self, vcenter: &str, n: usize) -> Self {
         let mut state = self.state.clone();
@@ -83,17 +83,17 @@ impl World {
         Self::restore(state)
     }
 
-    /// When steps end, before anything has happened.
+    /// Sets when steps end. Adds no event to the log, so it must come before everything else.
     pub fn set_timing(&mut self, timing: Timing) {
         self.state.timing = timing;
     }
 
     /// Carries out `command` at `now`, or refuses it and changes nothing.
     ///
-    /// Reactions that were due before `now` happen first.
+    /// Reactions that are due by `now` happen first.
     ///
     /// # Errors
-    /// The fault that the asked side answers with.
+    /// The fault with which the vCenter, the API server or the world refuses the command.
     pub fn apply(&mut self, now: Time, command: Command) -> Result<Applied, Fault> {
         let mut events = self.advance(now);
         let now = now.max(self.state.latest);
@@ -112,7 +112,7 @@ impl World {
         result.map(|outcome| Applied { outcome, events })
     }
 
-    /// Lets everything happen that is due by `now`, each at its own time.
+    /// Carries out every reaction that is due by `now`, each at its own time.
     pub fn advance(&mut self, now: Time) -> Vec<Event> {
         let mut all = Vec::new();
         while let Some(due) = self.state.next_timer().filter(|due| *due <= now) {
@@ -127,7 +127,7 @@ impl World {
         all
     }
 
-    /// Founds a Supervisor, as a topology does.
+    /// Founds a Supervisor, for a topology.
     pub(crate) fn add_supervisor(&mut self, vcenter: &str, with: &SupervisorTopology) {
         let State { ids, epoch, .. } = self.state;
         let supervisor = Supervisor::founded(ids, epoch, vcenter, with);
@@ -136,7 +136,7 @@ impl World {
         self.log.append(Time::ZERO, std::slice::from_ref(&event));
     }
 
-    /// Lets the Supervisor have made a machine that is there already, as a topology does.
+    /// Stores the VirtualMachine `object` of a machine that exists already, for a topology.
     pub(crate) fn adopt(&mut self, object: serde_json::Value, machine: MoRef) {
         let mut act = Act::new(&mut self.state, Time::ZERO);
         act.adopt(object, machine);
@@ -144,7 +144,7 @@ impl World {
         self.log.append(Time::ZERO, &events);
     }
 
-    /// Adds a vCenter, as a topology does.
+    /// Adds a vCenter, for a topology.
     pub(crate) fn add_vcenter(&mut self, name: &str, vcenter: VCenter) {
         let event = Event::VCenterAdded { vcenter: name.to_owned(), with: Box::new(vcenter) };
         self.state.fold(&event);

@@ -1,8 +1,8 @@
-//! Histories of the world: whatever is commanded, in whatever order, it stays sound, its log replays
-//! to its state, a snapshot goes on like the original, and the same seed gives the same log. So does a world
-//! with a Supervisor, in which clients write objects while VM Operator works on them or is away.
+//! Property tests with random histories of commands: the world stays sound, its log replays to its state, a
+//! snapshot continues like the original, and the same seed gives the same log. The same holds for a world with a
+//! Supervisor, in which clients write objects while VM Operator reconciles them or is away.
 
-/// Seeds of failures are kept in this file of `tests/regressions`, and played before anything else.
+/// Keeps the seeds of failures in this file of `tests/regressions`; proptest runs them first.
 macro_rules! kept {
     ($file:literal) => {
         Some(Box::new(proptest::test_runner::FileFailurePersistence::Direct(concat!(
@@ -26,7 +26,7 @@ use sim_world::{
 };
 
 fn machine() -> impl Strategy<Value = Named> {
-    // Some of them do not exist, or no longer.
+    // Some of these machines do not exist, or do not exist any more.
     (1..7_u32).prop_map(|n| format!("node-{n:04}").as_str().into())
 }
 
@@ -164,7 +164,7 @@ fn fresh(seed: u64) -> World {
     world
 }
 
-/// Plays a history; the log as text, so that nothing is overlooked in a comparison.
+/// Plays a history and checks the invariants after every command; returns the number of refused commands.
 fn play(world: &mut World, history: &[(u64, Command)]) -> usize {
     let mut now = Duration::from_nanos(0);
     let mut refused = 0;
@@ -175,7 +175,7 @@ fn play(world: &mut World, history: &[(u64, Command)]) -> usize {
             Ok(_) => {}
             Err(_) => {
                 refused += 1;
-                // What was due before may have happened; the command itself changed nothing.
+                // Reactions that were due before may have happened; the command itself changed nothing.
                 let mut waited = World::restore(before);
                 waited.advance(Time::after_start(now));
                 assert_eq!(waited.state(), world.state(), "a refused {command:?} left a trace");
@@ -190,13 +190,13 @@ fn log(world: &World) -> Vec<(Time, Event)> {
     world.log().entries().cloned().collect()
 }
 
-/// The log of a world gives its state.
+/// Checks that the log of a world replays to its state.
 fn replays(world: &World) {
     let replayed = world.log().replay(world.next_look()).expect("everything is kept");
     assert_eq!(&replayed, world.state());
 }
 
-/// What two worlds of a seed log of a history is the same.
+/// Checks that two worlds with the same seed log the same events for a history.
 fn repeats(fresh: impl Fn() -> World, history: &[(u64, Command)]) {
     let (mut first, mut second) = (fresh(), fresh());
     play(&mut first, history);
@@ -204,7 +204,7 @@ fn repeats(fresh: impl Fn() -> World, history: &[(u64, Command)]) {
     assert_eq!(log(&first), log(&second));
 }
 
-/// A world that is put away after `cut` commands and taken up again goes on like one that was not.
+/// Checks that a world that is saved after `cut` commands and restored continues like the original.
 fn goes_on(mut world: World, history: &[(u64, Command)], cut: usize) {
     let cut = cut.min(history.len());
     play(&mut world, &history[..cut]);
@@ -247,7 +247,7 @@ proptest! {
     }
 }
 
-/// The moment a world has lived until.
+/// The present time of a world.
 trait NextLook {
     fn next_look(&self) -> Time;
 }

@@ -1,4 +1,4 @@
-//! Machines are made, and their settings changed.
+//! Creation of machines, and changes of their settings.
 
 use super::Act;
 use crate::topology;
@@ -8,7 +8,7 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// Creates a machine where the topology would put the next one.
+    /// Creates a machine in `cluster`, or in the first cluster or standalone host.
     pub(super) fn create_machine(
         &mut self,
         vcenter: Option<String>,
@@ -154,7 +154,7 @@ impl Act<'_> {
     }
 }
 
-/// Applies settings to a machine that is not in the inventory yet, or a copy of one that is.
+/// Applies settings, except the name, to a machine that is not in the inventory yet, or to a copy of a machine.
 fn settle(machine: &mut Machine, spec: &MachineSpec) {
     let MachineSpec {
         name: _,

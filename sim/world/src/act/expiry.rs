@@ -1,8 +1,8 @@
-//! Events of the cluster go an hour after they were last written, as `--event-ttl` of kube-apiserver has it.
+//! Removal of cluster events an hour after their last write, as with `--event-ttl` of kube-apiserver.
 //!
-//! The real server ties them to leases of etcd, and hands out one lease for a minute before it asks for the next, which
-//! is why they live for up to a minute longer and go together. Follows `apiserver:
-//! pkg/storage/etcd3/lease_manager.go`, but for the bound of 1,000 objects a lease.
+//! The real server ties events to leases of etcd and reuses a lease for a minute before it requests the next one. Events
+//! therefore live up to a minute longer, and all events of a lease go together. Follows `apiserver:
+//! pkg/storage/etcd3/lease_manager.go`, without its bound of 1,000 objects per lease.
 
 #[cfg(test)]
 mod tests;
@@ -14,19 +14,20 @@ use crate::event::{ControlPlane, Event};
 use crate::objects::{self, GroupResource, Key, Op};
 use crate::reactions::Reaction;
 
-/// `--event-ttl`.
+/// The default of `--event-ttl`.
 const TTL: Duration = Duration::from_secs(3600);
 
-/// How much longer than asked for a lease lasts, so that later objects can have it too.
+/// Extra duration of a lease, so that events written within the next minute can share it.
 const REUSE: Duration = Duration::from_secs(60);
 
-/// Whether objects of this kind go by themselves.
+/// True if objects of this resource expire.
 pub(super) fn expires(resource: &GroupResource) -> bool {
     resource.group.is_empty() && resource.resource == "events"
 }
 
 impl Act<'_> {
-    /// Lets what was written now go at the end of the lease, and no sooner if it has had another one.
+    /// Schedules the expiry of an event that was written now for the end of the current lease. Cancels the timer of an
+    /// earlier write; a deletion only does that.
     pub(super) fn lease(&mut self, plane: ControlPlane, written: &objects::Event) {
         let objects::Event { key, op, revision, .. } = written;
         let timers = self.state.event_timers.get(&plane);
@@ -42,7 +43,7 @@ impl Act<'_> {
         self.at(ends, Reaction::EventExpires { plane, key: key.clone(), revision: *revision });
     }
 
-    /// The lease ends under which an object was written, unless it was written again meanwhile. Nothing holds it.
+    /// Removes an event whose lease ends, unless a later write changed its revision. Finalizers do not hold it.
     pub(super) fn expire(&mut self, plane: ControlPlane, key: &Key, revision: u64) {
         if let Some(gone) = self.state.objects(plane).expire(key, revision) {
             self.emit_object(plane, gone);

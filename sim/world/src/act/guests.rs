@@ -1,4 +1,4 @@
-//! What guests report: the boot timeline, and changes that a test asks for.
+//! Reports of guests: the steps of a boot, requests through VMware Tools, and changes that a test commands.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// One step of a boot, unless the machine has been powered off or restarted meanwhile.
+    /// Carries out a step of a boot, unless the machine has been powered off or restarted meanwhile.
     pub(super) fn guest_step(&mut self, vcenter: &str, id: MoRef, boot: u32, step: Step) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         if machine.boot != boot || machine.power != Power::PoweredOn {
@@ -137,7 +137,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Accepts what VMware Tools is asked for; it takes effect when the step ends.
+    /// Accepts a request to VMware Tools, which takes effect when the step `guestPower` ends.
     pub(super) fn ask_guest(
         &mut self,
         vcenter: &str,
@@ -160,7 +160,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The guest does what it was asked for, unless the machine was powered or restarted meanwhile.
+    /// Carries out a request to VMware Tools, unless the power of the machine has changed meanwhile.
     pub(super) fn guest_powers(
         &mut self,
         vcenter: &str,
@@ -171,7 +171,7 @@ impl Act<'_> {
         if !self.machine(vcenter, id).is_ok_and(|machine| machine.boot == boot) {
             return;
         }
-        // Of a machine whose host does not answer vCenter goes on showing the last it knew.
+        // If the host does not answer, the change is refused and vCenter keeps the last state that it knew.
         let _ = match request {
             GuestRequest::Shutdown => self.power_off(vcenter, id),
             GuestRequest::Reboot => self.reset(vcenter, id),
@@ -186,7 +186,7 @@ impl Act<'_> {
     }
 }
 
-/// What a guest reports once it is up.
+/// The report of a guest after its boot.
 pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     let nics = nics(vc, machine, true);
     Guest {
@@ -197,7 +197,7 @@ pub(crate) fn booted_guest(vc: &VCenter, machine: &Machine) -> Guest {
     }
 }
 
-/// The interfaces of a running guest: one per card, with the link-local address first known last.
+/// The interfaces of a running guest: one per card. The link-local address comes last, and alone until `configured`.
 fn nics(vc: &VCenter, machine: &Machine, configured: bool) -> Vec<GuestNic> {
     machine
         .config

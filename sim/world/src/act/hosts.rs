@@ -1,4 +1,4 @@
-//! Hosts come and go, and what becomes of the machines on them.
+//! Failure and return of hosts, and the effects on their machines.
 
 use super::Act;
 use crate::completion::Step;
@@ -14,7 +14,7 @@ impl Act<'_> {
         self.set_host(vcenter, host, HostConnection::Connected, Connection::Connected)
     }
 
-    /// The host dies: its guests stop, and HA restarts them elsewhere later.
+    /// Disconnects the host, stops the kubelets of its machines, and schedules the HA restart of its machines.
     pub(super) fn fail_host(&mut self, vcenter: &str, host: MoRef) -> Result<(), VcFault> {
         self.disconnect_host(vcenter, host)?;
         for machine in self.machines_on(vcenter, host) {
@@ -25,7 +25,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Restarts what ran on a host that is still away, on another host of its cluster.
+    /// Moves the machines of a failed host to another host of its cluster and boots those that were on, unless the failed
+    /// host is connected again.
     pub(super) fn ha_restart(&mut self, vcenter: &str, failed: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let connected = |id: MoRef| {

@@ -1,4 +1,4 @@
-//! Kubelets: they register, renew leases, report, fall silent, and the control plane notices.
+//! Kubelets register, renew leases, report and fall silent; the control plane notices their silence.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +15,11 @@ use crate::reactions::{Kubelet, Reaction};
 use crate::vcenter::{MoRef, Power, VcFault};
 
 impl Act<'_> {
-    /// Declares that a kubelet runs on a machine whenever that is up.
+    /// Adds a kubelet to a machine; it starts with the guest.
     pub(super) fn add_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Ok(facts) = self.facts(vcenter, machine, None) else { return };
         let node = facts.name.clone();
-        // Its predecessor of this name may have fallen silent a moment ago, and is missed all the same.
+        // A stopped kubelet of this name keeps its run number, so that its pending `NodeSilent` still takes effect.
         let run = self.state.kubelets.get(&node).map_or(0, |it| it.run + u32::from(it.running));
         let kubelet = Kubelet {
             vcenter: vcenter.to_owned(),
@@ -32,7 +32,7 @@ impl Act<'_> {
         self.emit(Event::KubeletSet { node, kubelet: Some(kubelet) });
     }
 
-    /// Starts a kubelet now, adding it if the machine had none.
+    /// Starts the kubelet of a machine now, and adds one if the machine has none.
     pub(super) fn start_kubelet(&mut self, vcenter: &str, machine: MoRef) -> Result<(), VcFault> {
         let existing = self.machine(vcenter, machine)?.power;
         if existing != Power::PoweredOn {
@@ -46,7 +46,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Stops a kubelet because somebody says so.
+    /// Stops the kubelet of a machine on command; fails if the machine has none.
     pub(super) fn stop_kubelet_told(
         &mut self,
         vcenter: &str,
@@ -60,7 +60,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The machine's kubelet, if it has one, starts: registers its Node or becomes Ready again.
+    /// Starts the machine's kubelet, if it has one: the kubelet registers its Node or makes it Ready again.
     pub(super) fn run_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Some((node, mut kubelet)) = self.kubelet_of(vcenter, machine) else { return };
         let Ok(facts) = self.facts(vcenter, machine, Some(&kubelet.config)) else { return };
@@ -79,14 +79,14 @@ impl Act<'_> {
             self.write(settled);
         } else {
             self.write(Some(kubelet::register(&facts, now)));
-            // It registers as ready, and new nodes are tainted as if they were not.
+            // Admission taints every new Node as not ready. This one registers as ready, so the taint goes at once.
             let settled = settle_taints(&self.state.cluster, &node, None, now);
             self.write(settled);
         }
         self.beat(&node, run);
     }
 
-    /// The machine's kubelet, if it has one, falls silent.
+    /// Stops the machine's kubelet, if it has one. The control plane notices after the grace period.
     pub(super) fn stop_kubelet(&mut self, vcenter: &str, machine: MoRef) {
         let Some((node, mut kubelet)) = self.kubelet_of(vcenter, machine) else { return };
         if !kubelet.running {
@@ -99,8 +99,8 @@ impl Act<'_> {
         self.at(self.now + GRACE_PERIOD, Reaction::NodeSilent { node, run });
     }
 
-    /// Restores the workload cluster from its backup. Nodes whose kubelets have stopped meanwhile are Ready again until the
-    /// control plane misses them.
+    /// Restores the workload cluster from its backup. Nodes whose kubelets have stopped since the backup are Ready again until
+    /// the grace period has passed.
     pub(super) fn restore_cluster(&mut self) -> Result<(), Fault> {
         if self.state.cluster_backup.is_none() {
             let why = "the workload cluster has no backup; take one with cluster.backUp";
@@ -117,7 +117,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// A kubelet follows its machine to a new reference.
+    /// Moves a kubelet to the new reference of its machine.
     pub(super) fn move_kubelet(&mut self, vcenter: &str, from: MoRef, to: MoRef) {
         if let Some((node, mut kubelet)) = self.kubelet_of(vcenter, from) {
             kubelet.machine = to;
@@ -125,7 +125,7 @@ impl Act<'_> {
         }
     }
 
-    /// One lease renewal, unless the kubelet has stopped meanwhile.
+    /// Renews a lease and reports the status if due, unless the kubelet has stopped meanwhile.
     pub(super) fn heartbeat(&mut self, node: &str, run: u32) {
         let runs = |kubelet: &&Kubelet| kubelet.running && kubelet.run == run;
         let Some(kubelet) = self.state.kubelets.get(node).filter(runs) else { return };
@@ -155,7 +155,7 @@ impl Act<'_> {
         }
     }
 
-    /// The control plane has waited long enough.
+    /// Marks a Node Unknown and taints it after the grace period, unless its kubelet has started again.
     pub(super) fn node_silent(&mut self, node: &str, run: u32) {
         let silent = |kubelet: &&Kubelet| !kubelet.running && kubelet.run == run;
         if self.state.kubelets.get(node).filter(silent).is_none() {
@@ -168,8 +168,8 @@ impl Act<'_> {
         self.write(settled);
     }
 
-    /// The lease of a deleted Node goes, as the garbage collector sees to it. A kubelet that runs collects its own, with its next
-    /// renewal.
+    /// Removes the lease of a deleted Node, as the garbage collector does, if its kubelet does not run. Otherwise the next
+    /// heartbeat of the kubelet removes the lease.
     pub(super) fn collect_lease_of(&mut self, node: &str) {
         if self.state.kubelets.get(node).is_none_or(|kubelet| !kubelet.running) {
             let collected = collect_lease(&self.state.cluster, node);
@@ -195,7 +195,7 @@ impl Act<'_> {
     }
 
     fn write(&mut self, command: Option<objects::Command>) {
-        // A kubelet's write can be refused only by what a test did to the Node; it tries again later.
+        // The store refuses a kubelet's write only after a test has changed the Node; the kubelet tries again later.
         if let Some(command) = command {
             let _ = self.objects(ControlPlane::Workload, command);
         }
@@ -206,7 +206,7 @@ impl Act<'_> {
         Some((node.clone(), self.state.kubelets.get(node)?.clone()))
     }
 
-    /// What the kubelet knows of its machine; flags are those it had before.
+    /// The facts that a kubelet knows about its machine, with the name and the flags that it had `before`.
     fn facts(
         &self,
         vcenter: &str,

@@ -1,4 +1,4 @@
-//! Sessions opened, logged in, used and ended; accounts changed.
+//! Changes of sessions and accounts: sessions open, log in, serve calls and end; passwords and permissions change.
 
 use super::Act;
 use crate::command::Grant;
@@ -9,7 +9,7 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// An anonymous SOAP session.
+    /// Opens an anonymous SOAP session.
     pub(super) fn open_session(
         &mut self,
         vcenter: &str,
@@ -21,7 +21,7 @@ impl Act<'_> {
         self.open(vcenter, Family::Soap, None, user_agent).map(Outcome::Session)
     }
 
-    /// Logs in, in an anonymous session or a new one. A bad password counts towards the lock-out.
+    /// Logs in to an anonymous session or a new one. A bad password counts towards the lock-out.
     pub(super) fn login(
         &mut self,
         vcenter: &str,
@@ -66,7 +66,7 @@ impl Act<'_> {
         Ok(Outcome::Session(token))
     }
 
-    /// Logs an anonymous session in without a password: a ticket vouches for it.
+    /// Logs an anonymous session in without a password, because its client has shown a clone ticket.
     pub(super) fn clone_session(
         &mut self,
         vcenter: &str,
@@ -137,7 +137,7 @@ impl Act<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Ends every session that has been idle for too long. Whether there was one.
+    /// Ends every session that has been idle for too long; returns true if it ended at least one.
     pub(super) fn end_idle_sessions(&mut self) -> bool {
         let now = self.now;
         let ended: Vec<(String, Vec<LoginEvent>)> = self
@@ -236,7 +236,7 @@ impl Act<'_> {
     }
 }
 
-/// An account as it is stored: `VSPHERE.LOCAL\name` is `name@vsphere.local`, in whatever case.
+/// The stored name of an account, in lower case: `VSPHERE.LOCAL\name` is `name@vsphere.local`.
 fn canonical(user: &str) -> String {
     match user.split_once('\\') {
         Some((domain, name)) => format!("{name}@{domain}").to_lowercase(),

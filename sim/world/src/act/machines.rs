@@ -1,4 +1,4 @@
-//! The life of machines: moved, renamed, lost, rebuilt, destroyed.
+//! Changes of machines in the inventory: move, rename, connect, register, rebuild, destroy.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::vcenter::{
 };
 
 impl Act<'_> {
-    /// Destroys a machine, whatever its power state: tests say what happens, not how.
+    /// Destroys a machine in any power state, because a test commands the outcome and not the steps to it.
     pub(super) fn destroy(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         self.machine(vcenter, id)?;
         self.stop_kubelet(vcenter, id);
@@ -47,7 +47,8 @@ impl Act<'_> {
         self.relocate(vcenter, id, host, None)
     }
 
-    /// Moves a machine to `host`, and to `pool` or the root pool of the host's cluster if it leaves its own.
+    /// Moves a machine to `host` and to `pool`. Without `pool` the machine keeps its pool, or gets the root pool of the host's
+    /// cluster if that is another cluster.
     pub(super) fn relocate(
         &mut self,
         vcenter: &str,
@@ -87,14 +88,14 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The pool that a vApp is in, and the folder that shows it.
+    /// The pool that contains a vApp, and the folder that shows it.
     fn places_of(&self, vcenter: &str, vapp: MoRef) -> Option<(MoRef, MoRef)> {
         let entity = self.vcenter(vcenter).ok()?.inventory.get(vapp)?;
         let Data::Pool { folder, .. } = &entity.data else { return None };
         Some((entity.parent?, (*folder)?))
     }
 
-    /// Puts a machine into the vApp of that name, which is made if need be, or takes it out of its vApp.
+    /// Moves a machine into the vApp of this name, which is created if needed. `None` moves the machine out of its vApp.
     pub(super) fn set_vapp(
         &mut self,
         vcenter: &str,
@@ -180,7 +181,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// A machine whose files cannot be read can be taken out of the inventory, and not be registered again.
+    /// Gives a machine a new id. Refused if its files are unreadable, because vCenter could not register it again.
     pub(super) fn reregister(&mut self, vcenter: &str, id: MoRef) -> Result<(), VcFault> {
         if !self.machine(vcenter, id)?.connection.has_config() {
             return Err(VcFault::InvalidState);
@@ -195,7 +196,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Gives each machine the id of the next one, and the last that of the first.
+    /// Gives each machine the id of the next one, and the last machine the id of the first.
     pub(super) fn reassign_ids(&mut self, machines: &[Named]) -> Result<(), VcFault> {
         let mut ids = Vec::new();
         let mut owner = None;
@@ -236,7 +237,7 @@ impl Act<'_> {
         for (id, entity) in entities {
             self.change(&vcenter, id, Change::Created(Box::new(entity)));
         }
-        // All leave their places before one takes that of another.
+        // Removes all kubelets before it adds any, because each takes the place of another.
         for (node, _) in &kubelets {
             self.emit(Event::KubeletSet { node: node.clone(), kubelet: None });
         }
@@ -295,7 +296,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// A machine that its host lets vCenter work on.
+    /// The machine, if vCenter can work on it in its connection state.
     pub(super) fn manageable(&self, vcenter: &str, id: MoRef) -> Result<&Machine, VcFault> {
         let machine = self.machine(vcenter, id)?;
         match machine.connection {

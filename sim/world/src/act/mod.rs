@@ -1,7 +1,7 @@
-//! Carrying out commands and reactions: decide, then emit events, which change the state at once.
+//! Carries out commands and reactions: decides, then emits events, which change the state at once.
 //!
-//! Every function here checks everything that can be refused before it emits its first event, so
-//! that a refused command leaves no trace (but for a failed login, which counts).
+//! Every function checks everything that can be refused before it emits its first event. A refused
+//! command therefore leaves no trace, except a failed login, which counts towards the lock-out.
 
 mod creation;
 mod expiry;
@@ -27,7 +27,7 @@ use crate::state::State;
 use crate::vcenter::{Change, MoRef, VCenter, VcEvent, VcFault};
 use crate::{Time, objects};
 
-/// One command or reaction being carried out at one moment.
+/// One command or reaction in progress, at one moment.
 pub(crate) struct Act<'a> {
     state: &'a mut State,
     now: Time,
@@ -140,7 +140,7 @@ impl<'a> Act<'a> {
         Ok(Outcome::Done)
     }
 
-    /// Lets the one thing happen that is due first.
+    /// Ends idle sessions or, if none is due, carries out the earliest reaction.
     pub(crate) fn react(&mut self) {
         if self.end_idle_sessions() {
             return;
@@ -199,7 +199,7 @@ impl<'a> Act<'a> {
         }
     }
 
-    /// Carries out what is asked of an API server.
+    /// Carries out a request to an API server.
     fn objects(
         &mut self,
         plane: ControlPlane,
@@ -228,7 +228,7 @@ impl<'a> Act<'a> {
         Ok(decision.reply)
     }
 
-    // What everything above is made of.
+    // Helpers of the functions above and of the submodules.
 
     fn emit(&mut self, event: Event) {
         self.state.fold(&event);
@@ -251,7 +251,7 @@ impl<'a> Act<'a> {
         self.machine_changed(vcenter, id);
     }
 
-    /// Lets `reaction` happen when `step` ends that began at `since`.
+    /// Carries out `reaction` when `step`, which began at `since`, ends: now, at a time, or on command.
     fn after(&mut self, step: Step, since: Time, machine: Option<&str>, reaction: Reaction) {
         let id = self.state.last_timer + 1;
         match self.state.timing.of(step) {

@@ -1,11 +1,11 @@
-//! From the names that people use to references.
+//! Lookup of the references of names in commands.
 
 use super::Act;
 use crate::command::Named;
 use crate::vcenter::{Kind, Machine, MoRef, VcFault};
 
 impl Act<'_> {
-    /// The vCenter meant: the named one, or the first.
+    /// The name of the vCenter: `name` if it exists, or the first vCenter without a name.
     pub(super) fn vcenter_name(&self, name: Option<String>) -> Result<String, VcFault> {
         match name {
             Some(name) => self.vcenter(&name).map(|_| name),
@@ -19,7 +19,7 @@ impl Act<'_> {
         }
     }
 
-    /// Does `what` to the machine meant.
+    /// Calls `what` with the machine of this name.
     pub(super) fn on_machine(
         &mut self,
         named: &Named,
@@ -30,7 +30,7 @@ impl Act<'_> {
         what(self, &vcenter, id)
     }
 
-    /// Does `what` to the host meant.
+    /// Calls `what` with the host of this name.
     pub(super) fn on_host(
         &mut self,
         named: &Named,

@@ -1,4 +1,4 @@
-//! Machines are switched on and off, by the operator or by their host.
+//! Power changes of machines: on, off, suspend, reset.
 
 use super::Act;
 use crate::completion::Step;
@@ -18,7 +18,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Powers the machine on and lets its guest boot.
+    /// Powers the machine on and schedules the steps of its guest's boot.
     pub(super) fn boot(&mut self, vcenter: &str, id: MoRef) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         let boot = machine.boot + 1;
@@ -62,7 +62,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The guest stops running: its addresses go, its kubelet falls silent.
+    /// Sets the machine's power to `power` and stops its guest: the addresses disappear, and the kubelet falls silent.
     pub(super) fn halt(&mut self, vcenter: &str, id: MoRef, power: Power) {
         let Ok(machine) = self.machine(vcenter, id) else { return };
         let (boot, guest) = (machine.boot, machine.guest.stopped());

@@ -1,4 +1,4 @@
-//! A vCenter stops, starts, gets another certificate, another release or another identity.
+//! Changes of a vCenter as a whole: stop, start, certificate, release and instance UUID.
 
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ use crate::reactions::Reaction;
 use crate::vcenter::{EndReason, Release, Service, VcEvent, VcFault};
 
 impl Act<'_> {
-    /// Sessions and everything they own are gone; connections are refused.
+    /// Stops a vCenter: it ends all sessions with everything that they own, and refuses connections.
     pub(super) fn stop_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(vcenter)?;
         if self.vcenter(&vcenter)?.service == Service::Stopped {
@@ -19,7 +19,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The proxy answers first, with 503; the service follows.
+    /// Starts a vCenter: the proxy answers 503 until the step `serviceStart` ends.
     pub(super) fn start_vcenter(&mut self, vcenter: Option<String>) -> Result<(), VcFault> {
         let vcenter = self.vcenter_name(vcenter)?;
         if self.vcenter(&vcenter)?.service != Service::Stopped {
@@ -44,7 +44,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Another release, for a vCenter that is stopped.
+    /// Sets the release of a stopped vCenter.
     pub(super) fn upgrade_vcenter(
         &mut self,
         vcenter: Option<String>,

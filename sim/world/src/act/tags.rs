@@ -1,4 +1,4 @@
-//! Tagging: what the vAPI service does, and the same by name for tests.
+//! Tagging: requests to the vAPI service, and commands of tests by name.
 
 use super::Act;
 use crate::command::{TagName, VcRequest};
@@ -6,7 +6,7 @@ use crate::event::Outcome;
 use crate::vcenter::{Cardinality, Category, MoRef, Tag, TagEvent, VcEvent, VcFault};
 
 impl Act<'_> {
-    /// A request to the tagging service.
+    /// Carries out a request to the tagging service.
     pub(super) fn tagging(
         &mut self,
         vcenter: &str,
@@ -128,7 +128,7 @@ impl Act<'_> {
         self.emit_tag(&vcenter, TagEvent::Detached { tag, object }).map(|_| ())
     }
 
-    /// Takes every tag off an object that is about to go.
+    /// Detaches every tag from an object that is about to be removed.
     pub(super) fn untag(&mut self, vcenter: &str, object: MoRef) {
         let Ok(vc) = self.vcenter(vcenter) else { return };
         let attached: Vec<String> = vc.tags.attached(object).cloned().collect();

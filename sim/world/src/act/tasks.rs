@@ -1,4 +1,4 @@
-//! Tasks: accepted at once, carried out when the step `task` ends, forgotten ten minutes later.
+//! Tasks: vCenter accepts them at once, carries them out when the step `task` ends, and forgets them ten minutes later.
 
 use super::Act;
 use crate::completion::Step;
@@ -7,7 +7,7 @@ use crate::reactions::Reaction;
 use crate::vcenter::{Kind, MoRef, Power, Progress, Task, VcEvent, VcFault, Work};
 
 impl Act<'_> {
-    /// Accepts a task on an existing object. Everything else that can go wrong is the task's error.
+    /// Accepts a task on an existing object. Every other failure is the error of the task.
     pub(super) fn start_task(
         &mut self,
         vcenter: &str,
@@ -34,7 +34,7 @@ impl Act<'_> {
         Ok(Outcome::Reference(id))
     }
 
-    /// Does a task's work.
+    /// Carries out a task.
     pub(super) fn run_task(&mut self, vcenter: &str, id: MoRef) {
         let Some(mut task) = self.vcenter(vcenter).ok().and_then(|vc| vc.tasks.get(&id)).cloned()
         else {

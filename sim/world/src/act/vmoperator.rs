@@ -1,4 +1,5 @@
-//! VM Operator at work: it looks at a VirtualMachine whenever something about it changes, and does one thing at a time.
+//! Scheduling and execution of VM Operator's steps: it reconciles a VirtualMachine after every change that concerns it,
+//! one step at a time.
 
 #[cfg(test)]
 mod tests;
@@ -19,13 +20,13 @@ use crate::vmoperator::{
     self, FINALIZER, FIRST_BOOT_DONE, Found, GROUP, Missing, Prerequisites, ZONE_LABEL,
 };
 
-/// How long VM Operator waits before it tries again what vCenter refused.
+/// Delay after which VM Operator retries a step that vCenter or its API server refused.
 const RETRY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Whoever carries it runs a kubelet of the workload cluster, as Cluster API's machines do.
+/// Label of machines that run a kubelet of the workload cluster, as Cluster API sets it.
 const ROLE_LABEL: &str = "capv.vmware.com/cluster.role";
 
 impl Act<'_> {
-    /// Something was written in the Supervisor.
+    /// Reconciles the VirtualMachines that a write in the Supervisor concerns.
     pub(super) fn supervisor_written(&mut self, event: &objects::Event) {
         if event.key.resource == vmoperator::machines() {
             match event.op {
@@ -33,12 +34,12 @@ impl Act<'_> {
                 Op::Added | Op::Modified => self.reconcile(&event.key.path()),
             }
         } else if event.key.resource == vmoperator::zones() {
-            // They say where every machine is.
+            // Zones decide the zone of every machine.
             self.reconcile_all();
         } else if event.key.resource.group == GROUP
             || event.key.resource == GroupResource::core("secrets")
         {
-            // Whoever waits for it looks again.
+            // A VirtualMachine without a machine may wait for this object.
             let waiting: Vec<String> = self
                 .state
                 .supervisor
@@ -51,7 +52,8 @@ impl Act<'_> {
         }
     }
 
-    /// Takes `object` for that of a machine which is there, in one write: a topology has thousands of them.
+    /// Stores the VirtualMachine `object` of an existing machine with its status. One write is enough, which matters because a
+    /// topology has thousands of machines.
     pub(crate) fn adopt(&mut self, object: Value, machine: MoRef) {
         let namespace = key_of(&object).namespace;
         let create = objects::Command::create(vmoperator::machines(), namespace, object);
@@ -68,14 +70,14 @@ impl Act<'_> {
         }
     }
 
-    /// Something about a machine changed in vCenter.
+    /// Reconciles the VirtualMachine of a machine that changed in vCenter.
     pub(super) fn machine_changed(&mut self, vcenter: &str, id: MoRef) {
         let supervisor = &self.state.supervisor;
         if vcenter != supervisor.vcenter {
             return;
         }
         let known = supervisor.object_of(&id.to_string());
-        // A machine that was registered again has another id.
+        // A machine that was registered again has another id, and the same instance UUID.
         let again = || {
             let machine = self.vcenter(vcenter).ok()?.inventory.machine(id)?;
             supervisor.object_of_instance(&machine.config.instance_uuid.to_string())
@@ -85,8 +87,8 @@ impl Act<'_> {
         }
     }
 
-    /// VM Operator goes away or comes back, or tells what it knows otherwise. Nothing that it was about to do
-    /// is remembered: when it is back it looks at every object anew.
+    /// Changes the settings of VM Operator and reconciles every object. While VM Operator is away no step is pending;
+    /// when it returns, it decides anew for every object.
     pub(super) fn set_operator(&mut self, change: OperatorChange) -> Result<(), Fault> {
         self.require_supervisor()?;
         let before = self.state.supervisor.operator;
@@ -123,7 +125,7 @@ impl Act<'_> {
         paths.iter().for_each(|path| self.reconcile(path));
     }
 
-    /// Lets what is due next about an object happen when its step ends.
+    /// Schedules the next step for an object, and cancels another pending one.
     fn reconcile(&mut self, path: &str) {
         let next = self.next_about(path);
         let pending = self.state.supervisor.pending(path);
@@ -144,7 +146,7 @@ impl Act<'_> {
         }
     }
 
-    /// What is due next about an object, if VM Operator looks at any.
+    /// The next step for an object; `None` while VM Operator is away.
     pub(crate) fn next_about(&self, path: &str) -> Option<Step> {
         if !self.state.supervisor.operator.reconciles {
             return None;
@@ -154,7 +156,7 @@ impl Act<'_> {
         vmoperator::next(object, self.found(object), &self.wanted(object), tells_zones)
     }
 
-    /// VM Operator does what is due, if it still is.
+    /// Carries out a step for an object, if the step is still the next one.
     pub(super) fn operate(&mut self, path: &str, step: Step) {
         if self.next_about(path) != Some(step) {
             self.reconcile(path);
@@ -171,18 +173,18 @@ impl Act<'_> {
         };
         match done {
             Ok(()) if self.next_about(path) == Some(step) => {
-                // It may have led to what takes no time and makes the same due again.
+                // The step may have caused another one that takes no time and makes the same step due again.
                 let is_pending = self.state.supervisor.pending(path).is_some();
                 debug_assert!(is_pending, "{step:?} of {path} does not settle: {object}");
             }
             Ok(()) => self.reconcile(path),
-            // What is refused now may be done later.
+            // A refused step may succeed later.
             Err(Refused) if self.next_about(path) == Some(step) => {
                 self.unschedule(path);
                 let reaction = Reaction::VirtualMachine { path: path.to_owned(), step };
                 self.at(self.now + RETRY, reaction);
             }
-            // Part of it was done, and that leads to something else.
+            // A part of the step was done, and another step is due now.
             Err(Refused) => self.reconcile(path),
         }
     }
@@ -194,7 +196,7 @@ impl Act<'_> {
         self.edit(object, json!({"metadata": {"finalizers": finalizers}}))
     }
 
-    /// Tells whether what the object names is there; if it is, where the machine will be.
+    /// Reports whether the objects that the object names exist and, if all do, the zone of the future machine.
     fn place(&mut self, object: &Value) -> Result<(), Refused> {
         let mut status = self.wanted(object);
         if self.state.supervisor.operator.tells_zones
@@ -206,7 +208,7 @@ impl Act<'_> {
         self.report(object, status)
     }
 
-    /// Writes a status, and the zone in it as a label.
+    /// Writes a status, and its zone as a label if VM Operator reports zones.
     fn report(&mut self, object: &Value, status: Value) -> Result<(), Refused> {
         let tells_zones = self.state.supervisor.operator.tells_zones;
         let zone = status["zone"].as_str().filter(|_| tells_zones).map(str::to_owned);
@@ -219,7 +221,7 @@ impl Act<'_> {
         }
     }
 
-    /// Makes the machine and notes which it is; what else is known of it follows.
+    /// Creates the machine and writes its id into the status. A later step writes the rest of the status.
     fn make(&mut self, object: &Value) -> Result<(), Refused> {
         let vcenter = self.state.supervisor.vcenter.clone();
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
@@ -259,7 +261,7 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// The machine goes, and the object after it. One whose host does not answer stays.
+    /// Destroys the machine, then removes the finalizer from the object. Refused while the host does not answer.
     fn remove(&mut self, object: &Value) -> Result<(), Refused> {
         if let Some(found) = self.found(object) {
             let (vcenter, id) = (self.state.supervisor.vcenter.clone(), found.id);
@@ -275,7 +277,7 @@ impl Act<'_> {
         self.write_supervisor(objects::Command::patch(key_of(object), PatchKind::Merge, patch))
     }
 
-    /// Refused while webhooks do not answer, or by what somebody did to the object meanwhile.
+    /// Writes to the Supervisor. The store refuses while webhooks do not answer, or if a client has changed the object.
     fn write_supervisor(&mut self, command: objects::Command) -> Result<(), Refused> {
         self.objects(ControlPlane::Supervisor, command).map(drop).map_err(|_| Refused)
     }
@@ -286,7 +288,7 @@ impl Act<'_> {
         self.state.supervisor.objects.get(&key).map(|object| &**object)
     }
 
-    /// The machine of an object: by its id, or by its UUID if it was registered again.
+    /// The machine of an object: by its id, or by its instance UUID if it was registered again.
     fn found<'a>(&'a self, object: &Value) -> Option<Found<'a>> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let status = &object["status"];
@@ -310,7 +312,7 @@ impl Act<'_> {
         let now = self.now.timestamp(self.state.epoch);
         let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
         let operator = &self.state.supervisor.operator;
-        // Of a machine that was made nobody asks any more what it took.
+        // VM Operator does not check prerequisites after it has created the machine.
         let prerequisites = match object["status"]["uniqueID"].is_string() {
             true => Prerequisites { all: Vec::new() },
             false => self.prerequisites(object),
@@ -318,7 +320,7 @@ impl Act<'_> {
         vmoperator::status(object, self.found(object), &prerequisites, operator, &now)
     }
 
-    /// Whether what the object names is there.
+    /// Checks that the objects that a VirtualMachine names exist, and that its zone has a cluster.
     fn prerequisites(&self, object: &Value) -> Prerequisites {
         let spec = &object["spec"];
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
@@ -374,7 +376,7 @@ impl Act<'_> {
         Prerequisites { all }
     }
 
-    /// The zone that a host is in, by the AvailabilityZones there are.
+    /// The AvailabilityZone that contains the cluster of a host.
     fn zone_of(&self, host: MoRef) -> Option<&str> {
         let vcenter = self.state.vcenters.get(&self.state.supervisor.vcenter)?;
         let compute = vcenter.inventory.get(host)?.parent?.to_string();
@@ -385,7 +387,7 @@ impl Act<'_> {
         zone["metadata"]["name"].as_str()
     }
 
-    /// Where a machine of that zone goes; of no zone in particular, to the cluster with the fewest machines.
+    /// The place for a new machine: the cluster with the fewest machines in `zone`, or in all zones if `zone` is empty.
     fn placement(&self, zone: &str) -> Option<Placement> {
         let inventory = &self.state.vcenters.get(&self.state.supervisor.vcenter)?.inventory;
         let n_machines = |(_, cluster): &(String, MoRef)| {
@@ -396,7 +398,7 @@ impl Act<'_> {
         Some(Placement { zone, cluster: inventory.get(cluster)?.name.clone() })
     }
 
-    /// The clusters of that zone, of every zone if it is empty.
+    /// The clusters of `zone`, or of every zone if `zone` is empty, each with its zone's name.
     fn candidates(&self, zone: &str) -> impl Iterator<Item = (String, MoRef)> {
         let inventory =
             self.state.vcenters.get(&self.state.supervisor.vcenter).map(|it| &it.inventory);
@@ -420,7 +422,7 @@ impl Act<'_> {
     }
 }
 
-/// Somebody does not let VM Operator do what it wants: vCenter, or its own API server.
+/// A refusal of a step of VM Operator, by vCenter or by the API server of the Supervisor.
 struct Refused;
 
 impl From<VcFault> for Refused {
@@ -429,14 +431,14 @@ impl From<VcFault> for Refused {
     }
 }
 
-/// Where a machine goes.
+/// The place for a new machine.
 struct Placement {
     zone: String,
     /// The cluster's inventory name.
     cluster: String,
 }
 
-/// The zone that an object asks for, empty if any will do.
+/// The zone that an object asks for; empty if it accepts any.
 fn zone_label(object: &Value) -> &str {
     object["metadata"]["labels"][ZONE_LABEL].as_str().unwrap_or_default()
 }

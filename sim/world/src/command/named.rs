@@ -1,17 +1,17 @@
-//! Things as people name them.
+//! Names in commands: machines and hosts, permissions and tags by their inventory names.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A machine or host, named the way people name it: `node-0001`, or `vc1/node-0001` where several
-/// vCenters have one. A `/` in an inventory name is written `%2f`, as vCenter does.
+/// The name of a machine or host: `node-0001`, or `vc1/node-0001` if several vCenters have one. An
+/// inventory name contains `%2f` in place of `/`, as in vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Named {
-    /// The vCenter; the first that has it if left out.
+    /// The vCenter; if left out, the first vCenter that has an object of this name.
     pub vcenter: Option<String>,
-    /// Inventory name; of several the one with the lowest id.
+    /// Inventory name; it selects the object with the lowest id if several have it.
     pub name: String,
 }
 
@@ -51,12 +51,12 @@ impl fmt::Display for Named {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The vCenter; the only one if left out.
+    /// The vCenter; the first one if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcenter: Option<String>,
     /// The account.
     pub user: String,
-    /// Id (`vm-17`), or name of a machine, cluster, host or datacenter.
+    /// Id (`vm-17`), or name of a machine, cluster, host, datacenter, pool or vApp.
     pub object: String,
 }
 
@@ -64,13 +64,13 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TagName {
-    /// The vCenter; the only one if left out.
+    /// The vCenter; the first one if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vcenter: Option<String>,
     /// The category's name.
     pub category: String,
     /// The tag's name.
     pub tag: String,
-    /// Id (`domain-c8`), or name of a machine, cluster, host or datacenter.
+    /// Id (`domain-c8`), or name of a machine, cluster, host, datacenter, pool or vApp.
     pub object: String,
 }

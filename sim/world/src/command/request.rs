@@ -1,20 +1,20 @@
-//! What clients ask of a vCenter through a face.
+//! Requests of clients to a vCenter through a face.
 
 use serde::{Deserialize, Serialize};
 
 use crate::vcenter::{Cardinality, Category, EndReason, Family, GuestRequest, MoRef, Tag, Work};
 
-/// What a client asks of a vCenter through a face.
+/// A client's request to a vCenter through a face.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VcRequest {
-    /// An anonymous SOAP session, as the first contact of a client opens one.
+    /// Opens an anonymous SOAP session, as the first call of a client does.
     OpenSession {
         /// The client's `User-Agent`.
         user_agent: String,
     },
-    /// A login. Without a token a session is opened for it.
+    /// Logs in; opens a session if `token` does not name an open one.
     Login {
-        /// Which process.
+        /// The process that keeps the session.
         family: Family,
         /// The anonymous session to log in.
         token: Option<String>,
@@ -36,33 +36,33 @@ pub enum VcRequest {
     EndSession {
         /// Its token.
         token: String,
-        /// Why.
+        /// The reason.
         reason: EndReason,
     },
-    /// A call on a session began.
+    /// Notes that a call on a session began.
     CallBegan {
         /// The session's token.
         token: String,
     },
-    /// A call on a session ended.
+    /// Notes that a call on a session ended.
     CallEnded {
         /// The session's token.
         token: String,
     },
     /// Accepts a task.
     StartTask {
-        /// Who asks.
+        /// The account of the client.
         user: String,
-        /// What to work on: a machine, or the folder to create in.
+        /// The object of the task: a machine, or the folder to create in.
         entity: MoRef,
-        /// What to do.
+        /// The work of the task.
         work: Work,
     },
-    /// Asks a guest, through VMware Tools, to shut down, restart or sleep. It takes its time.
+    /// Asks a guest through VMware Tools to shut down, restart or sleep. The effect comes when the step `guestPower` ends.
     Guest {
         /// The machine.
         machine: MoRef,
-        /// What it is asked for.
+        /// The guest operation.
         request: GuestRequest,
     },
     /// Creates a tag category.
@@ -93,7 +93,7 @@ pub enum VcRequest {
     },
     /// Deletes a tag.
     DeleteTag(String),
-    /// Attaches a tag. Doing it twice is fine.
+    /// Attaches a tag. A tag that is already attached is not an error.
     Attach {
         /// The tag's id.
         tag: String,

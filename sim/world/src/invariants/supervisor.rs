@@ -1,5 +1,5 @@
-//! What holds in every Supervisor: objects and machines belong together one by one, what VM Operator has to
-//! do it is going to do, and revisions only grow.
+//! Invariants of every Supervisor: a machine belongs to at most one object, every step that is due for VM Operator
+//! is pending, and revisions are unique and not ahead of the store's counter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::reactions::Reaction;
 use crate::state::State;
 use crate::vmoperator;
 
-/// Everything that is wrong with a world's Supervisor.
+/// Returns every violated invariant of a world's Supervisor.
 pub(super) fn violations(state: &State) -> Vec<String> {
     let mut found = Vec::new();
     if state.supervisor.is_there() {
@@ -27,7 +27,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer).and_then(Value::as_str)
 }
 
-/// Revisions are those of one counter, and nothing that waits for its end is held by nobody.
+/// Checks that revisions come from one counter, and that every custom object that waits for its deletion has a finalizer.
 fn store(store: &Store, found: &mut Vec<String>) {
     let mut seen = BTreeSet::new();
     for def in store.resources() {
@@ -57,7 +57,7 @@ fn store(store: &Store, found: &mut Vec<String>) {
     }
 }
 
-/// No machine belongs to two objects; the index says what the objects say.
+/// Checks that no machine belongs to two objects, and that the index agrees with the objects.
 fn bindings(state: &State, found: &mut Vec<String>) {
     let mut scanned: BTreeMap<&str, String> = BTreeMap::new();
     let machines = vmoperator::machines();
@@ -78,7 +78,7 @@ fn bindings(state: &State, found: &mut Vec<String>) {
     }
 }
 
-/// What is noted as pending is a reaction that will happen, and there is no other.
+/// Checks that the steps noted as pending are exactly the scheduled and held reactions.
 fn reactions(state: &State, found: &mut Vec<String>) {
     let timers = state.timers.iter().map(|((at, id), it)| (Some(*at), *id, it));
     let held = state.held.iter().map(|(id, (_, it))| (None, *id, it));
@@ -100,7 +100,7 @@ fn reactions(state: &State, found: &mut Vec<String>) {
     }
 }
 
-/// What is due about an object is pending. Where nothing is, the object tells what vCenter knows.
+/// Checks that every step that is due is pending, and that an object without a pending step agrees with vCenter.
 fn settled(state: &State, found: &mut Vec<String>) {
     let mut copy = state.clone();
     let now = state.latest;
@@ -120,7 +120,7 @@ fn settled(state: &State, found: &mut Vec<String>) {
     }
 }
 
-/// The UUID and the power state of an object about which nothing is to be done.
+/// Checks the UUID and the power state in the status of an object without a pending step.
 fn told(state: &State, object: &Value, path: &str, found: &mut Vec<String>) {
     let Some(vcenter) = state.vcenters.get(&state.supervisor.vcenter) else { return };
     let id = text(object, "/status/uniqueID").and_then(crate::vcenter::MoRef::parse);

@@ -1,4 +1,4 @@
-//! What the controllers of kube-controller-manager do about nodes.
+//! Requests that the controllers of kube-controller-manager send about Nodes.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::objects::{Command, GroupResource, Key, PatchKind, Store};
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// Conditions that a kubelet reports and that nobody knows once it is silent.
+/// Conditions that a kubelet reports, which become Unknown once it is silent.
 const REPORTED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Notes that a kubelet has been silent for too long.
+/// Sets the conditions of a Node whose kubelet has been silent for too long to Unknown.
 pub(crate) fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let node = store.get(&key)?;
@@ -39,8 +39,8 @@ pub(crate) fn mark_silent(store: &Store, name: &str, now: Timestamp) -> Option<C
         .then(|| Command::patch(key, PatchKind::StrategicMerge, patch).on_status())
 }
 
-/// Brings the taints of a node in line with its Ready condition: the one it has, or `ready` if the
-/// condition is about to change to that.
+/// Sets the taints of a Node that follow from its Ready condition. `ready` overrides the present
+/// status of the condition, for callers that are about to change it.
 pub(crate) fn settle_taints(
     store: &Store,
     name: &str,
@@ -73,14 +73,14 @@ pub(crate) fn settle_taints(
     (after != before).then(|| Command::patch(key, PatchKind::StrategicMerge, patch))
 }
 
-/// Removes the lease of a node that is gone, as the garbage collector does.
+/// Deletes the lease of a deleted Node, as the garbage collector does.
 pub(crate) fn collect_lease(store: &Store, name: &str) -> Option<Command> {
     let leases = GroupResource::of("coordination.k8s.io", "leases");
     let key = Key::new(leases, "kube-node-lease", name);
     store.get(&key).map(|_| Command::delete(key))
 }
 
-/// An instant in whole seconds.
+/// The time in whole seconds, as text.
 pub(super) fn seconds(now: Timestamp) -> Value {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string().into()
 }

@@ -1,4 +1,4 @@
-//! The node that a kubelet registers, and its signs of life.
+//! Requests of a kubelet: registration of its Node, status reports and lease renewals.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 const LEASE_SECONDS: u32 = 40;
 
-/// What a kubelet knows of its machine and its flags.
+/// The facts that a kubelet knows about its machine, and its flags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Machine {
@@ -20,14 +20,14 @@ pub struct Machine {
     pub name: String,
     /// The SMBIOS UUID as the guest reads it.
     pub system_uuid: String,
-    /// `--node-ip`. Without it the real kubelet reports no addresses and leaves them to the cloud
-    /// provider.
+    /// Addresses of `--node-ip`. Without the flag the real kubelet reports no addresses and leaves them to
+    /// the cloud provider.
     #[serde(default)]
     pub node_ips: Vec<String>,
     /// Labels of `--node-labels`.
     #[serde(default)]
     pub labels: Labels,
-    /// Taints of `--register-with-taints`, besides the one that waits for the cloud provider.
+    /// Taints of `--register-with-taints`, besides the `uninitialized` taint for the cloud provider.
     #[serde(default)]
     pub taints: Vec<Taint>,
     /// `--provider-id`; usually empty.
@@ -50,7 +50,7 @@ fn default_memory_mib() -> u64 {
 }
 
 impl Machine {
-    /// A machine about which nothing but name and UUID is known.
+    /// A machine with this name and UUID, and defaults for the rest.
     pub fn new(name: impl Into<String>, system_uuid: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -78,7 +78,7 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Creates the node: ready, tainted, waiting for the cloud provider.
+/// Creates the Node: ready, with the taint that the cloud provider removes.
 pub(crate) fn register(machine: &Machine, now: Timestamp) -> Command {
     let name = machine.name.as_str();
     let mut labels: Labels = [
@@ -119,7 +119,7 @@ pub(crate) fn register(machine: &Machine, now: Timestamp) -> Command {
     Command::create(GroupResource::core("nodes"), "", node)
 }
 
-/// Reports a node that is there already as ready, after a restart of its kubelet.
+/// Reports an existing Node as ready, after a restart of its kubelet.
 pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> Option<Command> {
     let key = Key::node(&machine.name);
     let node = store.get(&key)?;
@@ -127,7 +127,7 @@ pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> 
         "conditions": conditions(Some(node), now),
         "nodeInfo": node_info(machine),
     });
-    // Addresses of the cloud provider come first; a kubelet only fills a void.
+    // Addresses of the cloud provider take precedence; the kubelet sets its own only if the Node has none.
     if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty)
         && let Some(addresses) = addresses(machine)
     {
@@ -136,7 +136,7 @@ pub(crate) fn become_ready(store: &Store, machine: &Machine, now: Timestamp) -> 
     Some(status_patch(key, status))
 }
 
-/// The status report that says that nothing has changed.
+/// The status report of a kubelet that sees no change.
 pub(crate) fn heartbeat(store: &Store, name: &str, now: Timestamp) -> Option<Command> {
     let key = Key::node(name);
     let conditions = conditions(Some(store.get(&key)?), now);
@@ -172,7 +172,7 @@ fn status_patch(key: Key, status: Value) -> Command {
     Command::patch(key, PatchKind::StrategicMerge, json!({"status": status})).on_status()
 }
 
-/// Everything is well. Conditions that were otherwise change now.
+/// The conditions of a healthy Node. A condition whose status differs from before gets the transition time `now`.
 fn conditions(node: Option<&Value>, now: Timestamp) -> Value {
     let now = super::lifecycle::seconds(now);
     let well = [

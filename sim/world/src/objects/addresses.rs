@@ -1,21 +1,21 @@
-//! Addresses and ranges as older releases of Go read them: numbers may begin with zeros.
+//! IP addresses and ranges as older releases of Go read them: numbers may begin with zeros.
 //!
-//! Follows `k8s.io/utils: net/ipfamily.go, internal/third_party/forked/golang/net`, and where the real
-//! server has become strict `apimachinery: pkg/util/validation/ip.go`.
+//! Follows `k8s.io/utils: net/ipfamily.go, internal/third_party/forked/golang/net`, and where the real server
+//! has become strict `apimachinery: pkg/util/validation/ip.go`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What the real server says of something that is no range of addresses.
+/// The real server's error text for an invalid range of addresses.
 pub(super) const NO_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-/// The same of addresses.
+/// The real server's error text for an invalid address.
 pub(super) const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// Whether it is an address of either family.
+/// True for an address of either family.
 pub(super) fn is_ip(text: &str) -> bool {
     is_v4(text) || is_v6(text)
 }
 
-/// Whether it is a range; bits beyond the prefix do not matter.
+/// True for a range; bits beyond the prefix do not matter.
 pub(super) fn is_cidr(text: &str) -> bool {
     text.split_once('/').is_some_and(|(ip, n_bits)| {
         let max = match (is_v4(ip), is_v6(ip)) {
@@ -28,7 +28,7 @@ pub(super) fn is_cidr(text: &str) -> bool {
     })
 }
 
-/// What is wrong with a range of addresses where the real server has become strict.
+/// Problem of a range of addresses, for fields where the real server has become strict.
 pub(super) fn range_problem(text: &str) -> Option<&'static str> {
     const ZEROS: &str = "must not have leading 0s in IP or prefix length";
     if !is_cidr(text) {
@@ -59,7 +59,7 @@ fn is_v6(text: &str) -> bool {
     format!("{}:{last}", groups.join(":")).parse::<Ipv6Addr>().is_ok()
 }
 
-/// A number without the zeros before it.
+/// Returns a number without its leading zeros.
 fn plain(number: &str) -> &str {
     let rest = number.trim_start_matches('0');
     if rest.len() < number.len() && !rest.starts_with(|c: char| c.is_ascii_hexdigit()) {

@@ -1,4 +1,4 @@
-//! Admission: what webhooks of a kind's operator make of objects before they are kept, and what they refuse.
+//! Admission: webhooks of a kind's operator that fill in objects before they are kept, or refuse them.
 
 use std::sync::Arc;
 
@@ -10,43 +10,44 @@ use crate::Ids;
 /// The webhooks of a kind. They see objects in the stored version.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
-    /// The name of the one that refuses, for the message.
+    /// Name of the validating webhook, for messages.
     pub validating: &'static str,
-    /// The name of the one that fills in.
+    /// Name of the mutating webhook, for messages.
     pub mutating: &'static str,
-    /// The paths of the two: that of the one that refuses, that of the one that fills in.
+    /// URL paths of the validating and of the mutating webhook, in this order.
     pub paths: [&'static str; 2],
-    /// Fills in a new object; identifiers come from the last two, what they are of and which one it is.
+    /// Fills in a new object. The text, which names the object and a revision, yields its identifiers from
+    /// the [`Ids`].
     pub default: fn(&mut Value, Ids, &str),
-    /// Looks at a new object, or at a change of an old one.
+    /// Checks an object; the second argument is the existing object, if the object is not new.
     pub validate: fn(&Value, Option<&Value>, &mut FieldErrors),
 }
 
-/// Webhooks that do not answer.
+/// An outage of all webhooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Where they are called, up to the path.
+    /// URL of the service, without the path.
     pub service: &'static str,
-    /// What becomes of a call.
+    /// Error of every call.
     pub why: &'static str,
 }
 
 impl Store {
-    /// Lets nothing that stands for a webhook answer; `None` lets it answer again.
+    /// Makes all substitutes of webhooks fail; `None` makes them answer again.
     ///
-    /// It belongs to this store and its clones; a snapshot does not keep it.
+    /// The outage belongs to this store and its clones; a snapshot does not keep it.
     pub fn cut_off_webhooks(&mut self, outage: Option<Outage>) {
         self.outage = outage;
     }
 
-    /// Lets `admission` stand for the webhooks of `resource`.
+    /// Uses `admission` in place of the webhooks of `resource`.
     ///
-    /// It belongs to this store and its clones; a snapshot does not keep it.
+    /// The functions belong to this store and its clones; a snapshot does not keep them.
     pub fn admit_with(&mut self, resource: super::GroupResource, admission: Admission) {
         self.admissions.insert(resource, admission);
     }
 
-    /// A new object, filled in.
+    /// Fills in a new object as the mutating webhook does.
     pub(super) fn defaulted(
         &self,
         def: &ResourceDef,
@@ -63,7 +64,7 @@ impl Store {
         Ok(Arc::unwrap_or_clone(object))
     }
 
-    /// Refuses what a webhook refuses.
+    /// Refuses an object that the validating webhook refuses.
     pub(super) fn admitted(
         &self,
         def: &ResourceDef,
@@ -85,7 +86,7 @@ impl Store {
         Err(Status::new(422, why, message))
     }
 
-    /// Fails as the real server does when a webhook that must answer does not.
+    /// Fails as the real server does when a required webhook does not answer.
     fn reached(&self, name: &str, path: &str) -> Result<(), Status> {
         match self.outage {
             None => Ok(()),

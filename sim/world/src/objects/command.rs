@@ -1,4 +1,4 @@
-//! What is asked of the store, what it decides, and what happens then.
+//! Commands to the store, its decisions about them, and the resulting events.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::GroupResource;
 
-/// Names one object.
+/// Identifies one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Which resource.
+    /// The resource.
     pub resource: GroupResource,
     /// Namespace; empty for cluster-wide resources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -22,7 +22,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The object `name` of `resource`; `namespace` is empty for cluster-wide resources.
+    /// Returns the key of the object `name` of `resource`; `namespace` is empty for cluster-wide resources.
     pub fn new(
         resource: impl Into<GroupResource>,
         namespace: impl Into<String>,
@@ -31,7 +31,7 @@ impl Key {
         Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
     }
 
-    /// Where the object is among those of its resource: `namespace/name`, or just the name.
+    /// Path of the object within its resource: `namespace/name`, or only the name.
     pub fn path(&self) -> String {
         match self.namespace.as_str() {
             "" => self.name.clone(),
@@ -39,13 +39,13 @@ impl Key {
         }
     }
 
-    /// The object at a [`Key::path`] of a resource.
+    /// Returns the key of the object at a [`Key::path`] of `resource`.
     pub(super) fn at(resource: GroupResource, path: &str) -> Self {
         let (namespace, name) = path.split_once('/').unwrap_or(("", path));
         Self::new(resource, namespace, name)
     }
 
-    /// The node `name`.
+    /// Returns the key of the Node `name`.
     pub fn node(name: impl Into<String>) -> Self {
         Self::new(GroupResource::core("nodes"), "", name)
     }
@@ -65,144 +65,144 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
-    /// The object. Its name is empty where the body names it (or only its `generateName`).
+    /// Key of the object. The name is empty if the body contains it, or only a `generateName`.
     pub key: Key,
-    /// What to do.
+    /// The operation.
     pub action: Action,
-    /// Through which door; the main one if absent.
+    /// Target subresource; absent for the object itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subresource: Option<Subresource>,
-    /// Only say what would happen.
+    /// True for a dry run, which changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// The version that bodies and the answer are in; empty for the stored one.
+    /// Version of bodies and of the answer; empty for the stored version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What to do about fields that nobody knows.
+    /// Treatment of unknown and duplicate fields.
     #[serde(default, skip_serializing_if = "FieldValidation::is_usual")]
     pub validation: FieldValidation,
-    /// Paths of fields that stood twice in the body, found when it was read.
+    /// Paths of duplicate fields in the body, found when it was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub duplicates: Vec<String>,
-    /// Who writes, for `metadata.managedFields`; nobody is tracked if it is empty.
+    /// Field manager of the write, for `metadata.managedFields`; an empty name is not tracked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub manager: String,
 }
 
-/// What to do about unknown and duplicate fields of a body.
+/// Treatment of unknown and duplicate fields of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FieldValidation {
-    /// Drop them.
+    /// Drops them.
     #[default]
     Ignore,
-    /// Drop them and say so in [`Reply::warnings`].
+    /// Drops them and adds warnings to [`Reply::warnings`].
     Warn,
-    /// Refuse the body.
+    /// Refuses the body.
     Strict,
 }
 
 impl FieldValidation {
-    /// Whether it is what commands do that nobody sent over the wire.
+    /// True for the default. Commands that did not come over the wire have the default.
     fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What to do with an object.
+/// An operation on an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Action {
-    /// Make it.
+    /// Creates the object.
     Create {
         /// The new object.
         object: Value,
     },
-    /// Replace it.
+    /// Replaces the object.
     Update {
         /// The whole new object.
         object: Value,
     },
-    /// Change parts of it.
+    /// Changes parts of the object.
     Patch {
-        /// How to read the patch.
+        /// Format of the patch.
         kind: PatchKind,
         /// The patch.
         patch: Value,
     },
-    /// Remove it, or mark it so where finalizers hold it.
+    /// Removes the object, or marks it for deletion if finalizers hold it.
     Delete {
-        /// What must be so.
+        /// Conditions that the object must meet.
         #[serde(default)]
         preconditions: Preconditions,
-        /// How.
+        /// Options of the deletion.
         #[serde(default, skip_serializing_if = "Deletion::is_usual")]
         how: Deletion,
     },
 }
 
-/// How an object is deleted.
+/// Options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletion {
-    /// What becomes of the objects that it owns.
+    /// Treatment of the objects that the deleted one owns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagation: Option<Propagation>,
-    /// Seconds that it may take to end, where the kind knows such a thing.
+    /// Grace period in seconds, for kinds that have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<i64>,
 }
 
 impl Deletion {
-    /// Whether nothing particular is asked for.
+    /// True if no option is set.
     fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What becomes of the objects that a deleted one owns.
+/// Treatment of the objects that a deleted object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
-    /// They go after it.
+    /// They are deleted after their owner.
     Background,
-    /// They go before it.
+    /// They are deleted before their owner.
     Foreground,
     /// They stay.
     Orphan,
 }
 
-/// How to read a patch.
+/// Format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PatchKind {
-    /// RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
-    /// Kubernetes' own: lists of maps merge by key, directives delete and replace.
+    /// Strategic merge patch of Kubernetes: lists of maps merge by key, directives delete and replace.
     StrategicMerge,
-    /// RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
 }
 
-/// A part of an object with a door of its own.
+/// A part of an object with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Subresource {
     /// `/status`.
     Status,
-    /// `/finalize` of a namespace: who still has to say that it may go.
+    /// `/finalize` of a namespace: the finalizers that still hold it.
     Finalize,
-    /// `/scale`: how many replicas there shall be, of whatever kind.
+    /// `/scale`: the desired number of replicas, for any kind.
     Scale,
 }
 
-/// What must be so for a deletion to go ahead.
+/// Conditions that an object must meet to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Preconditions {
-    /// The object's uid.
+    /// Uid that the object must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// The object's resourceVersion.
+    /// ResourceVersion that the object must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
@@ -227,46 +227,46 @@ impl Command {
         Self::new(key, Action::Patch { kind, patch })
     }
 
-    /// Deletes the object at `key`, whatever its state.
+    /// Deletes the object at `key` without preconditions.
     pub fn delete(key: Key) -> Self {
         Self::delete_if(key, Preconditions::default())
     }
 
-    /// Deletes the object at `key` if it is as it should be.
+    /// Deletes the object at `key` if it meets `preconditions`.
     pub fn delete_if(key: Key, preconditions: Preconditions) -> Self {
         Self::new(key, Action::Delete { preconditions, how: Deletion::default() })
     }
 
-    /// Deletes the object at `key` in this way.
+    /// Deletes the object at `key` with these options.
     pub fn delete_how(key: Key, how: Deletion) -> Self {
         Self::new(key, Action::Delete { preconditions: Preconditions::default(), how })
     }
 
-    /// The same through the status subresource.
+    /// Directs the command at the status subresource.
     #[must_use]
     pub fn on_status(self) -> Self {
         Self { subresource: Some(Subresource::Status), ..self }
     }
 
-    /// The same with another treatment of unknown fields.
+    /// Sets the treatment of unknown fields.
     #[must_use]
     pub fn validated(self, validation: FieldValidation) -> Self {
         Self { validation, ..self }
     }
 
-    /// The same by this manager of fields.
+    /// Sets the field manager.
     #[must_use]
     pub fn by(self, manager: impl Into<String>) -> Self {
         Self { manager: manager.into(), ..self }
     }
 
-    /// The same in this version of the resource.
+    /// Sets the version of bodies and of the answer.
     #[must_use]
     pub fn in_version(self, version: impl Into<String>) -> Self {
         Self { version: version.into(), ..self }
     }
 
-    /// The same without effect.
+    /// Turns the command into a dry run.
     #[must_use]
     pub fn dry_run(self) -> Self {
         Self { dry_run: true, ..self }
@@ -286,10 +286,10 @@ impl Command {
     }
 }
 
-/// What a command would do.
+/// The result of a command that the store accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// What happens, in order; empty if nothing changes.
+    /// Changes in order; empty if nothing changes.
     pub events: Vec<Event>,
     /// The answer.
     pub reply: Reply,
@@ -298,26 +298,26 @@ pub struct Decision {
 /// The answer to an accepted command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// The object as it is afterwards; its last state if it is gone.
+    /// The object after the command; its last state if it was removed.
     pub object: Arc<Value>,
-    /// What became of it.
+    /// Effect on the object.
     pub effect: Effect,
-    /// What the client should be told, in the order of the body.
+    /// Warnings for the client, in the order of the body.
     pub warnings: Vec<String>,
 }
 
-/// What became of an object.
+/// Effect of a command on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is new.
+    /// The object is new.
     Created,
-    /// It changed.
+    /// The object changed.
     Updated,
-    /// It is as it was, resourceVersion included.
+    /// The object is unchanged, resourceVersion included.
     Unchanged,
-    /// It is marked for deletion and waits for its finalizers.
+    /// The object is marked for deletion and waits for its finalizers or its grace period.
     Terminating,
-    /// It is gone.
+    /// The object is gone.
     Deleted,
 }
 
@@ -325,24 +325,24 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// Which object.
+    /// Key of the object.
     pub key: Key,
-    /// What happened to it.
+    /// Type of the change.
     pub op: Op,
-    /// The store's revision after it; the object's resourceVersion.
+    /// Revision of the store after the change; the object's resourceVersion.
     pub revision: u64,
-    /// The object afterwards; its last state, with the new resourceVersion, if it is gone.
+    /// The object after the change; its last state, with the new resourceVersion, if it was removed.
     pub object: Arc<Value>,
 }
 
-/// What happened to an object.
+/// Type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Op {
-    /// It was created.
+    /// The object was created.
     Added,
-    /// It changed.
+    /// The object changed.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }

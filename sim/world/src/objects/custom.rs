@@ -1,9 +1,9 @@
-//! Kinds that come from CustomResourceDefinitions.
+//! Kinds from CustomResourceDefinitions.
 //!
-//! A definition is an object like others; [`Custom`] is what follows from it, and nothing else is
-//! kept: whoever has the objects can make it again. Schemas are structural. Not implemented, and
-//! refused when a definition is created: `x-kubernetes-validations`. A conversion by webhook needs a
-//! function of this process ([`Conversion`]); without one the other versions are refused.
+//! A definition is an object like any other. [`Custom`] is derived from it and not stored: it can be made again
+//! from the objects. Schemas are structural. `x-kubernetes-validations` is not implemented, and a definition
+//! with it is refused on creation. A conversion by webhook needs a function of this process ([`Conversion`]);
+//! without one the other versions are refused.
 
 mod embedded;
 pub(super) mod formats;
@@ -28,64 +28,64 @@ use super::{
     Check, FieldErrors, GroupResource, NameRule, ResourceDef, Status, Strategy, fields, meta,
 };
 
-/// Turns an object into another version, which is the group and version handed in
-/// (`example.com/v1`). Of metadata only labels and annotations may be changed; the version itself needs no care.
+/// Converts an object to the group and version handed in (`example.com/v1`). The function may change only labels
+/// and annotations of metadata. It does not have to set the apiVersion.
 ///
 /// # Errors
-/// Why it cannot be done, for the message of the answer.
+/// The reason of a failure, for the message of the answer.
 pub type Conversion = fn(&Value, &str) -> Result<Value, String>;
 
-/// What a CustomResourceDefinition says about its kind.
+/// A kind as its CustomResourceDefinition describes it.
 #[derive(Debug)]
 pub struct Custom {
-    /// What kubectl users type.
+    /// Short names for kubectl.
     pub short_names: Vec<String>,
-    /// Groups of resources that it belongs to.
+    /// Categories of the resource, such as `all`.
     pub categories: Vec<String>,
     /// The kind of lists, `WidgetList`.
     pub list_kind: String,
     /// All versions, preferred ones first.
     pub versions: Vec<CustomVersion>,
-    /// Whether versions differ by more than their name.
+    /// True if versions differ by more than their name.
     pub is_converted: bool,
-    /// The revision of the definition at which the schemas became what they are, as far as is known:
-    /// after a restore it is that of its latest change. What was written later is as they ask; what is
-    /// older is completed whenever it is read.
+    /// Revision of the definition since which the schemas are unchanged, as far as is known; after a restore,
+    /// that of its latest change. Objects written later conform to the schemas; older objects are completed
+    /// whenever they are read.
     pub since: u64,
 }
 
 /// One version of a kind from a CustomResourceDefinition.
 #[derive(Debug)]
 pub struct CustomVersion {
-    /// `v1beta1`.
+    /// Name, such as `v1beta1`.
     pub name: String,
-    /// Whether requests for it are answered.
+    /// True if requests for this version are answered.
     pub is_served: bool,
-    /// Whether objects are kept in it.
+    /// True if objects are stored in this version.
     pub is_stored: bool,
-    /// What to tell whoever uses it; empty if nothing.
+    /// Warning for clients of this version; empty if none.
     pub warning: String,
-    /// Whether it has a status subresource.
+    /// True if the version has a status subresource.
     pub status: bool,
-    /// Its scale subresource, if it has one.
+    /// Scale subresource, if the version has one.
     pub scale: Option<Scale>,
     /// `additionalPrinterColumns` as the definition has them.
     pub columns: Vec<Value>,
-    /// JSON pointers of the fields that selectors may name, with those names.
+    /// Fields that selectors may name: name and JSON pointer of each.
     pub selectable: Vec<(String, String)>,
     /// `openAPIV3Schema` as the definition has it.
     pub published: Value,
     schema: Structural,
 }
 
-/// Where the replicas of an object are, as JSON pointers.
+/// JSON pointers to the replicas of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// How many there shall be.
+    /// Desired number of replicas.
     pub spec_replicas: String,
-    /// How many there are.
+    /// Actual number of replicas.
     pub status_replicas: String,
-    /// Which they are, as a label selector; empty if nobody says.
+    /// Label selector of the replicas; empty if the definition names none.
     pub selector: String,
 }
 
@@ -95,19 +95,19 @@ impl Custom {
         self.versions.iter().filter(|version| version.is_served)
     }
 
-    /// The version of that name.
+    /// Returns the version `name`.
     pub fn version(&self, name: &str) -> Option<&CustomVersion> {
         self.versions.iter().find(|version| version.name == name)
     }
 
-    /// The version that an object says it is of.
+    /// Returns the version that the object's apiVersion names.
     fn version_of(&self, def: &ResourceDef, object: &Value) -> Option<&CustomVersion> {
         let given = object["apiVersion"].as_str().unwrap_or_default();
         self.versions.iter().find(|version| def.api_version(&version.name) == given)
     }
 
-    /// An object as the schema of its version asks for today. Costs nothing unless that is another
-    /// one than when it was written.
+    /// Returns an object in the form that the schema of its version asks for today. Costs nothing if the object
+    /// was written after the latest change of the schemas.
     pub(super) fn completed(&self, def: &ResourceDef, object: &Arc<Value>) -> Arc<Value> {
         if meta::revision(object) > self.since {
             return object.clone();
@@ -118,12 +118,12 @@ impl Custom {
         if completed == **object { object.clone() } else { Arc::new(sorted(completed)) }
     }
 
-    /// Reads an object by the schema of the version that it says it is of: unknown fields fall out, nulls
-    /// and defaults are settled. Of a version that nobody knows nothing but metadata is left; another
-    /// kind is left as it comes.
+    /// Reads an object by the schema of the version that it names: drops unknown fields, and settles nulls and
+    /// defaults. An object of an unknown version keeps nothing but metadata. An object of another kind stays as
+    /// it is.
     ///
     /// # Errors
-    /// What Go says about metadata of the wrong type.
+    /// Go's error text for metadata of the wrong type.
     pub(super) fn read(
         &self,
         def: &ResourceDef,
@@ -140,13 +140,13 @@ impl Custom {
         }
     }
 
-    /// Where the field is that a selector names.
+    /// Returns the JSON pointer of the field that a selector names.
     pub(super) fn selectable(&self, name: &str) -> Option<String> {
         let mut fields = self.versions.iter().flat_map(|version| &version.selectable);
         fields.find(|(given, _)| given == name).map(|(_, pointer)| pointer.clone())
     }
 
-    /// Whether both have the same schemas in the same versions.
+    /// True if both have the same schemas in the same versions.
     fn has_schemas_of(&self, other: &Self) -> bool {
         fn schemas(custom: &Custom) -> impl Iterator<Item = (&str, &Value)> {
             custom.versions.iter().map(|it| (it.name.as_str(), &it.published))
@@ -154,7 +154,7 @@ impl Custom {
         schemas(self).eq(schemas(other))
     }
 
-    /// The resource that an established definition makes; `before` is what it made until now.
+    /// Returns the resource that an established definition makes; `before` is the kind as defined until now.
     pub(super) fn define(definition: &Value, before: Option<&Self>) -> Option<ResourceDef> {
         let conditions = fields::list(definition, "/status/conditions");
         if !conditions.iter().any(|it| it["type"] == "Established" && it["status"] == "True") {
@@ -210,7 +210,7 @@ impl Custom {
 }
 
 impl CustomVersion {
-    /// Checks what the schema asks for.
+    /// Checks an object against the schema.
     pub(super) fn check(&self, object: &Value, errors: &mut FieldErrors) {
         validate(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
@@ -219,7 +219,7 @@ impl CustomVersion {
         }
     }
 
-    /// Checks what the schema asks for of a status.
+    /// Checks the status of an object against the schema.
     pub(super) fn check_status(&self, object: &Value, errors: &mut FieldErrors) {
         validate_status(&self.schema, object, errors);
         if let Some(scale) = &self.scale {
@@ -227,14 +227,14 @@ impl CustomVersion {
         }
     }
 
-    /// Makes an object what this schema asks for: unknown fields fall out, nulls and defaults are
-    /// settled.
+    /// Makes an object conform to this schema: drops unknown fields, and settles nulls and defaults.
     pub(super) fn complete(&self, object: &mut Value) {
         self.prune(object);
         self.schema.settle(object);
     }
 
-    /// Removes what this schema does not know, as from the answer of a conversion.
+    /// Removes fields that this schema does not know and nulls that it does not allow, as from the result of a
+    /// conversion.
     pub(super) fn prune(&self, object: &mut Value) {
         self.schema.prune_root(object, &mut Vec::new());
         self.schema.remove_nulls(object);
@@ -262,7 +262,7 @@ fn read(schema: &Structural, object: &Value, words: Words) -> Result<Decoded, St
 /// Converts an object for a client or for the store.
 ///
 /// # Errors
-/// 500 if the definition says that versions differ and nobody can say how, or if that function fails.
+/// 500 if the conversion function fails, 501 if the definition asks for a webhook and no function replaces it.
 pub(super) fn convert(
     def: &ResourceDef,
     custom: &Custom,
@@ -293,7 +293,7 @@ pub(super) fn convert(
     let map = fields::as_map(&mut converted);
     map.insert("apiVersion".into(), wanted.into());
     if let Some(metadata) = object.get("metadata") {
-        // As much of it as a conversion may change.
+        // Of the metadata, only these fields may change in a conversion.
         if let Some(changed) = map.insert("metadata".into(), metadata.clone()) {
             let metadata = fields::map_mut(&mut converted, "metadata");
             for field in ["labels", "annotations"] {
@@ -336,7 +336,7 @@ fn version(spec: &Value, group: &str, version: &Value) -> CustomVersion {
     }
 }
 
-/// What the real server says of a deprecated version: the next newer one that is served.
+/// Warning of the real server about a deprecated version; names the most preferred newer version that is served.
 fn deprecation(spec: &Value, group: &str, kind: &str, name: &str) -> String {
     let mut others: Vec<&str> = fields::list(spec, "/versions")
         .iter()

@@ -1,4 +1,4 @@
-//! What a command would do to the objects, or why it must not.
+//! Decisions about commands: the changes that follow, or the reason of a refusal.
 
 mod body;
 mod create;
@@ -18,11 +18,11 @@ use super::{
     ResourceDef, Status, Store, Subresource, meta,
 };
 
-/// One command on its way: what it is about and when.
+/// A command in progress, with its resource and the current time.
 struct Request<'a> {
     def: &'a ResourceDef,
     key: Key,
-    /// The version that bodies and the answer are in.
+    /// Version of bodies and of the answer.
     version: String,
     subresource: Option<Subresource>,
     validation: FieldValidation,
@@ -30,16 +30,16 @@ struct Request<'a> {
     now: Timestamp,
     dry_run: bool,
     manager: String,
-    /// Whether nobody is to be known as a manager of fields any more.
+    /// True if the client asks to forget all field managers.
     forgets_managers: bool,
-    /// What is wrong with the kind that a patch makes of a custom object.
+    /// The mismatch, if a patch changes kind or apiVersion of a custom object.
     other_type: Option<body::OtherType>,
     /// The group and version of bodies, `apps/v1`.
     api_version: String,
 }
 
 impl Request<'_> {
-    /// Who writes this, at this second.
+    /// Returns the writer that `metadata.managedFields` records for this request at `now`.
     fn writer<'a>(&'a self, now: &'a Value) -> Writer<'a> {
         let (subresource, closed) = match self.subresource {
             Some(Subresource::Status) => ("status", "spec"),
@@ -54,7 +54,7 @@ impl Request<'_> {
 }
 
 impl Store {
-    /// Says what `command` would do at `now`; nothing is changed.
+    /// Decides what `command` would do at `now`, without changing the store.
     ///
     /// # Errors
     /// The `Status` that the real API server answers.
@@ -97,8 +97,8 @@ impl Store {
         }?;
         if subresource != Some(Subresource::Scale) {
             let object = &decision.reply.object;
-            // As in the real server, what waits for its end, ends by a change or has a new status is
-            // answered as it is kept.
+            // The real server answers with the object as it is kept if the deletion has to wait, if a change
+            // removes the object, and after a write to the status.
             let as_kept = match decision.reply.effect {
                 Effect::Terminating => true,
                 Effect::Deleted => !is_deletion,
@@ -110,7 +110,7 @@ impl Store {
             };
         }
         decision = self.follow_up(now, decision)?;
-        // What comes with the program is small, and a rehearsal does not reach etcd.
+        // Objects that come with the program are small, and a dry run does not reach etcd.
         if !self.is_founding && !dry_run {
             let kept = decision.events.iter().filter(|event| event.op != Op::Deleted);
             kept.map(|event| &event.object).try_for_each(|object| super::size::check(object))?;
@@ -122,7 +122,7 @@ impl Store {
         Ok(decision)
     }
 
-    /// What does not happen has no revision: the answer shows that of the object as it is, if any.
+    /// A dry run makes no revision: the answer shows that of the existing object, or none.
     fn hide_revision(&self, decision: &mut Decision) {
         let Some(event) = decision.events.first() else { return };
         let object = Arc::make_mut(&mut decision.reply.object);
@@ -138,7 +138,7 @@ impl Store {
         }
     }
 
-    /// One change: `object` gets the next revision, and the reply shows it.
+    /// Returns a decision with one change: `object` gets the next revision, and the reply shows it.
     fn change(&self, key: Key, op: Op, effect: Effect, mut object: Value) -> Decision {
         let revision = self.revision + 1;
         meta::set_revision(&mut object, revision);
@@ -148,7 +148,7 @@ impl Store {
     }
 }
 
-/// The same outcome, good or bad, with something to tell the client.
+/// Puts `warnings` before those of the outcome, be it a decision or a failure.
 fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<Decision, Status> {
     match outcome {
         Ok(mut decision) => {
@@ -162,13 +162,13 @@ fn warned(outcome: Result<Decision, Status>, warnings: Vec<String>) -> Result<De
     }
 }
 
-/// No change: the reply shows the object as it is.
+/// Returns a decision without changes; the reply shows the object as it is.
 fn unchanged(object: &Arc<Value>) -> Decision {
     let reply = Reply { object: object.clone(), effect: Effect::Unchanged, warnings: Vec::new() };
     Decision { events: Vec::new(), reply }
 }
 
-/// 404 for a resource or a door that does not exist.
+/// 404 for a resource or a subresource that does not exist.
 fn no_such_resource() -> Status {
     let mut status =
         Status::new(404, "NotFound", "the server could not find the requested resource");
@@ -176,7 +176,7 @@ fn no_such_resource() -> Status {
     status
 }
 
-/// An instant as `metadata` has it: whole seconds.
+/// Formats an instant for `metadata`, in whole seconds.
 fn seconds(now: Timestamp) -> Value {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     now.to_string().into()

@@ -1,4 +1,4 @@
-//! What is wrong with the fields of an object, collected and worded as the real server does.
+//! Errors in the fields of an object, collected and worded as the real server does.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,17 +20,17 @@ struct FieldError {
 }
 
 impl FieldErrors {
-    /// Whether nothing is wrong.
+    /// True if no error was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many things are wrong.
+    /// Number of errors.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Orders what is wrong by its text.
+    /// Sorts the errors by their text.
     pub(super) fn sort(&mut self) {
         self.0.sort_by_cached_key(|error| format!("{}: {}", error.field, error.body));
     }
@@ -45,7 +45,7 @@ impl FieldErrors {
         self.push("FieldValueTypeInvalid", field, with_value("Invalid value", value, why));
     }
 
-    /// The value names something that is not there.
+    /// The value names an object that does not exist.
     pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
         self.push("FieldValueNotFound", field, with_value("Not found", value, ""));
     }
@@ -55,7 +55,7 @@ impl FieldErrors {
         self.push("FieldValueRequired", field, with_why("Required value".into(), why));
     }
 
-    /// A value stands twice where it may stand once.
+    /// A value occurs twice where it may occur once.
     pub fn duplicate(&mut self, field: impl Into<String>, value: &Value, why: &str) {
         self.push("FieldValueDuplicate", field, with_value("Duplicate value", value, why));
     }
@@ -65,7 +65,7 @@ impl FieldErrors {
         self.push("FieldValueForbidden", field, with_why("Forbidden".into(), why));
     }
 
-    /// The value is none of those that exist.
+    /// The value is not among the `known` ones.
     pub fn not_supported(&mut self, field: impl Into<String>, value: &str, known: &[&str]) {
         let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
         let why = format!("supported values: {}", known.join(", "));
@@ -73,7 +73,7 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, body);
     }
 
-    /// The same for values of any type.
+    /// Like [`not_supported`](Self::not_supported), for values of any type.
     pub fn not_among(&mut self, field: impl Into<String>, value: &Value, known: &[Value]) {
         let shown = |one: &Value| match one {
             Value::String(text) => quote(text),
@@ -84,7 +84,7 @@ impl FieldErrors {
         self.push("FieldValueNotSupported", field, with_value("Unsupported value", value, &why));
     }
 
-    /// The values are none of those that exist.
+    /// Like [`not_supported`](Self::not_supported), for several values.
     pub fn none_supported(&mut self, field: impl Into<String>, values: &[&str], known: &[&str]) {
         let known: Vec<String> = known.iter().map(|one| quote(one)).collect();
         let why = format!("supported values: {}", known.join(", "));
@@ -109,12 +109,12 @@ impl FieldErrors {
         self.push("FieldValueTooMany", field, body);
     }
 
-    /// Takes over what was found elsewhere.
+    /// Appends errors found elsewhere.
     pub(super) fn append(&mut self, found: Self) {
         self.0.extend(found.0);
     }
 
-    /// Takes over what was found below `field`.
+    /// Appends errors found below `field`.
     pub(super) fn add_below(&mut self, field: &str, found: Self) {
         for mut error in found.0 {
             error.field = match error.field.as_str() {
@@ -125,7 +125,7 @@ impl FieldErrors {
         }
     }
 
-    /// As the causes of a `Status`.
+    /// Converts the errors into the causes of a `Status`.
     pub fn into_causes(self) -> Vec<Cause> {
         let cause = |error: FieldError| Cause {
             reason: Cow::Borrowed(error.reason),
@@ -157,13 +157,13 @@ fn with_why(mut body: String, why: &str) -> String {
 }
 
 impl FieldErrors {
-    /// All of them, one after the other.
+    /// Returns all errors as one text, separated by commas.
     pub(super) fn joined(&self) -> String {
         self.texts().join(", ")
     }
 
     fn texts(&self) -> Vec<String> {
-        // Go's aggregate of errors names equal texts once.
+        // Go's aggregate of errors shows equal texts once.
         let mut texts: Vec<String> = Vec::new();
         for error in &self.0 {
             let text = format!("{}: {}", error.field, error.body);

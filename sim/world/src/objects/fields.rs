@@ -1,29 +1,29 @@
-//! Reading and writing fields of objects by path.
+//! Reads and writes fields of objects by path.
 
 use serde_json::{Map, Value};
 
-/// The text at a JSON pointer; empty if there is none.
+/// Returns the text at a JSON pointer; empty if it is missing.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list at a JSON pointer; empty if there is none.
+/// Returns the list at a JSON pointer; empty if it is missing.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The map at a JSON pointer, if there is one.
+/// Returns the map at a JSON pointer, if it exists.
 pub(super) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
     object.pointer(pointer).and_then(Value::as_object)
 }
 
-/// The map under `field`, made if it is not there.
+/// Returns the map under `field`; creates it if it is missing.
 pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = as_map(object).entry(field).or_insert(Value::Null);
     as_map(slot)
 }
 
-/// `value` as a map; whatever else it was is lost.
+/// Returns `value` as a map; any other value becomes an empty map.
 pub(super) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -34,14 +34,14 @@ pub(super) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-/// Puts `value` at `field` unless something is there.
+/// Sets `field` to `value` if it is missing or null.
 pub(super) fn default_to(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
     if map.get(field).is_none_or(Value::is_null) {
         map.insert(field.into(), value.into());
     }
 }
 
-/// Moves `field` from one object to another: what `to` had is gone, absence included.
+/// Copies `field` from one object to another; removes it from `to` if `from` does not have it.
 pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
     match from.get(field) {
         Some(value) => {
@@ -53,7 +53,7 @@ pub(super) fn copy(from: &Value, to: &mut Value, field: &str) {
     }
 }
 
-/// The elements of the list under `field`; none if there is no such list.
+/// Returns the elements of the list under `field`; none without such a list.
 pub(super) fn list_mut<'a>(
     object: &'a mut Value,
     field: &str,
@@ -61,7 +61,7 @@ pub(super) fn list_mut<'a>(
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Puts `value` at `field` if nothing is there, or only an empty text or zero.
+/// Sets `field` to `value` if it is missing, null, an empty text or zero.
 pub(super) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value: impl Into<Value>) {
     let is_empty = |it: &Value| it.is_null() || it == "" || it == 0;
     if map.get(field).is_none_or(is_empty) {
@@ -69,7 +69,7 @@ pub(super) fn default_if_empty(map: &mut Map<String, Value>, field: &str, value:
     }
 }
 
-/// The list under `field`, made if it is not there.
+/// Returns the list under `field`; creates it if it is missing.
 pub(super) fn as_list<'a>(map: &'a mut Map<String, Value>, field: &str) -> &'a mut Vec<Value> {
     let slot = map.entry(field).or_insert(Value::Null);
     if !slot.is_array() {

@@ -1,34 +1,34 @@
-//! Which names were borne before: whoever bears one again is somebody else, with another uid.
+//! Counts of deleted objects by name, so that a new object of an old name gets another uid.
 //!
-//! Counted are the names of a resource up to a bound, for names that come once and never again, as those of
-//! events, would pile up for ever. Beyond it nobody counts any more, and every new object of the resource is told
-//! from its predecessors by the revision that it is made at.
+//! Each resource has a maximum number of counted names, because names that occur only once, such as those of
+//! Events, would pile up for ever. Beyond it the store stops counting for the resource and tells every new object
+//! from its predecessors by the revision of its creation.
 
 use std::collections::BTreeMap;
 
 use super::{GroupResource, Key};
 
-/// Names of one resource that are counted.
+/// Maximum number of counted names per resource.
 const MAX_NAMES: usize = 4096;
 
-/// Objects that have gone, by resource.
+/// Deleted objects by resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Graves(BTreeMap<GroupResource, Names>);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Names {
-    /// How often, by path.
+    /// Number of deletions by path.
     Counted(BTreeMap<String, u32>),
     TooMany,
 }
 
 impl Graves {
-    /// Notes that the object at `key` has gone.
+    /// Records the deletion of the object at `key`.
     pub(super) fn dig(&mut self, key: &Key) {
         self.add(key, 1);
     }
 
-    /// Notes that so many objects of this key have gone.
+    /// Records `n_times` deletions of objects at `key`.
     pub(super) fn add(&mut self, key: &Key, n_times: u32) {
         let none = || Names::Counted(BTreeMap::new());
         let names = self.0.entry(key.resource.clone()).or_insert_with(none);
@@ -44,7 +44,8 @@ impl Graves {
         self.0.insert(resource, Names::TooMany);
     }
 
-    /// What tells an object that is made at `revision` from all that bore its name; `None` if none did.
+    /// Returns a text that tells an object created at `revision` from all earlier ones of its name; `None` if the
+    /// name is new.
     pub(super) fn successor(&self, key: &Key, revision: u64) -> Option<String> {
         match self.0.get(&key.resource)? {
             Names::Counted(gone) => gone.get(&key.path()).map(u32::to_string),
@@ -52,7 +53,7 @@ impl Graves {
         }
     }
 
-    /// How often objects of a key have gone, as far as it is counted.
+    /// Number of deletions by key, for resources that are counted.
     pub(super) fn counted(&self) -> impl Iterator<Item = (Key, u32)> {
         self.0.iter().flat_map(|(resource, names)| {
             let gone = match names {
@@ -63,7 +64,7 @@ impl Graves {
         })
     }
 
-    /// Resources for which nobody counts any more.
+    /// Resources that are no longer counted.
     pub(super) fn uncounted(&self) -> impl Iterator<Item = &GroupResource> {
         self.0.iter().filter(|(_, names)| **names == Names::TooMany).map(|(resource, _)| resource)
     }
@@ -85,7 +86,7 @@ mod tests {
         (1..=MAX_NAMES).for_each(|n| graves.dig(&key(n)));
         assert_eq!(graves.counted().count(), 0);
         assert_eq!(graves.uncounted().count(), 1);
-        // Nobody knows any more who is new, so nobody is called the same as anybody before.
+        // Without counts no name is known to be new, so every object gets a text of its own.
         assert_eq!(graves.successor(&key(0), 7).as_deref(), Some("r7"));
         assert_eq!(graves.successor(&key(MAX_NAMES + 1), 8).as_deref(), Some("r8"));
         assert_eq!(graves.successor(&Key::node("e0"), 7), None);

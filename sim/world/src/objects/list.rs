@@ -1,4 +1,4 @@
-//! Lists: pages of one consistent state, however much changes between them.
+//! Lists: pages of one consistent state, even if objects change between them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -16,29 +16,29 @@ use super::{FieldErrors, GroupResource, Selection, Status, Store};
 const TOO_OLD_TO_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 const TOO_OLD_TO_LIST: &str = "The resourceVersion for the provided list is too old.";
 
-/// Which part of a list, and how fresh.
+/// Page and freshness that a list request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paging {
-    /// At most so many objects; 0 means all.
+    /// Maximum number of objects; 0 for all.
     pub limit: usize,
-    /// Where the page before ended; empty for the first one.
+    /// Token of the previous page; empty for the first page.
     pub continue_token: String,
-    /// `resourceVersion` as asked for; empty asks for the newest state.
+    /// `resourceVersion` of the request; empty for the newest state.
     pub resource_version: String,
-    /// `resourceVersionMatch` as asked for.
+    /// `resourceVersionMatch` of the request.
     pub version_match: String,
 }
 
-/// A list, or a part of one.
+/// A list, or a page of one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The objects, in the order of their keys.
     pub items: Vec<Arc<Value>>,
-    /// The revision of the state that they show.
+    /// Revision of the state that the page shows.
     pub revision: u64,
-    /// Where the next page begins; `None` if this is the last one.
+    /// Token of the next page; `None` on the last page.
     pub continue_token: Option<String>,
-    /// How many objects come after this page, if nothing was selected.
+    /// Number of objects after this page, if the request has no selector.
     pub remaining: Option<usize>,
 }
 
@@ -50,11 +50,11 @@ struct Token {
 }
 
 impl Store {
-    /// The selected objects of `resource`.
+    /// Returns the selected objects of `resource`.
     ///
     /// # Errors
-    /// 400 and 422 for parameters that make no sense, 410 for a state that is no longer known, 504
-    /// for one that is not known yet.
+    /// 400 and 422 for invalid parameters, 410 for a state that is no longer known, 504 for one that is not
+    /// known yet.
     pub fn list(
         &self,
         resource: &GroupResource,
@@ -68,7 +68,7 @@ impl Store {
         let at = exact.unwrap_or(self.revision);
         let state = match exact {
             Some(revision) => self.state_at(resource, revision).map_err(|mut status| {
-                // A token of the future is not too old.
+                // A token with a future revision is not too old.
                 if is_continued && status.code == 410 {
                     status.message = TOO_OLD_TO_CONTINUE.into();
                     status.continue_token = encode(-1, start.as_deref().unwrap_or_default());
@@ -77,7 +77,7 @@ impl Store {
             })?,
             None => State::Now,
         };
-        // A list that any state satisfies comes whole: the watch cache knows no pages.
+        // A list that accepts any state comes whole: the watch cache has no pages.
         let limit = match (paging.limit, paging.resource_version.as_str()) {
             (0, _) => usize::MAX,
             (_, "0") if !is_continued => usize::MAX,
@@ -111,13 +111,13 @@ impl Store {
         Ok(page)
     }
 
-    /// The revision before the last `n_changes` changes of a resource, or the oldest that is remembered.
+    /// Returns the revision before the last `n_changes` changes of a resource, or the oldest known revision.
     pub fn revision_before(&self, resource: &GroupResource, n_changes: usize) -> u64 {
         let Some(log) = self.logs.get(resource) else { return self.revision };
         log.before(n_changes).unwrap_or(self.revision).max(1)
     }
 
-    /// Where to start, at which exact revision, and whether that comes from a token.
+    /// Returns the first key, the exact revision if one is required, and true if both come from a token.
     fn position(&self, paging: &Paging) -> Result<(Option<String>, Option<u64>, bool), Status> {
         if !paging.continue_token.is_empty() {
             let token = decode(&paging.continue_token)
@@ -141,7 +141,7 @@ impl Store {
         Ok((None, is_exact.then_some(asked), false))
     }
 
-    /// What was different at `revision`.
+    /// Returns the state of a resource at `revision`.
     fn state_at(&self, resource: &GroupResource, revision: u64) -> Result<State<'_>, Status> {
         if revision > self.revision {
             return Err(Status::too_large_version(revision, self.revision));
@@ -168,7 +168,7 @@ impl Store {
             self.objects.get(resource).into_iter().flat_map(move |all| all.range(range.clone()));
         let now = now.map(|(key, object)| (key.as_str(), object));
         let State::Then(differing) = state else { return Box::new(now) };
-        // Objects of now that were no different then, and those of then, merged in order.
+        // Merges, in order, the objects that have not changed since with the earlier state of the others.
         let mut all: BTreeMap<&str, &Arc<Value>> =
             now.filter(|(key, _)| !differing.contains_key(key)).collect();
         for (key, object) in differing {
@@ -188,12 +188,12 @@ impl Store {
 /// The state of a resource that a list shows.
 enum State<'a> {
     Now,
-    /// As of now but for these keys, which had these objects or none.
+    /// The present state except for these keys, which had these objects, or none.
     Then(BTreeMap<&'a str, Option<&'a Arc<Value>>>),
 }
 
 impl Paging {
-    /// What is answered when the token to go on with is too old; `None` if there is none.
+    /// Returns the error for a continue token that is too old; `None` without a valid token.
     pub fn expired(&self) -> Option<Status> {
         let token = decode(&self.continue_token).ok()?;
         let mut status = Status::expired(TOO_OLD_TO_CONTINUE);
@@ -201,6 +201,8 @@ impl Paging {
         Some(status)
     }
 
+    /// Checks `resourceVersionMatch` against the other parameters.
+    ///
     /// # Errors
     /// 422 if the parameters contradict each other.
     fn check(&self) -> Result<(), Status> {
@@ -288,7 +290,7 @@ fn decode(token: &str) -> Result<Token, String> {
     Ok(token)
 }
 
-/// A token as Go's JSON decoder reads it: the case of names does not matter, and what is missing is empty.
+/// Reads a token as Go's JSON decoder does: names are case-insensitive, and missing fields are empty.
 fn read(document: &Value) -> Result<Token, String> {
     let mut token = Token::default();
     let fields = match document {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::{GroupResource, Op, Selection, Status, Store, meta};
 
-/// Bytes of changes that are kept of a resource, as JSON; in memory an object takes a few times that.
+/// Maximum size in bytes, as JSON, of the changes kept per resource; in memory an object takes a few times that.
 ///
-/// Enough for the last two changes of each of ten thousand nodes.
+/// Enough for the last two changes of each of ten thousand Nodes.
 const MAX_SIZE: usize = 64 << 20;
 
 /// The last changes of one resource, oldest first.
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     pub(super) at: String,
     pub(super) object: Arc<Value>,
     pub(super) previous: Option<Arc<Value>>,
-    /// True if `previous` is a copy of its own, and not what an earlier change or the store held.
+    /// True if `previous` is a separate copy, not shared with an earlier change or the store.
     pub(super) has_copy: bool,
 }
 
@@ -46,7 +46,7 @@ impl Log {
     pub(super) fn push(&mut self, entry: Entry) {
         self.size += entry.size();
         self.entries.push_back(entry);
-        // A change that is larger than all that may be kept is told nevertheless.
+        // The newest change stays even if it alone exceeds the limit.
         while self.size > MAX_SIZE && self.entries.len() > 1 {
             self.forget();
         }
@@ -58,7 +58,7 @@ impl Log {
         }
     }
 
-    /// Forgets what happened up to `revision`, but keeps at least so many changes.
+    /// Forgets the changes up to `revision`, but keeps at least `n_entries`.
     pub(super) fn forget_until(&mut self, revision: u64, n_entries: usize) {
         let is_old = |entry: &Entry| entry.revision <= revision;
         while self.entries.len() > n_entries && self.entries.front().is_some_and(is_old) {
@@ -73,17 +73,17 @@ impl Log {
         }
     }
 
-    /// A log that knows nothing of what happened up to `revision`.
+    /// Returns an empty log that begins after `revision`.
     pub(super) fn after(revision: u64) -> Self {
         Self { entries: VecDeque::new(), floor: revision, size: 0 }
     }
 
-    /// The revision of the oldest state that can still be told.
+    /// Revision of the oldest state that the log can still reproduce.
     pub(super) fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// The revision before the last so many changes; `None` if none is meant.
+    /// Returns the revision before the last `n_changes` changes; `None` if `n_changes` is 0.
     pub(super) fn before(&self, n_changes: usize) -> Option<u64> {
         let oldest = self.entries.len().checked_sub(n_changes);
         match oldest {
@@ -100,18 +100,18 @@ impl Log {
     }
 }
 
-/// What a watch tells.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WatchEvent {
-    /// What happened, as far as the watch's selection is concerned.
+    /// Type of the change, as seen by the watch's selection.
     pub kind: WatchType,
     /// The object.
     pub object: Arc<Value>,
-    /// The revision at which it happened.
+    /// Revision of the change.
     pub revision: u64,
 }
 
-/// The kinds of change that a watch tells.
+/// The types of watch events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchType {
     /// The object is new, or now matches the selection.
@@ -123,7 +123,7 @@ pub enum WatchType {
 }
 
 impl WatchType {
-    /// As it stands on the wire.
+    /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -134,13 +134,13 @@ impl WatchType {
 }
 
 impl Store {
-    /// What happened to the selected objects of `resource` after `revision`, oldest first.
+    /// Returns the changes of the selected objects of `resource` after `revision`, oldest first.
     ///
-    /// The cursor for the next call is [`Store::revision`] of this moment. Costs as much as there
-    /// are changes.
+    /// The cursor for the next call is the current [`Store::revision`]. The cost grows with the number of
+    /// changes.
     ///
     /// # Errors
-    /// 410 `Expired` if the store no longer knows what happened since.
+    /// 410 `Expired` if the store no longer knows all changes since `revision`.
     pub fn watch_since(
         &self,
         resource: &GroupResource,
@@ -156,7 +156,8 @@ impl Store {
 }
 
 impl Store {
-    /// Whether the changes of `resource` after `revision` are still known, so that a watch from there can go on.
+    /// True if the store still knows the changes of `resource` after `revision`, so that a watch from there can
+    /// continue.
     pub fn knows_since(&self, resource: &GroupResource, revision: u64) -> bool {
         self.logs.get(resource).is_none_or(|log| revision >= log.floor())
     }
@@ -178,7 +179,7 @@ fn told(selection: &Selection, entry: &Entry) -> Option<WatchEvent> {
         (false, true) => (WatchType::Added, object.clone()),
         (true, true) => (WatchType::Modified, object.clone()),
         (true, false) if *op == Op::Deleted => (WatchType::Deleted, object.clone()),
-        // It left the selection: its watchers see the last state that they may know.
+        // The object left the selection: its watchers get the last state that they may see.
         (true, false) => {
             let mut last = previous.as_deref().cloned().unwrap_or_default();
             meta::set_revision(&mut last, *revision);

@@ -1,9 +1,9 @@
-//! `metadata.managedFields`: who has last set which fields.
+//! `metadata.managedFields`: the fields that each manager was the last to set.
 //!
-//! Follows `apimachinery: pkg/util/managedfields` and `structured-merge-diff` for updates; there is no
-//! server-side apply. Who is tracked says so by a manager's name: the simulation's own writes name none
-//! and leave everything as it is. As in the real server, an object without managers gets none later.
-//! Entries beyond the real server's limit of ten are not folded into one.
+//! Follows `apimachinery: pkg/util/managedfields` and `structured-merge-diff` for updates; server-side apply
+//! is not implemented. A writer is tracked if it names a manager. The simulation's own writes name none and
+//! change no entry. As in the real server, an object without managers gets none later. Entries beyond the
+//! real server's limit of ten are not folded into one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::ResourceDef;
 use super::schema::{OPENAPI, Words, decode};
 
-/// Fields of metadata that belong to nobody.
+/// Fields of metadata that have no manager.
 const NOBODYS: [&str; 8] = [
     "name",
     "namespace",
@@ -25,19 +25,19 @@ const NOBODYS: [&str; 8] = [
     "resourceVersion",
 ];
 
-/// Who writes, and through which door.
+/// The writer of a change: its manager and the endpoint that it uses.
 pub(super) struct Writer<'a> {
     pub(super) manager: &'a str,
     pub(super) subresource: &'a str,
-    /// The version that the fields are of, `apps/v1`.
+    /// Version of the fields, `apps/v1`.
     pub(super) api_version: &'a str,
-    /// This second.
+    /// The current second.
     pub(super) now: &'a Value,
-    /// The part of the object that nobody can write through this door.
+    /// The part of the object that this endpoint cannot write; empty if none.
     pub(super) closed: &'a str,
 }
 
-/// The entries after a write that turns `old` (nothing, if it creates) into `new`.
+/// Returns the entries after a write that turns `old` (`None` on creation) into `new`.
 pub(super) fn track(
     def: &ResourceDef,
     version: &str,
@@ -107,14 +107,14 @@ impl Writer<'_> {
     }
 }
 
-/// What an object is before anybody has written anything.
+/// Returns an object before the first write.
 fn zero(def: &ResourceDef) -> Value {
     let empty = json!({});
     let zero = def.structure().and_then(|root| decode(root, &empty, Words::Json).ok());
     zero.map_or(empty, |zero| zero.object)
 }
 
-/// Fields, as the wire has them: names of fields, keys and values of elements.
+/// A set of fields as on the wire: names of fields, keys and values of elements.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Set {
     is_member: bool,
@@ -178,7 +178,7 @@ impl Set {
 static BUILT_IN: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(OPENAPI).expect("schemas/openapi.json is readable"));
 
-/// What is not described: maps whose fields have owners, lists that have one as a whole.
+/// Schema of undescribed values: maps have a manager per field, lists have one as a whole.
 static UNKNOWN: Value = Value::Null;
 
 fn schema<'a>(def: &'a ResourceDef, version: &str) -> &'a Value {
@@ -197,7 +197,7 @@ fn resolve(mut schema: &'static Value) -> &'static Value {
     }
 }
 
-/// The schema of a part: custom ones have no references.
+/// Returns the schema of a part; custom schemas have no references.
 fn part(schema: &Value) -> &Value {
     let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
     match reference.and_then(|it| it.rsplit('/').next()) {
@@ -260,7 +260,7 @@ fn compare(
         (Some(_), Some(_)) => {}
     }
     let is_whole = [outer, schema].iter().any(|it| it["x-kubernetes-map-type"] == "atomic");
-    // Go's zero of a list that is always written is null: it is there, and has no elements.
+    // Go's zero value of a list that is always written is null: the list exists and has no elements.
     let is_map = |it: Option<&Value>| it.is_none_or(|it| it.is_object() || it.is_null());
     let is_list = |it: Option<&Value>| it.is_none_or(|it| it.is_array() || it.is_null());
     let kind = outer["x-kubernetes-list-type"].as_str();
@@ -292,13 +292,13 @@ fn compare(
     }
 }
 
-/// The names of fields of either map.
+/// Names of the fields that occur in either map.
 fn names<'a>(old: Option<&'a Value>, new: Option<&'a Value>) -> BTreeSet<&'a str> {
     let maps = [old, new].into_iter().flatten().filter_map(Value::as_object);
     maps.flat_map(|map| map.keys().map(String::as_str)).collect()
 }
 
-/// The elements of a list by what tells them apart. Those that nothing tells apart count as one.
+/// Returns the elements of a list by their identity. Elements of the same identity count as one.
 fn elements(list: Option<&Value>, keys: &[&str]) -> BTreeMap<String, Value> {
     let mut found: BTreeMap<String, Value> = BTreeMap::new();
     for element in list.and_then(Value::as_array).into_iter().flatten() {
@@ -330,7 +330,7 @@ mod tests {
     struct Lab(Store);
 
     impl Lab {
-        /// Who manages what after a command at this second.
+        /// Returns manager, fields and time of each entry after a command at this second.
         fn managers(&mut self, second: u8, command: Command) -> Vec<(String, Value, String)> {
             let now = format!("2026-03-01T08:00:{second:02}Z").parse().unwrap();
             let decision = self.0.decide(now, command).unwrap();
@@ -364,14 +364,14 @@ mod tests {
         let fields: Vec<_> = found.iter().map(|(who, fields, _)| (who.as_str(), fields)).collect();
         let both = json!({"f:data": {"f:a": {}, "f:b": {}}});
         assert_eq!(fields, [("one", &json!({"f:data": {}})), ("two", &both)]);
-        // What is as it was changes nobody's time; what has gone belongs to nobody.
+        // Unchanged fields leave all times as they are; removed fields have no manager.
         let before = lab.managers(3, patch(json!({"a": "2"})).by("two"));
         assert_eq!(before, found);
         let found = lab.managers(4, patch(json!({"b": null})).by("one"));
         let fields: Vec<_> = found.iter().map(|(who, fields, _)| (who.as_str(), fields)).collect();
         let rest = json!({"f:data": {"f:a": {}}});
         assert_eq!(fields, [("one", &json!({"f:data": {}})), ("two", &rest)]);
-        // An empty list forgets them all, and for good.
+        // An empty list removes all managers, for good.
         let mut object = map(json!({"a": "9"}));
         object["metadata"]["managedFields"] = json!([]);
         assert!(lab.managers(5, Command::update(key.clone(), object).by("one")).is_empty());

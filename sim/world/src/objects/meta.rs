@@ -1,4 +1,4 @@
-//! `metadata`: names, labels, and what nobody may change.
+//! `metadata`: names, labels, and immutable fields.
 
 use serde_json::{Map, Value};
 
@@ -24,17 +24,17 @@ const ORDER: [&str; 15] = [
     "managedFields",
 ];
 
-/// The real server's limit for all annotations of an object.
+/// Maximum size of all annotations of an object, as in the real server.
 const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-/// What holds an object whose dependents are to outlive it.
+/// Finalizer of an object whose dependents are to outlive it.
 pub(super) const ORPHAN: &str = "orphan";
-/// What holds an object until its dependents have gone.
+/// Finalizer of an object that waits until its dependents have gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
 
-/// What nobody may change, in the order in which the real server complains.
+/// Immutable fields, in the order in which the real server complains.
 const IMMUTABLE: [&str; 6] = [
     "name",
     "namespace",
@@ -44,12 +44,12 @@ const IMMUTABLE: [&str; 6] = [
     "deletionGracePeriodSeconds",
 ];
 
-/// A field of `metadata` as text; empty if there is none.
+/// Returns a field of `metadata` as text; empty if it is missing.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-/// `metadata.resourceVersion`; 0 if there is none.
+/// Returns `metadata.resourceVersion`; 0 if it is missing.
 pub(super) fn revision(object: &Value) -> u64 {
     text(object, "resourceVersion").parse().unwrap_or_default()
 }
@@ -60,25 +60,25 @@ pub(super) fn set_revision(object: &mut Value, revision: u64) {
         .insert("resourceVersion".into(), revision.to_string().into());
 }
 
-/// Whether somebody has deleted the object already.
+/// True if the object is being deleted.
 pub(super) fn is_terminating(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// Whether finalizers hold the object.
+/// True if finalizers hold the object.
 pub(super) fn has_finalizers(object: &Value) -> bool {
     !fields::list(object, "/metadata/finalizers").is_empty()
 }
 
-/// Counts one more change of the object's specification.
+/// Increments `metadata.generation`, which counts changes of the specification.
 pub(super) fn bump_generation(object: &mut Value) {
     let metadata = fields::map_mut(object, "metadata");
     let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or_default();
     metadata.insert("generation".into(), (generation + 1).into());
 }
 
-/// Puts the object into the order of the real server: top-level fields, metadata, sorted maps.
-/// Empty maps and lists of metadata go, and so do fields that metadata does not have.
+/// Puts the object into the order of the real server: top-level fields, metadata, sorted maps. Drops empty
+/// values of metadata and fields that metadata does not have.
 pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     if is_arranged(object, api_version, kind) {
         return;
@@ -120,7 +120,7 @@ pub(super) fn arrange(object: &mut Value, api_version: &str, kind: &str) {
     *object = Value::Object(new);
 }
 
-/// Whether [`arrange`] would leave the object as it is.
+/// True if [`arrange`] would leave the object as it is.
 fn is_arranged(object: &Value, api_version: &str, kind: &str) -> bool {
     let Value::Object(object) = object else { return false };
     let mut fields = object.iter();
@@ -144,7 +144,8 @@ fn is_arranged(object: &Value, api_version: &str, kind: &str) -> bool {
             .is_none_or(|at| at + 1 == fields.len())
 }
 
-/// Whether a field of metadata stays as it is: empty ones go, maps are sorted.
+/// True if [`arrange`] leaves a field of metadata as it is: the field is not empty, and a map is sorted and
+/// without nulls.
 fn is_kept(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -158,7 +159,7 @@ fn is_kept(value: &Value) -> bool {
 }
 
 fn sorted(map: Map<String, Value>) -> Map<String, Value> {
-    // A null among labels is an empty text to Go.
+    // Go reads a null among labels as an empty text.
     let text = |(field, value): (String, Value)| {
         (field, if value.is_null() { String::new().into() } else { value })
     };
@@ -167,7 +168,7 @@ fn sorted(map: Map<String, Value>) -> Map<String, Value> {
     entries.into_iter().collect()
 }
 
-/// What is checked of all metadata, whatever the kind.
+/// Checks the metadata of an object of any kind.
 pub(super) fn validate(
     object: &Value,
     names: NameRule,
@@ -177,7 +178,8 @@ pub(super) fn validate(
     let metadata = &object["metadata"];
     let generate_name = text(object, "generateName");
     if !generate_name.is_empty() {
-        // A prefix may end as no name can; `-` in Go's check stands for what follows.
+        // A prefix may have an ending that no name can have: in Go's check `-` stands for the rest of the
+        // name.
         let probe =
             generate_name.strip_suffix('-').map_or(generate_name.to_owned(), |p| format!("{p}a"));
         for why in name_problems(names, &probe) {
@@ -224,14 +226,14 @@ pub(super) fn validate(
     }
 }
 
-/// What most built-in kinds check of finalizers besides.
+/// Checks finalizers as most built-in kinds do in addition.
 pub(super) fn validate_finalizers(object: &Value, errors: &mut FieldErrors) {
     for (at, finalizer) in fields::list(object, "/metadata/finalizers").iter().enumerate() {
         refuse_unknown_finalizer(finalizer, &format!("metadata.finalizers[{at}]"), errors);
     }
 }
 
-/// Everything that is checked of a finalizer that is not one of metadata.
+/// Checks a finalizer outside of metadata.
 pub(super) fn validate_finalizer(finalizer: &Value, field: &str, errors: &mut FieldErrors) {
     for why in qualified_name_problems(finalizer.as_str().unwrap_or_default()) {
         errors.invalid(field, finalizer, &why);
@@ -247,14 +249,15 @@ fn refuse_unknown_finalizer(finalizer: &Value, field: &str, errors: &mut FieldEr
     }
 }
 
-/// Follows `apimachinery: pkg/api/validation/objectmeta.go`, `ValidateOwnerReferences`.
+/// Checks owner references; follows `apimachinery: pkg/api/validation/objectmeta.go`,
+/// `ValidateOwnerReferences`.
 fn validate_owners(owners: &[Value], errors: &mut FieldErrors) {
     const FIELD: &str = "metadata.ownerReferences";
     let mut controller = String::new();
     for owner in owners {
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
         let api_version = text("apiVersion");
-        // More than one slash leaves neither group nor version.
+        // A text with more than one slash has neither group nor version.
         let version = match api_version.split('/').collect::<Vec<_>>()[..] {
             [version] | [_, version] => version,
             _ => "",
@@ -285,7 +288,7 @@ fn validate_owners(owners: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// What is checked of labels wherever they stand.
+/// Checks labels, in metadata or in another field.
 pub(super) fn validate_labels(labels: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         for why in qualified_name_problems(key) {
@@ -310,7 +313,7 @@ fn validate_annotations(annotations: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What is checked of a change of metadata.
+/// Checks a change of metadata.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_terminating(old) {
         let before = fields::list(old, "/metadata/finalizers");

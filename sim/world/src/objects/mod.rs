@@ -1,8 +1,9 @@
 //! A Kubernetes object store: revisions, conflicts, a watch log, selectors and patches.
 //!
-//! Pure. [`Store::decide`] looks at the objects and a [`Command`] and says what would happen;
-//! [`Store::fold`] makes it so. Replaying the events gives an equal store. A kind of object is data
-//! plus a few functions ([`ResourceDef`]); the machinery knows none of them by name.
+//! The store is pure. [`Store::decide`] looks at the objects and a [`Command`] and returns the changes that
+//! would follow; [`Store::fold`] applies them. Replaying the events gives an equal store. A kind of object is
+//! data plus a few functions ([`ResourceDef`]); the machinery knows only namespaces and
+//! CustomResourceDefinitions by name.
 
 mod addresses;
 mod admission;

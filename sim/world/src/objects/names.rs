@@ -1,4 +1,4 @@
-//! What names, label keys and label values may look like, in the words of the real server.
+//! Rules for names, label keys and label values, in the words of the real server.
 
 use super::NameRule;
 
@@ -38,7 +38,7 @@ fn too_long(text: &str, n_max: usize) -> Option<String> {
     (text.len() > n_max).then(|| format!("must be no more than {n_max} characters"))
 }
 
-/// What is wrong with a name, in the words of the real server.
+/// Problems of a name, in the words of the real server.
 pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     let mut problems = Vec::new();
     match rule {
@@ -79,7 +79,7 @@ pub(super) fn name_problems(rule: NameRule, name: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the key of a label, an annotation or a taint.
+/// Problems of the key of a label, an annotation or a taint.
 pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let parts: Vec<&str> = key.split('/').collect();
@@ -114,7 +114,7 @@ pub(super) fn qualified_name_problems(key: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the value of a label or a taint.
+/// Problems of the value of a label or a taint.
 pub(super) fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems: Vec<String> = too_long(value, 63).into_iter().collect();
     if !value.is_empty() && !is_name_part(value) {
@@ -123,7 +123,7 @@ pub(super) fn label_value_problems(value: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a key of a ConfigMap or a Secret.
+/// Problems of a key of a ConfigMap or a Secret.
 pub(super) fn config_key_problems(key: &str) -> Vec<String> {
     const WRONG: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
     let mut problems: Vec<String> = too_long(key, 253).into_iter().collect();
@@ -139,7 +139,7 @@ pub(super) fn config_key_problems(key: &str) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the name of a port.
+/// Problems of the name of a port.
 pub(super) fn port_name_problems(name: &str) -> Vec<&'static str> {
     let is_plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     let problems = [

@@ -1,15 +1,15 @@
-//! Patterns as Go reads them: `\d`, `\w`, `\s` and `\b` know ASCII only, and what cannot be read is
-//! refused in the words of Go's `regexp`.
+//! Patterns as Go reads them: `\d`, `\w`, `\s` and `\b` match ASCII only, and invalid patterns are refused in
+//! the words of Go's `regexp`.
 
 use regex::Regex;
 use regex_syntax::ast::{
     self, Assertion, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, ErrorKind,
 };
 
-/// A pattern of Go, which knows no look-around either.
+/// Compiles a pattern of Go, which has no look-around either.
 ///
 /// # Errors
-/// What Go says of it.
+/// Go's error text.
 pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     let refused = |why: String| format!("error parsing regexp: {why}");
     let parsed = ast::parse::Parser::new().parse(pattern);
@@ -30,7 +30,7 @@ pub(super) fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// The parts of a pattern that mean more to this engine, and what Go means by them.
+/// The parts of a pattern that mean more to this engine, with replacements that mean what Go means.
 #[derive(Default)]
 struct Pieces(Vec<(ast::Span, &'static str)>);
 
@@ -81,7 +81,7 @@ impl ast::Visitor for Pieces {
     }
 }
 
-/// What is wrong, and the part that Go quotes: all of it, its end, or what was found.
+/// Error text with the part that Go quotes: the whole pattern, its end, or the faulty part.
 fn in_go(pattern: &str, error: &ast::Error) -> String {
     let span = error.span();
     let found = pattern.get(span.start.offset..span.end.offset).unwrap_or_default();
@@ -109,7 +109,7 @@ fn in_go(pattern: &str, error: &ast::Error) -> String {
 mod tests {
     use super::compile;
 
-    /// As the real server answers for a property with that pattern.
+    /// The expectations are answers of the real server for a property with that pattern.
     #[test]
     fn classes_know_ascii_only() {
         for (pattern, fitting, others) in [
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// As Go 1.26 answers.
+    /// The expected texts are those of Go 1.26.
     #[test]
     fn patterns_are_refused_in_the_words_of_go() {
         for (pattern, want) in [

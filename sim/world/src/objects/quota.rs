@@ -1,7 +1,7 @@
-//! Quotas: how many objects of a kind a namespace may have.
+//! Quotas: the maximum number of objects of a kind in a namespace.
 //!
-//! After `apiserver: pkg/admission/plugin/resourcequota/controller.go`, for counts of objects. The real
-//! server reads them from ResourceQuota objects; here they are set from outside.
+//! Follows `apiserver: pkg/admission/plugin/resourcequota/controller.go`, for counts of objects. The real
+//! server reads quotas from ResourceQuota objects; here they are set from outside.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{GroupResource, ResourceDef, Status, Store};
 
-/// What a quota's counts begin with, `count/virtualmachines.vmoperator.vmware.com`.
+/// Prefix of the counts of a quota, as in `count/virtualmachines.vmoperator.vmware.com`.
 const COUNT: &str = "count/";
 
 /// The counts that one namespace must not exceed.
@@ -19,14 +19,14 @@ const COUNT: &str = "count/";
 pub struct Quota {
     /// The namespace.
     pub namespace: String,
-    /// Its name, which refusals tell.
+    /// Name of the quota, for refusals.
     pub name: String,
-    /// How many objects there may be of what: `count/virtualmachines.vmoperator.vmware.com`.
+    /// Maximum number of objects by count, such as `count/virtualmachines.vmoperator.vmware.com`.
     pub hard: BTreeMap<String, u64>,
 }
 
 impl Quota {
-    /// The first limit that is none on a count of objects.
+    /// Returns the first limit that is not a count of objects.
     pub fn unknown(&self) -> Option<&str> {
         let is_count = |name: &&String| name.strip_prefix(COUNT).is_some_and(|it| !it.is_empty());
         self.hard.keys().find(|name| !is_count(name)).map(String::as_str)
@@ -34,14 +34,14 @@ impl Quota {
 }
 
 impl Store {
-    /// Lets these quotas decide who may create what, from now on and in place of those before.
+    /// Limits the creation of objects by these quotas, which replace those before.
     ///
-    /// They belong to this store and its clones; a snapshot does not keep them.
+    /// The quotas belong to this store and its clones; a snapshot does not keep them.
     pub fn limit_with(&mut self, quotas: Vec<Quota>) {
         self.quotas = quotas;
     }
 
-    /// Refuses one object more than a quota allows.
+    /// Refuses an object that would exceed a quota.
     pub(super) fn within_quotas(
         &self,
         def: &ResourceDef,

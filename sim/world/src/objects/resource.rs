@@ -1,4 +1,4 @@
-//! What the store must know about a kind of object: names, merge keys, and a strategy.
+//! Kinds of objects as the store sees them: names, merge keys, and a strategy.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -68,34 +68,34 @@ pub struct ResourceDef {
     pub version: Cow<'static, str>,
     /// The kind, `Node`.
     pub kind: Cow<'static, str>,
-    /// Name of one, in lower case.
+    /// Singular name in lower case.
     pub singular: Cow<'static, str>,
-    /// What kubectl users type.
+    /// Short names for kubectl.
     pub short_names: &'static [&'static str],
-    /// Groups of resources that it belongs to, `all`.
+    /// Categories of the resource, such as `all`.
     pub categories: &'static [&'static str],
-    /// Whether its objects live in namespaces.
+    /// True if the objects belong to namespaces.
     pub namespaced: bool,
-    /// Whether its objects hold what no message may repeat.
+    /// True if the objects hold values that no message may repeat.
     pub confidential: bool,
-    /// Whether a deletion answers the object instead of a `Status`.
+    /// True if a deletion answers with the object instead of a `Status`.
     pub returns_deleted: bool,
-    /// Whether it has a status subresource.
+    /// True if the kind has a status subresource.
     pub status: bool,
-    /// Where the real server keeps its objects; it stands in some messages.
+    /// Path of the objects in the real server's storage, which some messages contain.
     pub registry: Cow<'static, str>,
-    /// What a CustomResourceDefinition says about it, if it comes from one.
+    /// The kind as its CustomResourceDefinition describes it, if it comes from one.
     pub custom: Option<Arc<Custom>>,
-    /// What to tell whoever uses it; empty if nothing.
+    /// Warning for clients of the kind; empty if none.
     pub deprecation: &'static str,
     /// Fields that a field selector may name besides `metadata.name` and `metadata.namespace`.
     pub selectable: &'static [SelectableField],
-    /// What is particular about it.
+    /// Behavior that is particular to the kind.
     pub strategy: Strategy,
 }
 
 impl ResourceDef {
-    /// Whether both come from the same state of a definition, in whatever version they are seen.
+    /// True if both come from the same state of a definition, in whatever version.
     pub fn is_same_as(&self, other: &Self) -> bool {
         match (&self.custom, &other.custom) {
             (None, None) => self.id == other.id,
@@ -112,12 +112,12 @@ impl ResourceDef {
         Types::builtin().kind(&self.id.group, &self.kind)
     }
 
-    /// Whether readers see what is kept, and nothing has to be converted or hidden.
+    /// True if clients see objects as they are kept: no conversion, no hidden fields.
     pub fn is_shown_as_kept(&self) -> bool {
         self.custom.is_none() && self.strategy.hide.is_none()
     }
 
-    /// Whether requests for this version are answered.
+    /// True if requests for this version are answered.
     pub fn serves(&self, version: &str) -> bool {
         match &self.custom {
             None => self.version == version,
@@ -133,7 +133,7 @@ impl ResourceDef {
         }
     }
 
-    /// The same resource as those see it who ask for this version.
+    /// Returns the resource as clients of this version see it.
     #[must_use]
     pub fn in_version(self, version: &str) -> Self {
         if self.custom.is_none() || self.version == version {
@@ -143,7 +143,7 @@ impl ResourceDef {
         Self { version: version.to_owned().into(), status, ..self }
     }
 
-    /// What to tell whoever uses this version; empty if nothing.
+    /// Warning for clients of this version; empty if none.
     pub fn warning(&self, version: &str) -> &str {
         match self.custom.as_ref().and_then(|custom| custom.version(version)) {
             None => self.deprecation,
@@ -151,12 +151,12 @@ impl ResourceDef {
         }
     }
 
-    /// Where its replicas are in this version, if it has a scale subresource.
+    /// JSON pointers to the replicas in this version, if it has a scale subresource.
     pub fn scale(&self, version: &str) -> Option<&Scale> {
         self.custom.as_ref()?.version(version)?.scale.as_ref()
     }
 
-    /// Whether it has a status subresource in this version.
+    /// True if this version has a status subresource.
     pub fn has_status(&self, version: &str) -> bool {
         match self.custom.as_ref().and_then(|custom| custom.version(version)) {
             None => self.status,
@@ -164,7 +164,7 @@ impl ResourceDef {
         }
     }
 
-    /// What kubectl users type.
+    /// Short names for kubectl.
     pub fn all_short_names(&self) -> Vec<&str> {
         match &self.custom {
             None => self.short_names.to_vec(),
@@ -172,7 +172,7 @@ impl ResourceDef {
         }
     }
 
-    /// Groups of resources that it belongs to.
+    /// Categories of the resource.
     pub fn all_categories(&self) -> Vec<&str> {
         match &self.custom {
             None => self.categories.to_vec(),
@@ -180,7 +180,7 @@ impl ResourceDef {
         }
     }
 
-    /// `v1`, `coordination.k8s.io/v1`: its group with this version.
+    /// The apiVersion of the group with this version: `v1`, `coordination.k8s.io/v1`.
     pub fn api_version(&self, version: &str) -> String {
         match self.id.group.as_ref() {
             "" => version.to_owned(),
@@ -189,16 +189,17 @@ impl ResourceDef {
     }
 }
 
-/// Gives out to an object what the store knows: as it would be, and as it is, if it is there.
+/// Assigns values that only the store knows. The arguments after the store are the new object and the
+/// existing one, if any.
 pub type Allocate = fn(&Store, &mut Value, Option<&Value>) -> Result<(), Status>;
 
-/// One thing that an update checks. The real server checks metadata several times, and what is wrong
-/// with it then stands several times among the causes.
+/// One check of an update. The real server checks metadata several times, and each of its errors then occurs
+/// several times among the causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Metadata as on creation.
+    /// Metadata, as on creation.
     Metadata,
-    /// What nobody may change of metadata.
+    /// Changes of immutable metadata.
     MetadataChange,
     /// [`Strategy::validate`].
     Whole,
@@ -208,56 +209,57 @@ pub enum Check {
     Status,
 }
 
-/// What is particular about a kind.
+/// Behavior that is particular to a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Strategy {
-    /// How its names look.
+    /// Rule for names.
     pub names: NameRule,
-    /// Whether `metadata.generation` counts changes of everything but metadata and status.
+    /// True if `metadata.generation` counts changes of everything except metadata and status.
     pub generation: bool,
-    /// Whether an update of a missing object creates it.
+    /// True if an update of a missing object creates it.
     pub create_on_update: bool,
-    /// Whether an update without resourceVersion is accepted.
+    /// True if an update without resourceVersion is accepted.
     pub unconditional_update: bool,
-    /// Fills in what a body leaves out, if anything; it sees nothing but the body.
+    /// Fills in omitted fields from the body alone.
     pub default: Option<fn(&mut Value)>,
-    /// Gives out what only the whole store can: numbers that no other object has, what another one says.
+    /// Assigns values that need the whole store: unique numbers, values of other objects.
     pub allocate: Option<Allocate>,
-    /// Sets the state that creation begins with.
+    /// Sets the initial state of a new object.
     pub begin: fn(&mut Value),
-    /// Carries over from the object as it is what an update does not touch.
+    /// Carries over the fields that an update does not change, from the existing to the new object.
     pub carry_over: fn(&Value, &mut Value),
-    /// What is always checked: the object as it would be.
+    /// Checks the new object on creation, and on updates with [`Check::Whole`].
     pub validate: fn(&Value, &mut FieldErrors),
-    /// What is checked of a change: the object as it would be, and as it is.
+    /// Checks a change: the new and the existing object.
     pub validate_update: fn(&Value, &Value, &mut FieldErrors),
-    /// What is checked of a change through the status: as it would be, and as it is.
+    /// Checks a change through the status subresource: the new and the existing object.
     pub validate_status: fn(&Value, &Value, &mut FieldErrors),
-    /// Hides what is kept but not shown, if there is such a thing in this object. Who changes an object
-    /// changes what is kept.
+    /// Hides fields that are kept but not shown; `None` if this object has none. Writes apply to the object
+    /// as it is kept.
     pub hide: Option<fn(&Value) -> Option<Value>>,
-    /// What is checked of a change through `finalize`: the object as it would be.
+    /// Checks a change through `finalize`: the new object.
     pub validate_finalize: fn(&Value, &mut FieldErrors),
-    /// What to tell whoever writes an object like this.
+    /// Returns the warnings for a client that writes such an object.
     pub warn: fn(&Value) -> Vec<String>,
-    /// Whether an update tells again what could be told of the object before.
+    /// True if an update repeats warnings that applied to the existing object already.
     pub repeats_warnings: bool,
-    /// What an update checks, in this order.
+    /// Checks of an update, in this order.
     pub checks: &'static [Check],
-    /// What a change through the status checks, in this order.
+    /// Checks of a change through the status subresource, in this order.
     pub status_checks: &'static [Check],
-    /// Whether finalizers without a domain have to be known ones.
+    /// True if finalizers without a domain have to be known ones.
     pub knows_finalizers: bool,
-    /// Whether deleting in the foreground, or orphaning what it owns, waits for a garbage collector.
+    /// True if a deletion in the foreground, or one that orphans dependents, waits for a garbage collector.
     pub collectable: bool,
-    /// How many seconds a deletion waits, of so many asked for; kinds without it do not wait.
+    /// Returns the grace period of a deletion in seconds, given the requested one; kinds without a function
+    /// have none.
     pub grace: Option<fn(&Value, Option<i64>) -> i64>,
-    /// Whether something besides finalizers keeps a deleted object.
+    /// True if something besides finalizers keeps a deleted object.
     pub is_held: fn(&Value) -> bool,
-    /// Marks an object that begins to terminate at this moment, which is always its first step; kinds
-    /// without it go at once unless a finalizer holds them.
+    /// Marks an object that begins to terminate at this moment. Deletion of these kinds always takes this
+    /// step first; objects of other kinds go at once unless a finalizer or a grace period holds them.
     pub begin_delete: Option<fn(&mut Value, &Value)>,
-    /// Says why the object of this name must not be deleted.
+    /// Returns the reason why the object of this name must not be deleted.
     pub refuse_delete: fn(&str) -> Option<&'static str>,
 }
 
@@ -290,7 +292,7 @@ impl Strategy {
     };
 }
 
-/// How the names of a kind look.
+/// Rule for the names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain.
@@ -299,27 +301,27 @@ pub enum NameRule {
     Label,
     /// RFC 1035 label.
     Label1035,
-    /// Anything that fits into a path.
+    /// Any text that fits into a path segment.
     PathSegment,
 }
 
 impl NameRule {
-    /// Whether something may be called so.
+    /// True if the rule allows `name`.
     pub fn allows(self, name: &str) -> bool {
         super::names::name_problems(self, name).is_empty()
     }
 }
 
-/// How the list at a path merges. Elements of lists do not count as steps of the path.
+/// Merge rule of the list at a path. Elements of lists do not count as steps of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeRule {
     /// A list of maps; equal values of `key` mean the same element.
     ByKey {
         /// Dotted path from the object's root, `status.conditions`.
         path: &'static str,
-        /// The field that tells elements apart, `type`.
+        /// The field that identifies elements, `type`.
         key: &'static str,
-        /// Whether `$retainKeys` comes with patches of its elements; they are honored anyway.
+        /// True if patches of the elements contain `$retainKeys`; the directive is honored in any case.
         retain_keys: bool,
     },
     /// A list of scalars that is a set.
@@ -330,17 +332,17 @@ pub enum MergeRule {
 }
 
 impl MergeRule {
-    /// A list of maps at `path`, told apart by `key`.
+    /// Returns the rule for a list of maps at `path`, whose elements `key` identifies.
     pub const fn by_key(path: &'static str, key: &'static str) -> Self {
         Self::ByKey { path, key, retain_keys: false }
     }
 
-    /// A set of scalars at `path`.
+    /// Returns the rule for a set of scalars at `path`.
     pub const fn set(path: &'static str) -> Self {
         Self::Set { path }
     }
 
-    /// The path this rule is about.
+    /// Path of the list.
     pub fn path(&self) -> &'static str {
         match self {
             Self::ByKey { path, .. } | Self::Set { path } => path,
@@ -351,10 +353,10 @@ impl MergeRule {
 /// A field that a field selector may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectableField {
-    /// Its name in selectors, `involvedObject.name`.
+    /// Name in selectors, `involvedObject.name`.
     pub name: &'static str,
-    /// Where the value is, as a JSON pointer.
+    /// JSON pointer to the value.
     pub pointer: &'static str,
-    /// Its value where the object has none.
+    /// Value of an object without the field.
     pub default: &'static str,
 }

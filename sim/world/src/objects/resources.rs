@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::{Command, GroupResource, ResourceDef, Store};
 
-/// All of them.
+/// All built-in resources.
 pub(super) fn builtin() -> Vec<ResourceDef> {
     vec![
         clusterrolebindings::definition(),
@@ -45,7 +45,7 @@ pub(super) fn builtin() -> Vec<ResourceDef> {
     ]
 }
 
-/// Makes what every cluster begins with: roles, bindings, namespaces.
+/// Creates the initial objects of every cluster: roles, bindings, namespaces.
 pub(super) fn found(store: &mut Store, now: Timestamp) {
     bootstrap::found(store, now);
     let namespaces = GroupResource::core("namespaces");

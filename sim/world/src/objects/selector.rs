@@ -1,4 +1,4 @@
-//! Label and field selectors: their grammar, and what they match.
+//! Label and field selectors: their grammar, and the objects that they match.
 
 mod fields;
 mod labels;
@@ -8,35 +8,35 @@ use serde_json::Value;
 pub use fields::FieldSelector;
 pub use labels::LabelSelector;
 
-/// Which objects of a resource are meant.
+/// A selection among the objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Only this namespace.
+    /// Namespace of the objects; `None` for all namespaces.
     pub namespace: Option<String>,
-    /// Only objects with such labels.
+    /// Labels of the objects.
     pub labels: LabelSelector,
-    /// Only objects with such fields.
+    /// Fields of the objects.
     pub fields: FieldSelector,
 }
 
 impl Selection {
-    /// Everything in `namespace`, or everywhere if it is empty.
+    /// Selects all objects in `namespace`, or in all namespaces if it is empty.
     pub fn in_namespace(namespace: &str) -> Self {
         let namespace = (!namespace.is_empty()).then(|| namespace.to_owned());
         Self { namespace, ..Self::default() }
     }
 
-    /// Whether labels and fields of `object` are as they should be. The namespace is not looked at.
+    /// True if labels and fields of `object` match. The namespace is not checked.
     pub fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
 
-    /// Whether objects of `namespace` are meant.
+    /// True if objects of `namespace` are selected.
     pub fn is_in_namespace(&self, namespace: &str) -> bool {
         self.namespace.as_deref().is_none_or(|ours| ours == namespace)
     }
 
-    /// Whether labels and fields are free.
+    /// True if neither labels nor fields are restricted.
     pub fn selects_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }

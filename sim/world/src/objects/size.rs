@@ -1,19 +1,19 @@
-//! How large objects are, and how large they may be.
+//! Sizes of objects, and their limits.
 //!
-//! The limits are etcd's, as a kube-apiserver 1.36 with its defaults passes them on. It keeps its own kinds as protobuf; here all
-//! count as JSON, which is a little longer.
+//! The limits are etcd's, as a kube-apiserver 1.36 with its defaults passes them on. That server keeps its own kinds as protobuf;
+//! here all kinds count as JSON, which is a little longer.
 
 use serde_json::Value;
 
 use super::Status;
 
-/// Bytes of an object that etcd still takes (`--max-request-bytes`).
+/// Maximum size in bytes of an object that etcd accepts (`--max-request-bytes`).
 const MAX_OBJECT: usize = 3 * 512 * 1024;
 
-/// Bytes that the API server's client of etcd still sends.
+/// Maximum size in bytes of an object that the API server's etcd client sends.
 const MAX_MESSAGE: usize = 2 * 1024 * 1024;
 
-/// How many bytes a value takes as JSON. Characters that JSON escapes count once.
+/// Size of a value as JSON, in bytes. Characters that JSON escapes count once.
 pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::Null => 4,
@@ -33,10 +33,10 @@ pub(super) fn size(value: &Value) -> usize {
     }
 }
 
-/// Refuses an object that etcd does not take.
+/// Refuses an object that etcd does not accept.
 ///
 /// # Errors
-/// 500 in the words of etcd, or of its client for one that is much too large.
+/// 500 in the words of etcd, or of its client for an object above `MAX_MESSAGE`.
 pub(super) fn check(object: &Value) -> Result<(), Status> {
     let size = size(object);
     if size > MAX_MESSAGE {

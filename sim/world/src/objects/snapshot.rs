@@ -1,4 +1,4 @@
-//! A store at one moment, to be kept and restored.
+//! Snapshots: the state of a store at one moment, to be kept and restored.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use super::resources::{self, customresourcedefinitions};
 use super::{GroupResource, Key, Op, Store};
 use crate::Ids;
 
-/// Everything a store of built-in resources knows, but for its watch logs.
+/// Everything that a store of built-in resources knows, except its watch logs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     revision: u64,
     objects: Vec<(Key, Arc<Value>)>,
-    /// How many objects of a key have gone.
+    /// Number of deletions by key.
     graves: Vec<(Key, u32)>,
-    /// Resources of which too many have gone to be counted.
+    /// Resources with too many deleted names to count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     uncounted: Vec<GroupResource>,
 }
 
 impl Store {
-    /// This moment.
+    /// Takes a snapshot of the current state.
     pub fn snapshot(&self) -> Snapshot {
         let mut objects = Vec::new();
         for (resource, all) in &self.objects {
@@ -37,7 +37,8 @@ impl Store {
         Snapshot { revision: self.revision, objects, graves, uncounted }
     }
 
-    /// A store as it was at the moment of `snapshot`. Watches from earlier versions start over.
+    /// Returns the store as it was at the moment of `snapshot`. Watches from earlier revisions have to start
+    /// over.
     pub fn restore(ids: Ids, snapshot: Snapshot) -> Self {
         let Snapshot { revision, objects, graves, uncounted } = snapshot;
         let mut store = Self::empty(ids, resources::builtin());

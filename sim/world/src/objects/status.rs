@@ -1,4 +1,4 @@
-//! Why a request failed, in the words and the shape of the real API server.
+//! Failures of requests, in the words and the shape of the real API server.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,19 +13,19 @@ use super::{FieldErrors, GroupResource};
 pub struct Status {
     /// HTTP status code.
     pub code: u16,
-    /// Machine-readable reason, `NotFound`; empty if there is none.
+    /// Machine-readable reason, such as `NotFound`; empty if none.
     pub reason: Cow<'static, str>,
-    /// The message for people.
+    /// Message for people.
     pub message: String,
-    /// More about it; absent for the plainest failures.
+    /// Details; absent for the simplest failures.
     pub details: Option<Box<Details>>,
-    /// A token to go on with, if an expired list can still be continued inconsistently.
+    /// Continue token, if an expired list can still be continued inconsistently.
     pub continue_token: Option<String>,
-    /// What the client should be told besides.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
 }
 
-/// What a failure is about.
+/// Object and causes of a failure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Details {
     /// Object name.
@@ -36,25 +36,25 @@ pub struct Details {
     pub kind: String,
     /// The object's uid.
     pub uid: String,
-    /// What is wrong with which field.
+    /// Errors of single fields.
     pub causes: Vec<Cause>,
-    /// When to ask again, in seconds; 0 says nothing.
+    /// Delay before the next attempt, in seconds; 0 for none.
     pub retry_after_seconds: u32,
 }
 
-/// One thing that is wrong.
+/// One cause of a failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// `FieldValueInvalid` and its like.
+    /// Reason, such as `FieldValueInvalid`.
     pub reason: Cow<'static, str>,
-    /// What is wrong.
+    /// Message.
     pub message: String,
     /// The field's path; empty if the cause is not a field.
     pub field: String,
 }
 
 impl Status {
-    /// 500 for what went wrong inside.
+    /// 500: an internal error.
     pub fn internal(why: &str) -> Self {
         let message = format!("Internal error occurred: {why}");
         let cause = Cause { reason: "".into(), message: why.to_owned(), field: String::new() };
@@ -62,7 +62,7 @@ impl Status {
         Self { details: Some(Box::new(details)), ..Self::new(500, "InternalError", message) }
     }
 
-    /// A failure without details.
+    /// Returns a failure without details.
     pub fn new(
         code: u16,
         reason: impl Into<Cow<'static, str>>,
@@ -78,7 +78,7 @@ impl Status {
         }
     }
 
-    /// The same failure about the named object of `resource`.
+    /// Adds the named object of `resource` to the details.
     #[must_use]
     fn about(mut self, resource: &GroupResource, name: &str) -> Self {
         self.details = Some(Box::new(Details {
@@ -90,25 +90,25 @@ impl Status {
         self
     }
 
-    /// 404: no such object.
+    /// 404: the object does not exist.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
         Self::new(404, "NotFound", format!("{resource} {} not found", quote(name)))
             .about(resource, name)
     }
 
-    /// 409: there is such an object already.
+    /// 409: the object exists already.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::new(409, "AlreadyExists", format!("{resource} {} already exists", quote(name)))
             .about(resource, name)
     }
 
-    /// 409: the request rests on something that is no longer so.
+    /// 409: the request relies on a state that has changed.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quote(name));
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
-    /// 409 after a write that was based on an older version.
+    /// 409: the write is based on an older version.
     pub fn modified(resource: &GroupResource, name: &str) -> Self {
         Self::conflict(
             resource,
@@ -117,7 +117,7 @@ impl Status {
         )
     }
 
-    /// 403 for an object that must not be touched like this.
+    /// 403: the request is not allowed for this object.
     pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {why}")
@@ -127,12 +127,12 @@ impl Status {
         Self::new(403, "Forbidden", message).about(resource, name)
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is not valid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 422: fields are wrong. `kind` is the object's kind, not its resource.
+    /// 422: fields are not valid. `kind` is the object's kind, not its resource.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Self {
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let message = format!("{qualified} {} is invalid: {errors}", quote(name));
@@ -147,12 +147,12 @@ impl Status {
         status
     }
 
-    /// 410: the version asked for is no longer known.
+    /// 410: the requested version is no longer known.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 504: the version asked for is not known yet.
+    /// 504: the requested version is not known yet.
     pub fn too_large_version(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut status = Self::new(504, "Timeout", message);

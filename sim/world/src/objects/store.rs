@@ -1,4 +1,4 @@
-//! The objects, and what happened to them lately.
+//! The objects of one cluster, and a log of their recent changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use super::{
 };
 use crate::{Ids, Time};
 
-/// How many changes of one resource a watch may lag behind before it has to start over, while they are young. It is
-/// twice the objects where these are more: all of them may change at one moment, as Nodes do whose kubelets
-/// report together, and nobody who watches has been slow then.
+/// Default maximum of changes kept per resource; twice the number of objects if that is more. A watch that lags further behind
+/// has to start over. The window grows with the objects because all of them may change at one moment (Nodes whose kubelets
+/// report together do), and a watcher that has not read these changes yet is not slow.
 const DEFAULT_WINDOW: usize = 4096;
 
-/// How many changes of one resource are kept however old they are, unless twice the objects are more: a watch cache keeps the
-/// changes of a quiet resource beyond etcd's compaction.
+/// Number of changes of a resource that a compaction keeps regardless of their age; twice the number of objects if that is
+/// more. A watch cache also keeps the changes of a quiet resource beyond etcd's compaction.
 const MIN_WINDOW: usize = 512;
 
-/// How often the server forgets what happened before the last time (`--etcd-compaction-interval`).
+/// Interval between compactions (`--etcd-compaction-interval`). Each one forgets the changes made before the previous one.
 const COMPACTION: Duration = Duration::from_secs(5 * 60);
 
-/// The revision of a store in which nothing has happened yet.
+/// Revision of a store without any change.
 const FIRST_REVISION: u64 = 1;
 
 /// The objects of one cluster.
 ///
-/// Cloning is cheap beside the objects' size: they are shared. Two stores are equal if they hold the
-/// same objects at the same revision; how far back their watch logs reach does not matter.
+/// Clones share the objects, so that cloning is cheap. Two stores are equal if they hold the same objects and the same graves
+/// at the same revision; the reach of their watch logs does not matter.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) ids: Ids,
@@ -42,24 +42,24 @@ pub struct Store {
     pub(super) objects: BTreeMap<GroupResource, Objects>,
     /// Changes by resource.
     pub(super) logs: BTreeMap<GroupResource, Log>,
-    /// Who bore a name before, so that the successor is another one.
+    /// Names of deleted objects, so that a successor gets another UID.
     pub(super) graves: Graves,
     pub(super) revision: u64,
-    /// Functions between versions of custom kinds whose definitions ask for a webhook.
+    /// Functions that convert between versions of custom kinds whose definitions ask for a webhook.
     pub(super) conversions: BTreeMap<GroupResource, Conversion>,
-    /// What stands for webhooks of kinds.
+    /// Substitutes for the admission webhooks of kinds.
     pub(super) admissions: BTreeMap<GroupResource, Admission>,
-    /// Whether what stands for webhooks does not answer.
+    /// The outage, while webhooks do not answer.
     pub(super) outage: Option<Outage>,
-    /// Whether what is created comes with the program and is not looked at once more.
+    /// True while the store creates the objects that come with the program, which it does not validate again.
     pub(super) is_founding: bool,
-    /// How many objects there may be.
+    /// Limits on the number of objects.
     pub(super) quotas: Vec<Quota>,
-    /// Changes that are kept of a resource; `None` for as many as [`DEFAULT_WINDOW`] says.
+    /// Number of changes kept per resource; `None` for the default, [`DEFAULT_WINDOW`].
     window: Option<usize>,
-    /// When the next compaction is due, and the revision up to which it forgets.
+    /// Time of the next compaction, and the revision up to which it forgets.
     compaction: (Time, u64),
-    /// How often every watch was ended.
+    /// Number of times that all watches were ended.
     watches_ended: u64,
 }
 
@@ -67,19 +67,19 @@ pub struct Store {
 pub(super) type Objects = BTreeMap<String, Arc<Value>>;
 
 impl Store {
-    /// A store with the built-in resources and the system's namespaces, which are as old as time.
+    /// Returns a store with the built-in resources and the system's namespaces, which were created at the Unix epoch.
     pub fn new(ids: Ids) -> Self {
         Self::founded(ids, Timestamp::UNIX_EPOCH)
     }
 
-    /// The same with namespaces made at `now`.
+    /// Returns a store like that of [`Store::new`], whose initial objects were created at `now`.
     pub fn founded(ids: Ids, now: Timestamp) -> Self {
         let mut store = Self::empty(ids, resources::builtin());
         resources::found(&mut store, now);
         store
     }
 
-    /// A store of these resources, without any object.
+    /// Returns a store of these resources without any object.
     pub fn empty(ids: Ids, resources: Vec<ResourceDef>) -> Self {
         let resources = resources.into_iter().map(|def| (def.id.clone(), def)).collect();
         Self {
@@ -100,15 +100,15 @@ impl Store {
         }
     }
 
-    /// Lets `found` create what comes with the program. It is not validated: patterns of definitions would be
-    /// compiled to see whether they can be, and tests have seen that.
+    /// Lets `found` create the objects that come with the program. The store does not validate them: that would compile the
+    /// patterns of definitions, and tests have already shown that they compile.
     pub(crate) fn founding(&mut self, found: impl FnOnce(&mut Self)) {
         self.is_founding = true;
         found(self);
         self.is_founding = false;
     }
 
-    /// The revision: the resourceVersion of whatever changed last.
+    /// Current revision: the resourceVersion of the latest change.
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -133,12 +133,12 @@ impl Store {
         self.objects.get(resource).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// How many objects of a resource there are.
+    /// Number of objects of a resource.
     pub fn count(&self, resource: &GroupResource) -> usize {
         self.objects.get(resource).map_or(0, BTreeMap::len)
     }
 
-    /// Makes `event` so. Only events that this store decided, or its original, make sense.
+    /// Applies `event`, which this store or its original must have decided.
     pub fn fold(&mut self, event: &Event) {
         let Event { key, op, revision, object } = event;
         let at = key.path();
@@ -151,7 +151,7 @@ impl Store {
             }
         };
         let n_objects = objects.len();
-        // Watchers whose selection it leaves are told of it as it was read.
+        // A watcher whose selection the object leaves gets the previous object as it was read.
         let stored = previous;
         let previous = stored.as_ref().map(|object| self.read(&key.resource, object));
         let has_copy = match (&stored, &previous) {
@@ -168,8 +168,8 @@ impl Store {
         log.keep(self.window.unwrap_or_else(|| DEFAULT_WINDOW.max(2 * n_objects)));
     }
 
-    /// Registers what a CustomResourceDefinition defines, or no longer defines. Where it says the same
-    /// as before, what it made stays, and whoever watches that goes on.
+    /// Registers the resource that a CustomResourceDefinition defines, or removes it. If the definition says the same as
+    /// before, its resource stays and watches of it continue.
     pub(super) fn register(&mut self, definition: &Value, op: Op, before: Option<&Value>) {
         let id = customresourcedefinitions::defined(definition);
         let is_same = before.is_some_and(|it| customresourcedefinitions::is_same(it, definition));
@@ -178,7 +178,7 @@ impl Store {
         }
         let resources = Arc::make_mut(&mut self.resources);
         if resources.get(&id).is_some_and(|def| def.custom.is_none()) {
-            // Nothing takes the place of a built-in kind.
+            // A definition cannot replace a built-in kind.
             return;
         }
         let custom = resources.get(&id).and_then(|def| def.custom.clone());
@@ -193,9 +193,9 @@ impl Store {
         }
     }
 
-    /// Lets `conversion` stand for the webhook that the definition of `resource` asks for.
+    /// Uses `conversion` in place of the webhook that the definition of `resource` asks for.
     ///
-    /// It belongs to this store and its clones; a snapshot does not keep it.
+    /// The function belongs to this store and its clones; a snapshot does not keep it.
     pub fn convert_with(&mut self, resource: GroupResource, conversion: Conversion) {
         self.conversions.insert(resource, conversion);
     }
@@ -206,13 +206,13 @@ impl Store {
         self.compact(window);
     }
 
-    /// Ends every watch that began before.
+    /// Ends every watch that is open now.
     pub fn end_watches(&mut self) {
         self.watches_ended += 1;
     }
 
-    /// The store after a restore from `backup`, an earlier state of it. Every watch ends, the logs begin at the backup, and
-    /// objects that are made anew under the names of lost ones get other UIDs.
+    /// Returns the store after a restore from `backup`, an earlier state of this store. Every watch ends, the logs begin at
+    /// the backup, and an object created anew under the name of a lost one gets another UID.
     pub(crate) fn replaced_by(&self, backup: &Self) -> Self {
         let mut restored = backup.clone();
         restored.watches_ended = self.watches_ended + 1;
@@ -232,21 +232,21 @@ impl Store {
         self.objects.get(resource).is_some_and(|objects| objects.contains_key(path))
     }
 
-    /// How often every watch was ended: one that began under another count is over.
+    /// Number of times that all watches were ended. A watch that began under another count is over.
     pub fn watches_ended(&self) -> u64 {
         self.watches_ended
     }
 
-    /// Lets time pass until `now`: at every compaction that is due, changes are forgotten that were there at the one before.
+    /// Lets time pass until `now`. Each compaction that is due forgets the changes that were there at the previous one.
     ///
-    /// Changes are kept for five to ten minutes therefore, and a few of each resource for longer.
+    /// The store therefore keeps changes for 5 to 10 minutes, and a few of each resource for longer.
     pub(crate) fn pass(&mut self, now: Time) {
         let (due, until) = self.compaction;
         if now < due {
             return;
         }
         let missed = now.since(due).as_nanos() / COMPACTION.as_nanos();
-        // Nothing has happened since the first compaction that was missed.
+        // No object has changed since the first missed compaction.
         let until = if missed == 0 { until } else { self.revision };
         for (resource, log) in &mut self.logs {
             let n_objects = self.objects.get(resource).map_or(0, BTreeMap::len);
@@ -267,7 +267,7 @@ impl Store {
 impl PartialEq for Store {
     fn eq(&self, other: &Self) -> bool {
         let objects = |store: &Self| {
-            // A resource whose last object has gone equals one that never had any.
+            // A resource without objects equals one that never had any.
             let filled = |(_, objects): &(&GroupResource, &Objects)| !objects.is_empty();
             store.objects.iter().filter(filled).map(|(id, all)| (id.clone(), all.clone())).collect()
         };

@@ -1,4 +1,4 @@
-//! The store from outside: commands in, events and answers out.
+//! Tests of the store through its interface: commands in, events and answers out.
 
 mod definitions;
 mod histories;
@@ -24,7 +24,7 @@ fn store() -> Store {
 }
 
 impl Store {
-    /// Decides and folds.
+    /// Decides a command and folds the events.
     fn run(&mut self, command: Command) -> Result<Decision, Status> {
         let decision = self.decide(now(), command)?;
         for event in &decision.events {
@@ -33,7 +33,7 @@ impl Store {
         Ok(decision)
     }
 
-    /// The same for commands that must succeed; answers what became of the object.
+    /// Like [`run`](Self::run), for commands that must succeed; returns the effect.
     fn done(&mut self, command: Command) -> Effect {
         self.run(command).unwrap().reply.effect
     }

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 
 pub use json::json_problem;
 
-/// A number as Go's `strconv.ParseUint` reads it.
+/// Reads a number as Go's `strconv.ParseUint` does.
 ///
 /// # Errors
-/// Go's words.
+/// Go's error text.
 pub fn parse_uint(text: &str) -> Result<u64, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let why = if is_number { "value out of range" } else { "invalid syntax" };
@@ -21,7 +21,8 @@ pub fn parse_uint(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", quote(text)))
 }
 
-/// What Go calls printable: no spaces but the one of ASCII, nothing that formats, nothing unassigned.
+/// Characters that Go calls printable: no spaces but the one of ASCII, no format characters, nothing
+/// unassigned.
 static PRINTED: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[\p{L}\p{M}\p{N}\p{P}\p{S}]$").ok());
 
@@ -109,15 +110,15 @@ pub(super) fn go_map(map: &Map<String, Value>) -> String {
     format!("map[{}]", entries.join(" "))
 }
 
-/// `value` as Go writes JSON for which it has no structure: keys sorted, and nothing that HTML would
-/// take for markup.
+/// Writes `value` as Go writes JSON for which it has no structure: keys sorted, and characters of HTML markup
+/// escaped.
 pub(crate) fn go_json(value: &Value) -> String {
     let text = super::custom::sorted(value.clone()).to_string();
     let escaped = |c: char| match c {
         '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => Some(format!("\\u{:04x}", c as u32)),
         _ => None,
     };
-    // These stand in texts and nowhere else.
+    // These characters occur only inside strings.
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         match escaped(c) {
             Some(code) => out.push_str(&code),
@@ -142,7 +143,7 @@ mod tests {
         );
     }
 
-    /// As Go 1.26 prints them.
+    /// The expected texts are those that Go 1.26 prints.
     #[test]
     fn what_is_not_printable_is_written_as_a_number() {
         for (text, quoted) in [

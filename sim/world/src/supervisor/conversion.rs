@@ -1,12 +1,12 @@
 //! Conversion of the VM Operator's kinds between their versions, as its webhook does it.
 //!
-//! Every way leads over the newest version, the hub. What an older one cannot say is lost on the way
-//! down, so that an annotation carries the object of the hub along; on the way up it is used up and what
-//! was lost comes from it. A writer who drops the annotation drops those fields.
+//! Every conversion goes through the newest version, the hub. An older version (a spoke) has no place for some
+//! fields, so a conversion down to it adds an annotation with the whole object of the hub. A conversion up to the hub
+//! removes the annotation and restores these fields from it. A writer that drops the annotation drops the fields.
 //!
-//! Most fields have the same name and meaning in all versions. An object is read and written again by
-//! the Go structures of a version (`schemas/vmoperator.json`), and that leaves what the
-//! version knows. The modules here have the rest: what moves, what is spelled otherwise, and what is
+//! Most fields have the same name and meaning in all versions. The conversion passes an object through
+//! the Go structures of the wanted version (`schemas/vmoperator.json`), which drop unknown fields. The
+//! modules here do the rest: fields that move, values with another spelling, and fields that are
 //! restored. Facts are from `vm-operator: api/v1alpha*/*_conversion.go`.
 
 mod document;
@@ -27,26 +27,26 @@ use document::{Document, text};
 /// The group of all these kinds.
 pub const GROUP: &str = "vmoperator.vmware.com";
 
-/// Carries the object of the hub, without its metadata.
+/// The annotation with the object of the hub, without its metadata.
 pub const ANNOTATION: &str = "vmoperator.vmware.com/conversion";
 
-/// The version over which every way leads.
+/// The version through which every conversion goes.
 const HUB: u8 = 6;
 
 static GO: LazyLock<GoKinds> =
     LazyLock::new(|| GoKinds::read(include_str!("../../schemas/vmoperator.json")));
 
-/// What a kind has of its own. Functions get the object that is read, the one that is to be written, which
-/// begins as a copy of it, and the number of the version that is not the hub.
+/// The conversion of one kind. The functions get the object to read, the object to write (at first a
+/// copy of the former), and the number of the version that is not the hub.
 struct Kind {
     name: &'static str,
-    /// From the hub to an older version.
+    /// Converts from the hub to an older version.
     down: fn(&Value, &mut Document, u8),
-    /// From an older version to the hub.
+    /// Converts from an older version to the hub.
     up: fn(&Value, &mut Document, u8),
-    /// Brings back what the annotation knows, if the kind has one. The rest of the object is there already.
+    /// Restores fields of the converted object from the annotation; `None` if the kind has no annotation.
     restore: Option<fn(&mut Document, &Value, u8)>,
-    /// What remains to be done without an annotation.
+    /// Completes an object of the hub without an annotation.
     unrestored: fn(&mut Document, u8),
 }
 
@@ -63,7 +63,7 @@ const KINDS: [Kind; 7] = [
 /// Converts an object of one of the kinds to `wanted`, a group and version.
 ///
 /// # Errors
-/// A kind or version that is none of ours, a value of the wrong type, an annotation that cannot be read.
+/// An unknown kind or version, a value of the wrong type, or an annotation that is not valid JSON.
 pub fn convert(object: &Value, wanted: &str) -> Result<Value, String> {
     let name = text(object, "/kind");
     let given = text(object, "/apiVersion");
@@ -78,7 +78,7 @@ pub fn convert(object: &Value, wanted: &str) -> Result<Value, String> {
         (_, HUB) => kind.raise(&read, from),
         _ => {
             let mut between = Document(kind.raise(&read, from)?);
-            // The hub is made for the purpose, and nobody tells it what it is.
+            // VM Operator does not set version and kind of the intermediate object, so the annotation must not have them.
             between.remove("/apiVersion");
             between.remove("/kind");
             kind.lower(&between.0, to)
@@ -126,7 +126,7 @@ fn version(number: u8) -> String {
     format!("{GROUP}/v1alpha{number}")
 }
 
-/// `3` for `vmoperator.vmware.com/v1alpha3`.
+/// The number of a version: `3` for `vmoperator.vmware.com/v1alpha3`.
 fn number(group_version: &str) -> Option<u8> {
     let number = group_version.strip_prefix(GROUP)?.strip_prefix("/v1alpha")?;
     let number = number.parse().ok().filter(|number| (1..=HUB).contains(number))?;

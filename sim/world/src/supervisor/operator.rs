@@ -1,20 +1,20 @@
-//! VM Operator as a program that can be away: whether it works, whether its webhooks answer, and two ways in
-//! which what it tells differs between releases.
+//! Settings of VM Operator as a program that can be away: whether it reconciles, whether its webhooks answer, and two
+//! differences between releases in the status that it writes.
 
 use serde::{Deserialize, Serialize};
 
-/// How VM Operator is at the moment.
+/// The present settings of VM Operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Operator {
-    /// Whether it looks at objects. While it does not, nothing is made, powered, told or removed.
+    /// True if it reconciles objects. Otherwise it does not create, power or remove machines, and writes no status.
     pub reconciles: bool,
-    /// Whether its webhooks answer. While they do not, its machines cannot be written, and no version of its
-    /// kinds but the stored one can be read.
+    /// True if its webhooks answer. Otherwise the API server refuses writes of VirtualMachines, and reads of VM
+    /// Operator's kinds in every version but the stored one.
     pub webhooks: bool,
-    /// Whether `status.biosUUID` comes in upper case.
+    /// True if `status.biosUUID` is in upper case.
     pub upper_case_uuids: bool,
-    /// Whether it tells zones: `status.zone` and the zone label of machines that have none yet.
+    /// True if it reports zones: it writes `status.zone` and the zone label of machines without one.
     pub tells_zones: bool,
 }
 
@@ -24,36 +24,36 @@ impl Default for Operator {
     }
 }
 
-/// A change of it. What is left out stays.
+/// A change of the settings of VM Operator. A field that is left out keeps its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct OperatorChange {
-    /// Whether it looks at objects.
+    /// True if it reconciles objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciles: Option<bool>,
-    /// Whether its webhooks answer.
+    /// True if its webhooks answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhooks: Option<bool>,
-    /// Whether `status.biosUUID` comes in upper case.
+    /// True if `status.biosUUID` is in upper case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upper_case_uuids: Option<bool>,
-    /// Whether it tells zones.
+    /// True if it reports zones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tells_zones: Option<bool>,
 }
 
 impl OperatorChange {
-    /// VM Operator is away as a whole, as while its pod restarts.
+    /// Stops reconciling and webhooks, as a restart of VM Operator's pod does.
     pub fn away() -> Self {
         Self { reconciles: Some(false), webhooks: Some(false), ..Self::default() }
     }
 
-    /// It is back.
+    /// Starts reconciling and webhooks again.
     pub fn back() -> Self {
         Self { reconciles: Some(true), webhooks: Some(true), ..Self::default() }
     }
 
-    /// What it is afterwards.
+    /// The settings after the change.
     pub(crate) fn of(self, before: Operator) -> Operator {
         let Self { reconciles, webhooks, upper_case_uuids, tells_zones } = self;
         Operator {

@@ -1,4 +1,4 @@
-//! Identities that follow from the seed and a place: UUIDs, cards, addresses.
+//! UUIDs, network cards and addresses that depend only on the seed and a path or number.
 
 use std::net::{IpAddr, Ipv4Addr};
 

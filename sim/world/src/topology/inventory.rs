@@ -1,4 +1,4 @@
-//! The inventory of one vCenter as a topology describes it.
+//! Builds the inventory of one vCenter from a topology.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,7 +19,7 @@ pub(super) struct Builder<'a> {
     vcenter: VCenter,
 }
 
-/// A cluster or standalone host and what new machines in it need.
+/// The pool and the hosts of a cluster or standalone host, for its new machines.
 struct Compute {
     pool: MoRef,
     hosts: Vec<MoRef>,
@@ -109,7 +109,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The addresses of machine `n`: `10.<64 × vCenter + …>`, never `.0` or `.255`.
+    /// The addresses of machine `n`: `10.<32 × vCenter + …>`, never `.0` or `.255`.
     fn planned(&self, n: u32) -> Vec<IpAddr> {
         let (block, low) = ((n - 1) / 250, (n - 1) % 250 + 1);
         let byte = |value: u32| u8::try_from(value % 256).unwrap_or(0);
@@ -217,7 +217,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where things go in a datacenter.
+/// The folders, datastore, network and clusters of a datacenter.
 struct Places {
     machines: MoRef,
     hosts: MoRef,

@@ -1,4 +1,4 @@
-//! What a Supervisor begins with: zones, a class, an image, and the VirtualMachines of the machines there are.
+//! Initial objects of a Supervisor: zones, a class, an image, and a VirtualMachine for each generated machine.
 
 use serde_json::{Value, json};
 
@@ -41,19 +41,19 @@ pub(super) fn found(world: &mut World, topology: &Topology, with: &SupervisorTop
     }
 }
 
-/// Names of zones, and the cluster that each one is.
+/// Names of zones, each with the id of its cluster.
 fn zones(world: &World, topology: &Topology) -> Vec<(String, String)> {
     let Some(vcenter) = world.vcenter(VCENTER) else { return Vec::new() };
     let clusters = vcenter.inventory.of_kind(Kind::Cluster).map(|(id, _)| id.to_string());
     let name = |(n, id): (u32, String)| match topology.zones {
-        // The one zone of a Supervisor without zones is called after its cluster.
+        // Without zones, the Supervisor has one zone with the name of its cluster.
         0 => (id.clone(), id),
         _ => (format!("zone-{}", letter(n)), id),
     };
     (0..).zip(clusters).map(name).collect()
 }
 
-/// Makes the object of a machine that is there already.
+/// Creates the VirtualMachine of an existing machine.
 fn adopt(world: &mut World, name: &str, with: &SupervisorTopology, zones: &[(String, String)]) {
     let Some((id, host, config)) = world.vcenter(VCENTER).and_then(|vcenter| {
         let id = vcenter.inventory.by_machine_name(name).next()?;

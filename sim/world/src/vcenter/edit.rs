@@ -1,10 +1,10 @@
-//! How a change alters an object, and which of its properties a client then sees changed.
+//! Applies a change to an object, and names the properties that a client sees changed.
 
 use super::entity::{Data, Entity};
 use super::inventory::Change;
 use super::machine::{Config, Guest, Machine};
 
-/// Applies `change` to `entity` and names the property paths whose value differs now.
+/// Applies `change` to `entity` and returns the property paths whose value differs now.
 pub(super) fn apply(entity: &mut Entity, change: &Change) -> Vec<&'static str> {
     match change {
         Change::Created(_) | Change::Removed => Vec::new(),

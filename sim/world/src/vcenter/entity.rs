@@ -1,4 +1,4 @@
-//! Inventory objects: what they are called, where they hang, and what they hold.
+//! Inventory objects: their names, parents and data.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use super::refs::{Kind, MoRef};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HostConnection {
-    /// All is well.
+    /// The host answers.
     Connected,
-    /// It does not answer.
+    /// The host does not answer.
     NotResponding,
-    /// An administrator disconnected it.
+    /// An administrator disconnected the host.
     Disconnected,
 }
 
@@ -31,12 +31,12 @@ impl HostConnection {
     }
 }
 
-/// What an object of each kind holds besides name and parent.
+/// The data of an object besides name and parent, by kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Data {
     /// A folder.
     Folder {
-        /// What hangs in it.
+        /// Its children.
         children: BTreeSet<MoRef>,
     },
     /// A datacenter with its four folders.
@@ -56,9 +56,9 @@ pub enum Data {
         hosts: BTreeSet<MoRef>,
         /// Its root resource pool.
         pool: MoRef,
-        /// Datastores its hosts mount.
+        /// Datastores that its hosts mount.
         datastores: BTreeSet<MoRef>,
-        /// Networks its hosts are on.
+        /// Networks of its hosts.
         networks: BTreeSet<MoRef>,
     },
     /// A host.
@@ -67,20 +67,20 @@ pub enum Data {
         uuid: Uuid,
         /// Connection to vCenter.
         connection: HostConnection,
-        /// Whether it is in maintenance mode.
+        /// True if the host is in maintenance mode.
         maintenance: bool,
         /// Machines registered on it.
         machines: BTreeSet<MoRef>,
     },
     /// A resource pool or a vApp.
     Pool {
-        /// The cluster or standalone host it belongs to.
+        /// The cluster or standalone host that it belongs to.
         owner: MoRef,
         /// Child pools.
         pools: BTreeSet<MoRef>,
         /// Machines directly in it.
         machines: BTreeSet<MoRef>,
-        /// Of a vApp: the folder of machines that shows it.
+        /// The folder of machines that shows it, if it is a vApp.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<MoRef>,
     },
@@ -93,9 +93,9 @@ pub enum Data {
     },
     /// A network.
     Network {
-        /// Machines plugged into it.
+        /// Machines connected to it.
         machines: BTreeSet<MoRef>,
-        /// Hosts that are on it.
+        /// Hosts connected to it.
         hosts: BTreeSet<MoRef>,
     },
     /// A virtual machine.
@@ -107,14 +107,14 @@ pub enum Data {
 pub struct Entity {
     /// Its name within the parent.
     pub name: String,
-    /// Where it hangs; `None` only for the root folder.
+    /// Its parent; `None` only for the root folder.
     pub parent: Option<MoRef>,
-    /// What it holds.
+    /// Its data.
     pub data: Data,
 }
 
 impl Entity {
-    /// The machine, if it is one.
+    /// The machine, if the object is a machine.
     pub fn machine(&self) -> Option<&Machine> {
         match &self.data {
             Data::Machine(machine) => Some(machine),
@@ -123,7 +123,7 @@ impl Entity {
     }
 }
 
-/// Whether an object of kind `child` may hang in a parent of kind `parent`.
+/// True if an object of kind `parent` may be the parent of an object of kind `child`.
 pub fn may_hang(child: Kind, parent: Kind) -> bool {
     use super::refs::FolderKind as F;
     match parent {

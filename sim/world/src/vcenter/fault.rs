@@ -1,25 +1,25 @@
-//! Why a vCenter refuses: the part of the vim25 and vAPI fault catalogue that operations here raise.
+//! Reasons of a vCenter's refusals: the part of the vim25 and vAPI fault catalogue that these operations raise.
 
 use serde::{Deserialize, Serialize};
 
 use super::machine::Power;
 use super::refs::MoRef;
 
-/// A refusal.
+/// The reason why a vCenter refused a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum VcFault {
-    /// No vCenter of this name is in the world.
+    /// The world has no vCenter of this name.
     #[error("no vCenter is called `{0}`")]
     NoSuchVCenter(String),
-    /// Nothing of this name is in the inventory.
+    /// The inventory has no object of this kind and name.
     #[error("no {kind} is called `{name}`")]
     NoSuchName {
-        /// What was looked for.
+        /// The kind of object.
         kind: String,
         /// The name.
         name: String,
     },
-    /// The object does not exist, or no longer.
+    /// The object does not exist, or does not exist any more.
     #[error(
         "The object 'vim.{kind}:{0}' has already been deleted or has not been completely created",
         kind = .0.kind.type_name()
@@ -28,18 +28,18 @@ pub enum VcFault {
     /// Wrong power state for the operation.
     #[error("The attempted operation cannot be performed in the current state ({}).", existing.label())]
     InvalidPowerState {
-        /// The state that would do.
+        /// The state that the operation needs.
         requested: Option<Power>,
-        /// The state it is in.
+        /// The present state.
         existing: Power,
     },
-    /// Wrong state otherwise.
+    /// The operation is not possible in the present state, for another reason than power.
     #[error("The operation is not allowed in the current state.")]
     InvalidState,
     /// The host does not answer.
     #[error("Unable to communicate with the remote host, since it is disconnected.")]
     HostNotConnected,
-    /// The guest cannot be asked: VMware Tools is not running in it.
+    /// The guest cannot get the request, because VMware Tools does not run in it.
     #[error(
         "Cannot complete operation because VMware Tools is not running in this virtual machine."
     )]
@@ -49,16 +49,16 @@ pub enum VcFault {
     DuplicateName {
         /// The name.
         name: String,
-        /// Who has it.
+        /// The object that has it.
         object: MoRef,
     },
     /// A directory of a datastore does not exist.
     #[error("File {0} was not found")]
     FileNotFound(String),
-    /// An argument makes no sense.
+    /// An argument is invalid.
     #[error("A specified parameter was not correct: {0}")]
     InvalidArgument(String),
-    /// The object does not do that.
+    /// The object does not support the operation.
     #[error("The operation is not supported on the object.")]
     NotSupported,
     /// Wrong user or password, or a locked account.
@@ -67,7 +67,7 @@ pub enum VcFault {
     /// The session table is full.
     #[error("the maximum number of sessions has been reached")]
     TooManySessions,
-    /// No live session.
+    /// The client has no live session.
     #[error("The session is not authenticated.")]
     NotAuthenticated,
     /// A tag or category does not exist.
@@ -76,7 +76,7 @@ pub enum VcFault {
     /// A tag or category of this name exists.
     #[error("a tag or category called '{0}' already exists")]
     TagExists(String),
-    /// The tag cannot be attached there.
+    /// The tag cannot be attached to this object.
     #[error("{0}")]
     TagNotAttachable(String),
     /// The vCenter is stopped.

@@ -1,7 +1,7 @@
-//! The inventory tree with an index for every lookup that clients do.
+//! The inventory tree, with an index for every lookup of clients, so that no lookup scans.
 //!
-//! Objects change only through [`Inventory::fold`], which keeps the back references (children,
-//! machines of a host, of a pool, …), the indexes and the journal in step. No lookup scans.
+//! Objects change only through [`Inventory::fold`], which updates the back references (children,
+//! machines of a host, of a pool, …), the indexes and the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,24 +18,24 @@ use crate::Time;
 /// A change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// It came into being.
+    /// The object was created.
     Created(Box<Entity>),
-    /// It is gone.
+    /// The object was removed.
     Removed,
-    /// It has a new name.
+    /// The object has a new name.
     Renamed(String),
-    /// It hangs in another folder.
+    /// The object has another parent.
     Moved(MoRef),
     /// A machine's power changed.
     Power {
         /// The new state.
         power: Power,
-        /// When it was powered on, if it was.
+        /// Time of the power-on; `None` if the machine is not on.
         booted: Option<Time>,
-        /// The number of the boot.
+        /// The new number of power changes.
         boot: u32,
     },
-    /// A machine's manageability changed.
+    /// A machine's connection to vCenter changed.
     Connection(Connection),
     /// A machine runs on another host or in another pool.
     Placed {
@@ -44,9 +44,9 @@ pub enum Change {
         /// The pool.
         pool: Option<MoRef>,
     },
-    /// The guest reports something else.
+    /// The report of a guest changed.
     Guest(Box<Guest>),
-    /// The guest will report something else after its next boot.
+    /// The report of a guest after its next boot changed.
     Plan(Box<GuestPlan>),
     /// A machine's configuration changed.
     Config(Box<Config>),
@@ -56,7 +56,7 @@ pub enum Change {
     Maintenance(bool),
 }
 
-/// Every index that a search needs.
+/// The indexes of all searches.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Indexes {
     bios: BTreeMap<Uuid, BTreeSet<MoRef>>,
@@ -106,7 +106,7 @@ impl Inventory {
         self.objects.get(&id)
     }
 
-    /// The machine, if it exists and is one.
+    /// The machine, if the object exists and is a machine.
     pub fn machine(&self, id: MoRef) -> Option<&Machine> {
         self.get(id)?.machine()
     }
@@ -129,17 +129,17 @@ impl Inventory {
             .filter_map(|(id, entity)| entity.machine().map(|machine| (id, entity, machine)))
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there is nothing at all.
+    /// True if the inventory has no object.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// Which property of which object changed when.
+    /// The log of property changes.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
@@ -159,7 +159,7 @@ impl Inventory {
         self.indexes.hardware.get(&uuid).into_iter().flatten().copied()
     }
 
-    /// Machines whose guest reports this host name, in any case; hosts by name.
+    /// Machines whose guest reports this host name, and hosts of this name, regardless of case.
     pub fn by_dns_name(&self, name: &str) -> impl Iterator<Item = MoRef> + '_ {
         self.indexes.dns.get(&name.to_lowercase()).into_iter().flatten().copied()
     }
@@ -186,12 +186,12 @@ impl Inventory {
         })
     }
 
-    /// The datacenter the object is in.
+    /// The datacenter that contains the object, or is the object.
     pub fn datacenter_of(&self, id: MoRef) -> Option<MoRef> {
         std::iter::once(id).chain(self.ancestors(id)).find(|up| up.kind == Kind::Datacenter)
     }
 
-    /// Journals a change of something that is no inventory object but can be watched, a task.
+    /// Adds a change of a task to the journal. A task is not an inventory object, but clients can watch it.
     pub(super) fn note(&mut self, id: MoRef, touch: Touch) {
         self.journal.push(id, touch);
     }
@@ -213,7 +213,7 @@ impl Inventory {
             || folder.is_some_and(is_above)
     }
 
-    /// Carries out a change that was decided to be possible.
+    /// Applies a change that has been checked already.
     pub(super) fn fold(&mut self, id: MoRef, change: &Change) {
         match change {
             Change::Created(entity) => {
@@ -242,7 +242,7 @@ impl Inventory {
         }
     }
 
-    /// Changes the object itself; returns the property paths that changed.
+    /// Changes the object and its index entries; returns the property paths that changed.
     fn edit(&mut self, id: MoRef, change: &Change) -> Vec<&'static str> {
         self.index(id, false);
         let mut paths = Vec::new();
@@ -253,7 +253,7 @@ impl Inventory {
         paths
     }
 
-    /// Adds the object to every index, or takes it out.
+    /// Adds the object to every index if `present` is true, or removes it.
     fn index(&mut self, id: MoRef, present: bool) {
         let Some(entity) = self.objects.get(&id) else { return };
         let indexes = &mut self.indexes;
@@ -293,7 +293,7 @@ impl Inventory {
         }
     }
 
-    /// The objects that list this one: its folder, host, pool or vApp, datastore and networks.
+    /// The objects that list this object: its parent, a vApp's folder, and a machine's host, pool, datastore and networks.
     fn holders(&self, id: MoRef) -> BTreeSet<MoRef> {
         let Some(entity) = self.objects.get(&id) else { return BTreeSet::new() };
         let mut holders: BTreeSet<MoRef> = entity.parent.into_iter().collect();
@@ -308,7 +308,7 @@ impl Inventory {
         holders
     }
 
-    /// Takes the object out of the lists of holders it left, and puts it into those of new ones.
+    /// Removes the object from the lists of holders that it left, and adds it to those of new holders.
     fn relink(&mut self, id: MoRef, before: &BTreeSet<MoRef>) {
         let after = self.holders(id);
         for holder in before.symmetric_difference(&after) {

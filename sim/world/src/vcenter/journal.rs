@@ -1,34 +1,34 @@
-//! Which property of which object changed when: what property filters read instead of the inventory.
+//! The log of property changes, which property filters read instead of the inventory.
 
 use std::collections::VecDeque;
 
 use super::refs::MoRef;
 
-/// What happened to an object, as a property filter sees it.
+/// A change of an object, as a property filter sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Touch {
-    /// It came into being.
+    /// The object was created.
     Created,
-    /// It is gone.
+    /// The object was removed.
     Removed,
-    /// It hangs or runs elsewhere now; the paths changed, and so may membership in views.
+    /// The object has another parent, host or pool. These paths changed, and its membership in views may have changed.
     Moved(Vec<&'static str>),
-    /// These property paths changed. A path covers what lies below it.
+    /// These property paths changed. A path covers everything below it.
     Changed(Vec<&'static str>),
 }
 
-/// One entry.
+/// An entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The version after this change.
     pub version: u64,
     /// The object.
     pub object: MoRef,
-    /// What happened to it.
+    /// The change.
     pub touch: Touch,
 }
 
-/// Entries kept at least; a reader further behind must start over.
+/// Maximum number of entries kept; a reader that is further behind must start over.
 const KEPT: usize = 262_144;
 
 /// A bounded log of property changes with consecutive versions.
@@ -53,7 +53,8 @@ impl Journal {
         }
     }
 
-    /// The changes after `version`, oldest first; `None` when they are no longer all there.
+    /// The changes after `version`, oldest first. `None` when some of them were dropped, or `version` is newer than the
+    /// newest change.
     pub fn since(&self, version: u64) -> Option<impl Iterator<Item = &Entry>> {
         let first_kept = self.head - self.entries.len() as u64;
         if version > self.head || version < first_kept {
@@ -64,7 +65,7 @@ impl Journal {
     }
 }
 
-/// Whether a change of `changed` touches the property `asked`: one lies at or below the other.
+/// True if a change of `changed` affects the property `asked`: the paths are equal, or one is below the other.
 pub fn touches(changed: &str, asked: &str) -> bool {
     let (short, long) =
         if changed.len() <= asked.len() { (changed, asked) } else { (asked, changed) };

@@ -1,9 +1,9 @@
-//! Who may log in to a vCenter, who is logged in, and when sessions end.
+//! Accounts and sessions of a vCenter, and the rules for logins and session expiry.
 //!
-//! SOAP and vAPI keep sessions apart, as two processes behind one proxy do. Rules and defaults are
-//! those of production servers: 30 minutes of idleness, 2,000 sessions in all (SOAP, anonymous ones
-//! included), 550 per user (vAPI), five bad passwords within three minutes lock an
-//! account for five minutes.
+//! SOAP and vAPI keep separate sessions, as two processes behind one proxy do. Rules and defaults are
+//! those of production servers: sessions end after 30 minutes of idleness; at most 2,000 sessions in
+//! all (SOAP, anonymous ones included) and 550 per user (vAPI); five bad passwords within three
+//! minutes lock an account for five minutes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::refs::MoRef;
 use crate::Time;
 
-/// A password. Its `Debug` shows nothing.
+/// A password. Its `Debug` output hides the text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Password(String);
@@ -25,12 +25,12 @@ impl Password {
         Self(text.into())
     }
 
-    /// Whether `attempt` is this password.
+    /// True if `attempt` is this password.
     pub fn matches(&self, attempt: &str) -> bool {
         self.0 == attempt
     }
 
-    /// The text, for those who hand out credentials.
+    /// The text, for code that issues credentials.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -42,7 +42,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Which process keeps a session.
+/// The process that keeps a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
@@ -57,54 +57,54 @@ pub enum Family {
 pub struct User {
     /// Its password.
     pub password: Password,
-    /// Objects below which it sees nothing, as after a revoked permission.
+    /// Objects that the account cannot see, with everything below them, as after a revoked permission.
     pub denied: Vec<MoRef>,
-    /// Bad attempts in a row within the window.
+    /// Number of bad passwords in a row within the window.
     pub failures: u32,
-    /// When the first of them was.
+    /// Time of the first of these bad passwords.
     pub first_failure: Option<Time>,
-    /// Until when the account is locked.
+    /// End of the lock of the account.
     pub locked_until: Option<Time>,
 }
 
 /// A session; anonymous until a login succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Which process keeps it.
+    /// The process that keeps it.
     pub family: Family,
     /// The key shown in `UserSession`; not the cookie.
     pub key: String,
     /// The account, once logged in.
     pub user: Option<String>,
-    /// When it was opened or logged in.
+    /// Time at which it was opened or logged in.
     pub login_time: Time,
-    /// When its last call began or ended.
+    /// Time at which it was opened or logged in, or at which its last call began or ended.
     pub last_active: Time,
-    /// Calls being served. A session that waits for updates is not idle.
+    /// Number of calls in flight. A session that waits for updates is not idle.
     pub in_flight: u32,
-    /// Calls so far.
+    /// Number of calls so far.
     pub calls: u64,
-    /// The `User-Agent` of the first call.
+    /// The `User-Agent` of the call that opened it.
     pub user_agent: String,
 }
 
-/// The rules of one vCenter.
+/// The login and session rules of one vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct LoginRules {
     /// Idle time after which a session ends.
     #[serde(with = "crate::duration")]
     pub idle_timeout: Duration,
-    /// SOAP sessions at most, anonymous ones included.
+    /// Maximum number of SOAP sessions, anonymous ones included.
     pub soap_cap: u32,
-    /// vAPI sessions per user at most.
+    /// Maximum number of vAPI sessions per user.
     pub vapi_cap_per_user: u32,
-    /// Bad passwords in a row within the window that lock an account.
+    /// Number of bad passwords in a row within the window that locks an account.
     pub lockout_after: u32,
-    /// After this time a bad password is forgotten.
+    /// Time since the first bad password after which the count starts again.
     #[serde(with = "crate::duration")]
     pub lockout_window: Duration,
-    /// How long a locked account stays locked.
+    /// Duration of the lock of an account.
     #[serde(with = "crate::duration")]
     pub lockout_for: Duration,
 }
@@ -122,13 +122,13 @@ impl Default for LoginRules {
     }
 }
 
-/// Why a session ended.
+/// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EndReason {
     /// The client logged out.
     Logout,
-    /// Idle for too long.
+    /// The session was idle for too long.
     Expired,
     /// An administrator ended it.
     Terminated,
@@ -143,44 +143,44 @@ pub enum LoginEvent {
     UserSet {
         /// Its name.
         name: String,
-        /// What it is now.
+        /// Its new state.
         user: Box<User>,
     },
-    /// Somebody opened a session.
+    /// A client opened a session.
     Opened {
         /// The cookie or session id.
         token: String,
         /// The session.
         session: Box<Session>,
     },
-    /// A session's owner logged in.
+    /// A client logged in to its open session.
     LoggedIn {
         /// The session's token.
         token: String,
         /// The account.
         user: String,
-        /// When.
+        /// The time.
         at: Time,
     },
     /// A call began.
     CallBegan {
         /// The session's token.
         token: String,
-        /// When.
+        /// The time.
         at: Time,
     },
     /// A call ended.
     CallEnded {
         /// The session's token.
         token: String,
-        /// When.
+        /// The time.
         at: Time,
     },
-    /// A session is gone.
+    /// A session ended.
     Ended {
         /// Its token.
         token: String,
-        /// Why.
+        /// The reason.
         reason: EndReason,
     },
     /// The rules changed.
@@ -196,11 +196,11 @@ pub struct Logins {
     pub sessions: BTreeMap<String, Session>,
     /// The rules.
     pub rules: LoginRules,
-    /// Sessions ever opened; the next token's serial number.
+    /// Number of sessions ever opened, from which the next session gets its token.
     pub opened: u64,
 }
 
-/// Why a login was refused.
+/// The reason why a login was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginRefusal {
     /// Wrong user or password, or a locked account: a real server does not say which.
@@ -215,7 +215,7 @@ impl Logins {
         self.sessions.get(token).filter(|session| session.family == family)
     }
 
-    /// Judges a user name and password; on failure tells what becomes of the account.
+    /// Checks a user name and password. Returns the change of the account, if any, on success and on failure.
     pub(crate) fn check(
         &self,
         now: Time,
@@ -248,7 +248,7 @@ impl Logins {
         Err((LoginRefusal::InvalidLogin, Some(set(user))))
     }
 
-    /// Whether one more session of this family and user fits.
+    /// True if the rules allow one more session of this family and user.
     pub(crate) fn has_room(&self, family: Family, user: Option<&str>) -> bool {
         let same = self.sessions.values().filter(|session| session.family == family);
         match family {
@@ -260,7 +260,7 @@ impl Logins {
         }
     }
 
-    /// When the first idle session ends, if nothing happens until then.
+    /// The time at which the next idle session expires, if no call comes before.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.sessions
             .values()
@@ -269,12 +269,12 @@ impl Logins {
             .min()
     }
 
-    /// Whether a call is being served.
+    /// True if a call is in flight.
     pub(crate) fn is_serving(&self) -> bool {
         self.sessions.values().any(|session| session.in_flight > 0)
     }
 
-    /// Sessions that have been idle for too long.
+    /// The ends of the sessions that have been idle for too long.
     pub(crate) fn expired(&self, now: Time) -> Vec<LoginEvent> {
         self.sessions
             .iter()
@@ -288,12 +288,12 @@ impl Logins {
             .collect()
     }
 
-    /// Ends every call that is being served, as the end of the process does. No event tells of it.
+    /// Ends every call in flight, as the end of the process does, without an event.
     pub(crate) fn hang_up(&mut self) {
         self.sessions.values_mut().for_each(|session| session.in_flight = 0);
     }
 
-    /// Carries out a change.
+    /// Applies a change.
     pub(super) fn fold(&mut self, event: &LoginEvent) {
         match event {
             LoginEvent::UserSet { name, user } => {

@@ -1,4 +1,4 @@
-//! A virtual machine as vCenter knows it: configuration, power, placement and what its guest reports.
+//! A virtual machine as vCenter knows it: configuration, power, placement and report of its guest.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ impl Power {
         }
     }
 
-    /// As messages to people have it.
+    /// The text in messages to users.
     pub fn label(self) -> &'static str {
         match self {
             Self::PoweredOn => "Powered on",
@@ -41,19 +41,19 @@ impl Power {
     }
 }
 
-/// Whether vCenter can manage the machine.
+/// Connection of a machine to vCenter: `runtime.connectionState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Connection {
-    /// All is well.
+    /// vCenter can manage the machine.
     Connected,
-    /// The host does not answer; vCenter shows the last it knew.
+    /// The host does not answer; vCenter shows the last known state.
     Disconnected,
-    /// Unregistered on the host behind vCenter's back.
+    /// The host has unregistered the machine without vCenter.
     Orphaned,
-    /// Its storage is lost: configuration unreadable, absent from the search index.
+    /// The storage is lost: the configuration is unreadable, and the search index does not contain the machine.
     Inaccessible,
-    /// Its configuration file is corrupt.
+    /// The configuration file is corrupt.
     Invalid,
 }
 
@@ -69,7 +69,7 @@ impl Connection {
         }
     }
 
-    /// Whether vCenter has the machine's configuration, and so its UUIDs in the search index.
+    /// True if vCenter has the machine's configuration, and so its UUIDs in the search index.
     pub fn has_config(self) -> bool {
         !matches!(self, Self::Inaccessible | Self::Invalid)
     }
@@ -82,11 +82,11 @@ pub struct NetworkCard {
     pub key: i32,
     /// MAC address, `00:50:56:…`.
     pub mac: String,
-    /// The network it is plugged into.
+    /// The network to which the card is connected.
     pub network: MoRef,
 }
 
-/// What the hypervisor knows of a machine.
+/// The configuration of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// BIOS UUID; `None` in the moments when vCenter has not loaded it.
@@ -105,11 +105,11 @@ pub struct Config {
     pub extra: BTreeMap<String, String>,
     /// Network cards in device order.
     pub cards: Vec<NetworkCard>,
-    /// Whether it is a template.
+    /// True if the machine is a template.
     pub template: bool,
-    /// Counts changes of this configuration.
+    /// Version of this configuration, from 1; every change adds 1.
     pub change_version: u64,
-    /// When it was created.
+    /// Time of creation.
     pub created: Time,
 }
 
@@ -126,7 +126,7 @@ pub struct GuestNic {
     pub device: i32,
 }
 
-/// VMware Tools in the guest.
+/// State of VMware Tools in the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tools {
@@ -136,7 +136,7 @@ pub enum Tools {
     Running,
 }
 
-/// What VMware Tools can be asked to let the guest do.
+/// A power operation that the guest carries out by itself, on request through VMware Tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GuestRequest {
@@ -148,10 +148,10 @@ pub enum GuestRequest {
     Standby,
 }
 
-/// What the guest reports through VMware Tools.
+/// The report of a guest through VMware Tools.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {
-    /// Whether Tools runs.
+    /// State of VMware Tools.
     pub tools: Tools,
     /// Last reported host name.
     pub host_name: Option<String>,
@@ -167,12 +167,12 @@ impl Guest {
         Self { tools: Tools::NotRunning, host_name: None, address: None, nics: Vec::new() }
     }
 
-    /// What vCenter shows of a machine that is off: addresses gone, the host name kept.
+    /// The report that vCenter shows of a stopped machine: without addresses, with the last host name.
     pub fn stopped(&self) -> Self {
         Self { host_name: self.host_name.clone(), ..Self::silent() }
     }
 
-    /// Every address the search index knows it by.
+    /// Every address under which the search index finds the machine.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.address
             .into_iter()
@@ -180,14 +180,14 @@ impl Guest {
     }
 }
 
-/// What the guest will report once it has booted.
+/// The report of a guest once it has booted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestPlan {
     /// Final host name.
     pub host_name: String,
     /// Addresses per network card, in card order.
     pub addresses: Vec<Vec<IpAddr>>,
-    /// Whether the guest prints its BIOS UUID with the first three groups byte-swapped, as hardware
+    /// True if the guest prints its BIOS UUID with the first three groups byte-swapped, as hardware
     /// version 13 and later do.
     pub swapped_uuid: bool,
 }
@@ -199,21 +199,21 @@ pub struct Machine {
     pub config: Config,
     /// Power state as vCenter last knew it.
     pub power: Power,
-    /// Manageability.
+    /// Connection to vCenter.
     pub connection: Connection,
-    /// Where it runs.
+    /// Its host.
     pub host: MoRef,
     /// Its resource pool; `None` for templates.
     pub pool: Option<MoRef>,
-    /// Where its files are.
+    /// The datastore of its files.
     pub datastore: MoRef,
-    /// When it was last powered on.
+    /// Time of the last power-on; `None` unless the machine is on.
     pub booted: Option<Time>,
-    /// What the guest reports.
+    /// The present report of the guest.
     pub guest: Guest,
-    /// What it will report after the next boot.
+    /// The report of the guest after its next boot.
     pub plan: GuestPlan,
-    /// Counts boots, so that a timer of an earlier boot finds itself outdated.
+    /// Number of power changes. A timer of an earlier boot has another number and does nothing.
     pub boot: u32,
 }
 
@@ -224,13 +224,13 @@ impl Machine {
         Some(if self.plan.swapped_uuid { swap_uuid(uuid) } else { uuid })
     }
 
-    /// The UUID under which the search index has it, if it has.
+    /// The UUID under which the search index finds the machine; `None` if it does not.
     pub fn searchable_uuid(&self) -> Option<Uuid> {
         self.config.uuid.filter(|_| self.connection.has_config())
     }
 }
 
-/// Reverses the bytes of the first three groups, as SMBIOS 2.6 prints a UUID. Its own inverse.
+/// Reverses the bytes of the first three groups, as SMBIOS 2.6 prints a UUID. The function is its own inverse.
 pub fn swap_uuid(uuid: Uuid) -> Uuid {
     Uuid::from_bytes(uuid.to_bytes_le())
 }

@@ -35,46 +35,46 @@ pub use tasks::{MachineSpec, Progress, Task, Work};
 
 use crate::Time;
 
-/// Whether a vCenter answers.
+/// Availability of a vCenter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Service {
-    /// It answers.
+    /// The vCenter answers.
     Running,
-    /// The proxy answers 503, nothing else does.
+    /// The proxy answers 503, and nothing else answers.
     Starting,
-    /// Connections are refused.
+    /// The vCenter refuses connections.
     Stopped,
 }
 
-/// What happened in a vCenter.
+/// A change of a vCenter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VcEvent {
     /// An inventory object changed.
     Object {
-        /// Which.
+        /// The object.
         id: MoRef,
-        /// How.
+        /// The change.
         change: Change,
     },
     /// Accounts or sessions changed.
     Login(LoginEvent),
     /// Tags changed.
     Tag(TagEvent),
-    /// A task was accepted or got on.
+    /// A task was accepted or completed.
     Task {
-        /// Which.
+        /// The task's id.
         id: MoRef,
-        /// What it is now.
+        /// Its new state.
         task: Box<Task>,
     },
-    /// A completed task was forgotten.
+    /// vCenter forgot a completed task.
     TaskForgotten(MoRef),
     /// The service started or stopped.
     Service(Service),
-    /// The machine certificate was replaced; handshakes from now on see number `0`.
+    /// The machine certificate was replaced; new handshakes show the certificate of this number.
     Certificate(u32),
-    /// The server is another instance now, as after a restore into a new appliance.
+    /// The server has another instance UUID, as after a restore into a new appliance.
     InstanceUuid(Uuid),
     /// The server runs another release.
     Upgraded(Release),
@@ -94,13 +94,13 @@ pub struct VCenter {
     pub logins: Logins,
     /// Tags.
     pub tags: Tags,
-    /// Tasks that are not forgotten.
+    /// Tasks that vCenter has not forgotten yet.
     pub tasks: BTreeMap<MoRef, Task>,
-    /// Whether it answers.
+    /// Its availability.
     pub service: Service,
     /// Number of the current certificate.
     pub certificate: u32,
-    /// The one counter that all ids come from; never runs backwards.
+    /// The last number that an id got. All ids come from this one counter, which never decreases.
     pub last_number: u32,
 }
 
@@ -125,7 +125,7 @@ impl VCenter {
         MoRef::new(Kind::Folder(FolderKind::Datacenters), 1)
     }
 
-    /// Whether `user` may see `object`: no ancestor, nor it itself, is denied.
+    /// True if `user` may see `object`: neither the object nor an ancestor is denied.
     pub fn may_see(&self, user: &str, object: MoRef) -> bool {
         let Some(user) = self.logins.users.get(user) else { return false };
         user.denied.is_empty()
@@ -134,12 +134,12 @@ impl VCenter {
                 .any(|up| user.denied.contains(&up))
     }
 
-    /// When something happens here by itself.
+    /// The time at which the next session expires.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         self.logins.next_expiry()
     }
 
-    /// Carries out what happened.
+    /// Applies an event.
     pub(crate) fn fold(&mut self, event: &VcEvent) {
         match event {
             VcEvent::Object { id, change } => {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which of a datacenter's trees a folder belongs to.
+/// The tree that a folder belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FolderKind {
     /// The root folder and folders of datacenters: `group-d1`.
@@ -119,7 +119,7 @@ impl MoRef {
         Self { kind, number }
     }
 
-    /// Reads an id such as `vm-17`. `None` for ids that no inventory object has.
+    /// Parses an id such as `vm-17`. `None` if no [`Kind`] has ids of this form.
     pub fn parse(id: &str) -> Option<Self> {
         Kind::ALL.into_iter().find_map(|kind| {
             let digits = id.strip_prefix(kind.prefix())?;

@@ -14,7 +14,7 @@ pub struct Release {
 }
 
 impl Release {
-    /// A release, if both parts have the form that a vCenter shows.
+    /// Creates a release; both parts must have the form that a vCenter shows.
     ///
     /// # Errors
     ///

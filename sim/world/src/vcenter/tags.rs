@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::refs::MoRef;
 
-/// How many tags of a category one object may carry.
+/// Number of tags of a category that one object may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Cardinality {
@@ -23,9 +23,9 @@ pub struct Category {
     pub name: String,
     /// Free text.
     pub description: String,
-    /// How many of its tags an object may carry.
+    /// Number of its tags that one object may carry.
     pub cardinality: Cardinality,
-    /// Types it may be attached to; empty means any.
+    /// Types of objects that its tags may be attached to; empty means any.
     pub associable_types: Vec<String>,
 }
 
@@ -47,19 +47,19 @@ pub enum TagEvent {
     CategorySet {
         /// Its id.
         id: String,
-        /// What it is now.
+        /// Its new state.
         category: Category,
     },
-    /// A category and all its tags are gone.
+    /// A category and all its tags were deleted.
     CategoryDeleted(String),
     /// A tag was created or updated.
     TagSet {
         /// Its id.
         id: String,
-        /// What it is now.
+        /// Its new state.
         tag: Tag,
     },
-    /// A tag is gone, from every object too.
+    /// A tag was deleted, and detached from every object.
     TagDeleted(String),
     /// A tag was attached.
     Attached {
@@ -88,7 +88,7 @@ pub struct Tags {
     pub on_object: BTreeMap<MoRef, BTreeSet<String>>,
     /// Objects by tag id.
     pub on_tag: BTreeMap<String, BTreeSet<MoRef>>,
-    /// Categories and tags ever created; the next id's serial number.
+    /// Number of categories and tags ever created, from which the next one gets its id.
     pub created: u64,
 }
 
@@ -108,7 +108,7 @@ impl Tags {
         self.on_object.get(&object).into_iter().flatten()
     }
 
-    /// Carries out a change.
+    /// Applies a change.
     pub(super) fn fold(&mut self, event: &TagEvent) {
         match event {
             TagEvent::CategorySet { id, category } => {

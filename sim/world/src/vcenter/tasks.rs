@@ -10,7 +10,7 @@ use super::fault::VcFault;
 use super::refs::MoRef;
 use crate::Time;
 
-/// Settings of a machine to create or reconfigure. Absent parts stay or take defaults.
+/// Settings of a machine to create or reconfigure. An absent setting gets its default, or stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct MachineSpec {
@@ -26,7 +26,7 @@ pub struct MachineSpec {
     pub guest_id: Option<String>,
     /// Free text.
     pub annotation: Option<String>,
-    /// Advanced settings to merge in; an empty value deletes the key.
+    /// Advanced settings to merge; an empty value deletes the key.
     pub extra: BTreeMap<String, String>,
     /// Host name that the guest will report.
     pub host_name: Option<String>,
@@ -34,7 +34,7 @@ pub struct MachineSpec {
     pub addresses: Option<Vec<IpAddr>>,
 }
 
-/// What a task does.
+/// The work of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
     /// `PowerOnVM_Task`
@@ -57,17 +57,17 @@ pub enum Work {
         spec: Box<MachineSpec>,
         /// Resource pool.
         pool: MoRef,
-        /// Host; any connected one of the pool's cluster otherwise.
+        /// Host; if absent, the first host of the pool's cluster that is connected and not in maintenance mode.
         host: Option<MoRef>,
     },
     /// `RelocateVM_Task`
     Relocate {
         /// The new host.
         host: MoRef,
-        /// The new pool; the root pool of the host's cluster otherwise.
+        /// The new pool; if absent, the present pool, or the root pool of the host's cluster if the cluster changes.
         pool: Option<MoRef>,
     },
-    /// `SearchDatastore_Task` in this directory of a datastore; empty for its root.
+    /// `SearchDatastore_Task` in this directory of a datastore; empty for the root directory.
     SearchDatastore(String),
 }
 
@@ -105,12 +105,12 @@ impl Work {
     }
 }
 
-/// How far a task is.
+/// The progress of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// Accepted.
+    /// Accepted and not completed.
     Running,
-    /// Done, with the object it made, if any.
+    /// Completed, with the object that it created, if any.
     Success(Option<MoRef>),
     /// Failed.
     Error(VcFault),
@@ -119,18 +119,18 @@ pub enum Progress {
 /// A task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// What it does.
+    /// Its work.
     pub work: Work,
-    /// To what.
+    /// The object that it works on.
     pub entity: MoRef,
-    /// The name of that.
+    /// The name of that object.
     pub entity_name: String,
-    /// Who asked.
+    /// The account of the client.
     pub user: String,
-    /// How far it is.
+    /// Its progress.
     pub progress: Progress,
-    /// When it was accepted.
+    /// Time at which it was accepted.
     pub queued: Time,
-    /// When it ended.
+    /// Time at which it ended.
     pub completed: Option<Time>,
 }

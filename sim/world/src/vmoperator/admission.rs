@@ -1,7 +1,7 @@
-//! VM Operator's webhooks for VirtualMachines: what they fill in, and what they refuse.
+//! VM Operator's webhooks for VirtualMachines: defaults and validation.
 //!
-//! Follows `vm-operator: webhooks/virtualmachine`. What follows from capabilities of a Supervisor that this one has not
-//! (immutable classes, groups, policies) is not filled in, and what depends on the hardware is not refused.
+//! Follows `vm-operator: webhooks/virtualmachine`, with two exceptions. The defaulting omits fields for capabilities that
+//! this Supervisor does not have (immutable classes, groups, policies). The validation omits checks of the hardware.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -59,7 +59,7 @@ fn default(object: &mut Value, ids: Ids, serial: &str) {
     }
 }
 
-/// A random UUID, as far as anything is random here.
+/// A UUID of the form of a random one (version 4), which depends on the seed, `kind` and `serial`.
 fn random(ids: Ids, kind: &str, serial: &str) -> Uuid {
     uuid::Builder::from_random_bytes(*ids.uuid(kind, serial).as_bytes()).into_uuid()
 }

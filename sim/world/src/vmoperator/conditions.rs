@@ -1,8 +1,8 @@
-//! Conditions of a VirtualMachine: what has to be there before its machine is made, and what is the case.
+//! Conditions of a VirtualMachine: the prerequisites of its machine, and the state of the machine.
 
 use serde_json::{Map, Value, json};
 
-/// The prerequisites in the order in which they are looked at; the first that fails is the last that is looked at.
+/// The prerequisites in the order of their checks, which end at the first failure.
 const ORDER: [&str; 6] = [
     "VirtualMachineClassReady",
     "VirtualMachineImageReady",
@@ -12,25 +12,25 @@ const ORDER: [&str; 6] = [
     "VirtualMachineConditionPlacementReady",
 ];
 
-/// What of the objects that a VirtualMachine names is there.
+/// Results of the checks of the objects that a VirtualMachine names.
 pub(crate) struct Prerequisites {
-    /// For each that applies: its condition, and what is missing.
+    /// For each check that applies, in order: its condition and its result.
     pub(crate) all: Vec<(&'static str, Result<(), Missing>)>,
 }
 
-/// Why a prerequisite is not met.
+/// The reason why a prerequisite is not met.
 pub(crate) struct Missing {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
 impl Prerequisites {
-    /// Whether a machine can be made.
+    /// True if all prerequisites are met, so that VM Operator can create the machine.
     pub(crate) fn are_met(&self) -> bool {
         self.all.iter().all(|(_, met)| met.is_ok())
     }
 
-    /// What is told of them: up to the first that is not met.
+    /// The conditions to report: all up to and including the first that is not met.
     pub(super) fn told(&self) -> impl Iterator<Item = Condition> + '_ {
         debug_assert!(
             self.all.iter().all(|(name, _)| ORDER.contains(name)),
@@ -44,7 +44,7 @@ impl Prerequisites {
     }
 }
 
-/// Whether all prerequisites that an object tells of are met, and some are told.
+/// True if the status has conditions of prerequisites, and all of them are met.
 pub(super) fn are_met(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let told = || {
@@ -54,7 +54,7 @@ pub(super) fn are_met(object: &Value) -> bool {
     told().next().is_some() && told().all(|it| it["status"] == "True")
 }
 
-/// One condition as it should be.
+/// A condition that the status should have.
 pub(super) struct Condition {
     kind: &'static str,
     is_met: bool,
@@ -71,7 +71,7 @@ impl Condition {
         Self { kind, is_met: false, reason: reason.into(), message: message.into() }
     }
 
-    /// The same with a reason of its own.
+    /// Replaces the reason.
     pub(super) fn because(self, reason: &str) -> Self {
         Self { reason: reason.into(), ..self }
     }
@@ -92,7 +92,8 @@ impl Condition {
     }
 }
 
-/// All conditions of a status, sorted by type as VM Operator keeps them; what stays the same keeps its time.
+/// All conditions of a status, sorted by type as VM Operator keeps them. A condition keeps its transition time if its
+/// status stays the same.
 pub(super) fn write(before: &Value, wanted: &[Condition], now: &str) -> Value {
     let known = |kind: &str| {
         let mut all = before.as_array().into_iter().flatten();
@@ -100,7 +101,7 @@ pub(super) fn write(before: &Value, wanted: &[Condition], now: &str) -> Value {
     };
     let mut all: Vec<Value> =
         wanted.iter().map(|condition| condition.write(&known(condition.kind), now)).collect();
-    // What others have told of stays.
+    // Conditions of other writers stay.
     let others = before.as_array().into_iter().flatten();
     all.extend(others.filter(|it| !wanted.iter().any(|mine| it["type"] == mine.kind)).cloned());
     all.sort_by(|a, b| a["type"].as_str().cmp(&b["type"].as_str()));

@@ -1,4 +1,4 @@
-//! The status of a VirtualMachine: what vCenter knows of its machine, in the words of the stored version.
+//! The status of a VirtualMachine: the state of its machine in vCenter, in the fields of the stored version.
 
 use std::net::IpAddr;
 
@@ -9,12 +9,12 @@ use super::{Found, GROUP, Prerequisites, ZONE_LABEL, spelled, wants};
 use crate::supervisor::Operator;
 use crate::vcenter::{Guest, GuestNic, Power, Tools};
 
-/// The virtual hardware that machines of this simulation have.
+/// Virtual hardware version of all machines.
 const HARDWARE_VERSION: i32 = 21;
 
-/// The status of `object` as it should be at `now`, given what was found in vCenter.
+/// The status that `object` should have at `now`, given its machine in vCenter.
 ///
-/// A machine that was made and is not found stays as it was last known; only `VirtualMachineCreated` says so.
+/// If a created machine is not found, only the condition `VirtualMachineCreated` changes; the rest stays as last known.
 pub(crate) fn status(
     object: &Value,
     found: Option<Found<'_>>,
@@ -48,7 +48,7 @@ pub(crate) fn status(
     sorted(out)
 }
 
-/// What vCenter knows of a machine.
+/// Writes the state of a machine in vCenter into a status and its conditions.
 fn told(
     object: &Value,
     found: Found<'_>,
@@ -77,7 +77,7 @@ fn told(
     set("powerState", spelled(machine.power).into());
     let host = vcenter.inventory.get(machine.host).map(|host| host.name.clone());
     set("nodeName", host.into());
-    // As `reconcileStatusZone` has it: looked up where the label is missing or was changed, and not after a vMotion.
+    // As in `reconcileStatusZone`: looks the zone up if the label is missing or was changed, and not after a vMotion.
     let label = object["metadata"]["labels"][ZONE_LABEL].as_str();
     if operator.tells_zones && (label.is_none() || label != object["status"]["zone"].as_str()) {
         set("zone", Some(zone).filter(|zone| !zone.is_empty()).into());
@@ -98,14 +98,14 @@ fn told(
     });
 }
 
-/// Whether a primary address stands among those of the interfaces too.
+/// True if the guest has a primary address and one of its interfaces has it too.
 fn is_synced(guest: &Guest) -> bool {
     guest
         .address
         .is_some_and(|primary| guest.nics.iter().any(|nic| nic.addresses.contains(&primary)))
 }
 
-/// What a running guest tells of its network; null if nothing.
+/// The network of a running guest; null if the guest reports nothing.
 fn network(guest: &Guest) -> Value {
     let mut out = Map::new();
     if let Some(name) = &guest.host_name {
@@ -143,7 +143,8 @@ fn interface((n, nic): (usize, &GuestNic)) -> Value {
     json!({"deviceKey": nic.device, "ip": ip, "name": format!("eth{n}")})
 }
 
-/// The guest's primary address of a family; if it names one of the other, the only usable one of that card.
+/// The guest's primary address, if it is of this family. Otherwise the usable address of this family on the card with the
+/// primary address, if the card has exactly one.
 fn primary(guest: &Guest, is_family: fn(&IpAddr) -> bool) -> Option<IpAddr> {
     let named = guest.address?;
     if is_family(&named) {
@@ -165,7 +166,7 @@ fn is_link_local(address: &IpAddr) -> bool {
     }
 }
 
-/// As objects of custom kinds are kept.
+/// Sorts the fields, as the store does for objects of custom kinds.
 fn sorted(map: Map<String, Value>) -> Value {
     crate::objects::sorted(map.into())
 }

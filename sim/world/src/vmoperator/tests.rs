@@ -1,4 +1,4 @@
-//! What is done next about a VirtualMachine.
+//! Tests of the next step for a VirtualMachine.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a world is after it was put away.
+//! Tests of a resumed world, of history in API servers, and of ids that change.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ fn machines_that_get_each_others_ids_keep_all_else() {
     let at = |seconds| Time::after_start(Duration::from_secs(seconds));
     world.apply(at(1), Command::ReassignIds { machines: machines.clone() }).unwrap();
     assert_eq!(look(&world), [(b, one), (c, two), (a, three)]);
-    // A kubelet stays on its machine.
+    // Each kubelet stays on its machine.
     world.apply(at(2), Command::DeleteMachine(machines[0].clone())).unwrap();
     let running = |name: &str| world.state().kubelets.get(name).is_some_and(|it| it.running);
     assert_eq!(names.map(running), [false, true, true]);

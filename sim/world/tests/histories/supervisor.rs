@@ -1,5 +1,5 @@
-//! Histories of a world with a Supervisor: clients create, change and delete VirtualMachines and what these
-//! name, VM Operator works, is held, goes away and comes back, and all of vCenter happens meanwhile.
+//! Histories of a world with a Supervisor. Clients create, change and delete VirtualMachines and the objects that
+//! these name, VM Operator reconciles, is held, stops and starts, and machines, guests and hosts change meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ fn classes() -> GroupResource {
     GroupResource::of(GROUP, "virtualmachineclasses")
 }
 
-/// Names of objects: of machines that were there, and of some that clients make.
+/// Names of objects: of machines of the topology, and of some that clients create.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![(1..5_u32).prop_map(|n| format!("node-{n:04}")), "vm-[a-c]"]
 }
@@ -147,7 +147,7 @@ fn operator() -> impl Strategy<Value = Command> {
             plane: ControlPlane::Supervisor,
             keep,
         }),
-        // Two machines of one UUID, as after a restore.
+        // May give two machines the same UUID, as after a restore.
         2 => (machine(), 0..3_u128).prop_map(|(machine, n)| Command::SetUuid {
             machine,
             uuid: (n > 0).then(|| uuid::Uuid::from_u128(n)),
@@ -162,7 +162,7 @@ fn history() -> impl Strategy<Value = Vec<(u64, Command)>> {
     prop::collection::vec((0..40_u64, command), 1..40)
 }
 
-/// A world of this seed: three there are, founded once.
+/// A world with this seed, from 0 to 2. The three worlds are built once and cloned.
 fn fresh(seed: u64) -> World {
     static FOUNDED: LazyLock<Vec<World>> = LazyLock::new(|| {
         let epoch = "2026-01-01T00:00:00Z".parse().expect("a moment");
@@ -174,7 +174,7 @@ fn fresh(seed: u64) -> World {
     world
 }
 
-/// Everybody is back, nothing is held, and an hour passes: nothing may be left to do.
+/// Starts VM Operator, ends held steps and lets an hour pass, after which no step may be left.
 fn heal(world: &mut World) {
     let now = |world: &World| world.next_look();
     let steps = [
@@ -196,7 +196,7 @@ fn heal(world: &mut World) {
     world.advance(Time::after_start(world.age() + Duration::from_secs(3600)));
 }
 
-/// A few in every run of the tests; as many as `PROPTEST_CASES` says where somebody asks for more.
+/// Configuration with 24 cases, or with the number in `PROPTEST_CASES`.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { 24 };
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// What the histories reach: a property of worlds in which nothing happens says nothing.
+/// Checks that the histories reach the cases that the properties are about.
 #[test]
 fn histories_reach_what_they_are_about() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -284,7 +284,7 @@ fn refusal(message: &str) -> &'static str {
     .map_or("refused otherwise", |(_, name)| name)
 }
 
-/// What an event is a sign of.
+/// The case that an event shows.
 fn reached(event: &Event) -> &'static str {
     let Event::Supervisor(event) = event else {
         return match event {

@@ -1,4 +1,4 @@
-//! When events go, and what their watchers are told.
+//! Tests of the expiry of events, and of its watch events.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Lab {
         self.write(seconds, Write::create(events(), "default", event));
     }
 
-    /// Names of the events that are there at this second.
+    /// Names of the events that exist at this second.
     fn names(&mut self, seconds: u64) -> Vec<&str> {
         self.0.advance(at(seconds));
         self.0.cluster.all(&events()).map(|it| it["metadata"]["name"].as_str().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! What guests do when VMware Tools asks them to.
+//! Tests of requests to guests through VMware Tools.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::{Command, Completion, Fault, Step, Time, Topology, VcRequest, World};
 
 const NAME: &str = "node-0001";
 
-/// One machine, on a host that can be taken from it.
+/// A world with one machine, on host `DC0_C0_H0`.
 fn lab() -> World {
     Topology::default().machines(1).build("2026-03-01T08:00:00Z".parse().unwrap(), 0)
 }

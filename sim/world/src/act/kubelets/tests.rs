@@ -1,4 +1,4 @@
-//! A kubelet's life, as the cluster sees it.
+//! Tests of kubelets by the Nodes and leases in the cluster.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{Command, Nodes, Time, Topology, World};
 const NODE: &str = "node-0001";
 const WAITS: &str = "node.cloudprovider.kubernetes.io/uninitialized:NoSchedule";
 
-/// One machine, whose kubelet registered when the world began.
+/// A world with one machine, whose kubelet registers at the start.
 fn lab() -> World {
     let topology = Topology::default().machines(1).nodes(Nodes::All);
     topology.build("2026-03-01T08:00:00Z".parse().unwrap(), 7)

@@ -1,4 +1,4 @@
-//! A vCenter stops, is upgraded and starts.
+//! Tests of stop, upgrade and start of a vCenter.
 
 use crate::vcenter::{Release, VcFault};
 use crate::{Command, Fault, Time, Topology, World};

@@ -1,4 +1,4 @@
-//! From an object to a machine and back, step by step.
+//! Tests of VM Operator's steps from a VirtualMachine to its machine and back.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ fn a_machine_is_made_in_the_order_of_vm_operator() {
             last = now;
         }
     }
-    // Tenths of a second: finalizer, conditions, id, UUID, power state, address.
+    // Each line: tenths of a second, then finalizer, conditions, id, UUID, power state, address.
     insta::assert_snapshot!(
         seen.iter().map(|(at, what)| format!("{at} {what}\n")).collect::<String>(),
         @r#"
@@ -181,7 +181,7 @@ fn power_is_what_the_object_asks_for() {
     lab.patch("node-0001", json!({"spec": {"powerState": "PoweredOn"}})).unwrap();
     lab.at(60.0);
     assert!(lab.at_pointer("node-0001", "/status/network/primaryIP4").is_string());
-    // Behind its back.
+    // Powers the machine off in vCenter, without VM Operator.
     let now = Time::after_start(Duration::from_secs(60));
     lab.0.apply(now, Command::PowerOff("node-0001".into())).unwrap();
     lab.at(120.0);

@@ -1,4 +1,4 @@
-//! Objects inside of objects: what `x-kubernetes-embedded-resource` asks for.
+//! Embedded objects, which `x-kubernetes-embedded-resource` declares.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/objectmeta`.
 
@@ -8,11 +8,11 @@ use super::structural::{Others, Structural};
 use crate::objects::schema::{Words, decode_metadata};
 use crate::objects::{FieldErrors, NameRule, meta, names};
 
-/// Reads the metadata of embedded objects: what metadata does not have falls out, and is named in
-/// `unknown`. The object itself is none of them.
+/// Reads the metadata of embedded objects: drops the fields that metadata does not have and adds them to
+/// `unknown`. The metadata of the root object is read elsewhere.
 ///
 /// # Errors
-/// What the real server says about metadata of the wrong type.
+/// The real server's error text for metadata of the wrong type.
 pub(super) fn coerce(
     schema: &Structural,
     value: &mut Value,
@@ -62,7 +62,7 @@ fn coerce_types(
     Ok(())
 }
 
-/// Checks embedded objects: what they are, and their metadata.
+/// Checks embedded objects: apiVersion, kind and metadata.
 pub(in crate::objects) fn validate(
     schema: &Structural,
     value: &Value,
@@ -114,7 +114,7 @@ fn validate_object(object: &Value, path: &str, errors: &mut FieldErrors) {
     if object["metadata"].is_object() {
         let mut named = object.clone();
         if meta::text(&named, "name").is_empty() {
-            // Nobody asks for one.
+            // An embedded object needs no name.
             named["metadata"]["name"] = "fakename".into();
         }
         let namespaced = !meta::text(&named, "namespace").is_empty();

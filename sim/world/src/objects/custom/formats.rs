@@ -1,7 +1,7 @@
-//! Texts of a certain form, as far as schemas ask for it.
+//! Formats of texts that schemas can ask for.
 //!
-//! Follows `kube-openapi: pkg/validation/strfmt`. `uri`, `email`, `isbn*` and `creditcard` are taken as
-//! they come; what the real server does not know is not checked there either.
+//! Follows `kube-openapi: pkg/validation/strfmt`. `uri`, `email`, `isbn*` and `creditcard` allow any text.
+//! Formats that the real server does not know are not checked there either.
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use crate::objects::{NameRule, addresses, names, patterns};
 
 const BASE64: &str =
     "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$";
-/// What follows the `t`. Any one character may stand before the fraction.
+/// Pattern of the text after `t`. Any one character may stand before the fraction.
 const TIME: &str = r"^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(.\d+)?(z|[+-]\d{2}:\d{2})$";
 
 const DURATION: &str = r"(\d+)\s*([A-Za-zµ]+)";
@@ -80,7 +80,7 @@ static PATTERNS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
     all.into_iter().filter_map(|(name, it)| Some((name, patterns::compile(it).ok()?))).collect()
 });
 
-/// Whether the real server knows the format for values of that type; of no type, as for texts.
+/// True if the real server knows the format for values of type `kind`; an empty type counts as a text.
 pub(in crate::objects) fn is_known(kind: &str, format: &str) -> bool {
     match kind {
         "" | "string" => OF_TEXTS.contains(&format.replace('-', "").as_str()),
@@ -90,7 +90,7 @@ pub(in crate::objects) fn is_known(kind: &str, format: &str) -> bool {
     }
 }
 
-/// Whether a text has the form.
+/// True if a text has the format; unknown formats allow any text.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     match format.replace('-', "").as_str() {
         "datetime" => is_time(text),
@@ -119,14 +119,15 @@ fn matches(name: &str, text: &str) -> bool {
     pattern(name).is_some_and(|pattern| pattern.is_match(text))
 }
 
-/// A day and a time of day, in any case. What follows another `t` counts for nothing.
+/// True for a date, `t` and a time of day, in upper or lower case. A second `t` and the rest after it are
+/// ignored.
 fn is_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let mut parts = text.split('t');
     parts.next().is_some_and(is_date) && parts.next().is_some_and(|it| matches("time of day", it))
 }
 
-/// `2006-01-02`, and nothing else.
+/// True for a valid date in the form `2006-01-02`.
 fn is_date(text: &str) -> bool {
     let is_formed = text.len() == 10
         && text.bytes().enumerate().all(|(at, c)| match at {
@@ -136,7 +137,7 @@ fn is_date(text: &str) -> bool {
     is_formed && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// A duration of Go, or numbers with units of Scala somewhere in the text: `3 hours`.
+/// True for a duration of Go, or a text that contains numbers with units of Scala: `3 hours`.
 fn is_duration(text: &str) -> bool {
     if matches("duration", text) {
         return true;
@@ -152,7 +153,7 @@ fn is_duration(text: &str) -> bool {
     is_any
 }
 
-/// The last name of a unit may go on: `min`, `minutes`.
+/// True for the name of a unit. Long names may end in any way: `min`, `minutes`.
 fn is_unit(unit: &str) -> bool {
     const EXACT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
     const BEGIN: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];

@@ -1,8 +1,8 @@
-//! Numbers: how Go keeps them, and what schemas ask of them.
+//! Numbers: conversion to those of Go, and checks against schemas.
 //!
-//! Follows `apimachinery: pkg/util/json` and `kube-openapi: pkg/validation/validate/values.go`. What is
-//! whole is an integer from the start here; the real server makes it one when it writes it, so that it
-//! tells `1.0` from `1` in a set and divides it as a float.
+//! Follows `apimachinery: pkg/util/json` and `kube-openapi: pkg/validation/validate/values.go`. Whole numbers
+//! are integers from the start here. The real server makes them integers when it writes them: before, it
+//! tells `1.0` from `1` in a set and divides `1.0` as a float.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::structural::{Bound, Structural};
 use crate::objects::FieldErrors;
 
-/// The largest whole number that a float is sure to hold.
+/// Largest whole number up to which floats hold all whole numbers exactly.
 const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 
-/// Makes all numbers what Go makes of them.
+/// Converts all numbers to those of Go.
 pub(super) fn settle(value: &mut Value) {
     match value {
         Value::Number(_) => settle_one(value, false),
@@ -25,8 +25,8 @@ pub(super) fn settle(value: &mut Value) {
     }
 }
 
-/// Whole floats become integers, and what is no `i64` a float. Where an integer is asked for, a float
-/// that may have lost digits stays one.
+/// Turns whole floats into integers, and numbers beyond `i64` into floats. If an integer is wanted, a float
+/// that may have lost digits stays a float.
 pub(super) fn settle_one(value: &mut Value, wants_integer: bool) {
     let Some(float) = value.as_f64().filter(|_| value.is_number() && !value.is_i64()) else {
         return;
@@ -36,12 +36,13 @@ pub(super) fn settle_one(value: &mut Value, wants_integer: bool) {
     *value = whole.map_or_else(|| float.into(), Into::into);
 }
 
-/// Go writes as many digits as tell a float from others, and reads them again.
+/// Converts a whole float by way of its text: Go writes the fewest digits that identify a float, and reads
+/// them again.
 fn as_whole<T: FromStr>(float: f64) -> Option<T> {
     if float.fract() == 0.0 { float.to_string().parse().ok() } else { None }
 }
 
-/// What the real server calls the type of a number.
+/// Type of a number in messages of the real server.
 pub(super) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Number(number) if number.is_i64() => "int64",
@@ -50,7 +51,7 @@ pub(super) fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Whether a value is one of those: a float is cut to be compared with an integer.
+/// True if `allowed` contains the value. A float is truncated before a comparison with an integer.
 pub(super) fn is_among(value: &Value, allowed: &[Value]) -> bool {
     let is_same = |one: &Value| match (value.as_f64(), one.as_f64()) {
         (Some(float), Some(at)) if value.is_f64() && one.is_i64() => float.trunc() == at,
@@ -60,7 +61,7 @@ pub(super) fn is_among(value: &Value, allowed: &[Value]) -> bool {
     allowed.iter().any(is_same)
 }
 
-/// Checks a number.
+/// Checks a number against a schema.
 pub(super) fn check(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
     check_range(schema, value, "Checked", path, errors);
     if let Some(factor) = schema.multiple_of {
@@ -77,13 +78,13 @@ pub(super) fn check(schema: &Structural, value: &Value, path: &str, errors: &mut
     }
 }
 
-/// Whether a number, be it a value or of the schema, is one of the type.
+/// True if a number, of a value or of the schema, fits the schema's type and format.
 fn is_in_range(schema: &Structural, value: &Value) -> bool {
     let float = value.as_f64().unwrap_or_default();
     match (schema.kind.as_str(), schema.format.as_str()) {
         ("integer", "int32") => as_whole::<i32>(float).is_some(),
         ("integer", _) => value.is_i64() || as_whole::<i64>(float).is_some(),
-        // Half of the last place above the largest is still rounded down to it.
+        // Numbers less than half of the last place above the maximum are still rounded down to it.
         ("number", "float") => float.abs() < f64::from(f32::MAX) + 2_f64.powi(103),
         _ => true,
     }
@@ -126,7 +127,7 @@ fn check_multiple(value: &Value, factor: f64, path: &str, errors: &mut FieldErro
     }
 }
 
-/// Whether a float is a whole number but for what division leaves. Below zero it has to be one.
+/// True if a float is whole except for the error of a division. Floats below 1 have to be exactly whole.
 fn is_nearly_whole(float: f64) -> bool {
     if float.abs() > MAX_WHOLE {
         return false;
@@ -135,8 +136,8 @@ fn is_nearly_whole(float: f64) -> bool {
     float == whole || whole > 0.0 && (float - whole) / (float + whole) < 1e-9
 }
 
-/// Integers are compared as such, with what is whole of a bound unless that is no integer although it
-/// has to be one.
+/// Compares integers as such, with the truncated bound, unless the type asks for an integer and the bound is
+/// not one.
 fn check_bound(
     schema: &Structural,
     value: &Value,
@@ -162,7 +163,7 @@ fn check_bound(
     }
 }
 
-/// A float as JSON has it here.
+/// Converts a float to the JSON number used here.
 fn number(float: f64) -> Value {
     let mut value = Value::from(float);
     settle(&mut value);
@@ -191,7 +192,7 @@ mod tests {
         message.trim_start_matches(" \"\" is invalid: ").to_owned()
     }
 
-    /// As the real server answers for a property with that schema.
+    /// Compares with the real server's answers for a property of that schema.
     #[test]
     fn numbers_are_checked_as_the_real_server_does() {
         let integer = json!({"type": "integer"});

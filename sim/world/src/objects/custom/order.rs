@@ -1,4 +1,4 @@
-//! Which version of a kind comes first.
+//! Order of the versions of a kind.
 
 /// Orders versions as Kubernetes does, preferred ones first.
 pub fn compare_versions(one: &str, other: &str) -> std::cmp::Ordering {

@@ -1,4 +1,4 @@
-//! A structural schema: what stands where, and what to do about nulls, defaults and strangers.
+//! Structural schemas: the fields of values, and the treatment of nulls, defaults and unknown fields.
 //!
 //! Follows `apiextensions-apiserver: pkg/apiserver/schema/{pruning,defaulting}`.
 
@@ -13,13 +13,13 @@ use crate::objects::patterns;
 /// The schema of a value.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Structural {
-    /// `object`, `integer`, ...; empty if any.
+    /// `object`, `integer`, ...; empty for any type.
     pub(super) kind: String,
     pub(super) format: String,
     pub(super) is_int_or_string: bool,
     pub(super) is_nullable: bool,
     pub(super) keeps_unknown: bool,
-    /// Whether it is an object with a kind of its own.
+    /// True for an object with a kind of its own.
     pub(super) is_embedded: bool,
     pub(super) properties: BTreeMap<String, Self>,
     pub(super) others: Option<Others>,
@@ -41,23 +41,23 @@ pub(in crate::objects) struct Structural {
     pub(super) not: Option<Box<Self>>,
 }
 
-/// Properties without a name in the schema.
+/// Properties that the schema does not name.
 #[derive(Debug)]
 pub(super) enum Others {
     Any,
     Like(Box<Structural>),
 }
 
-/// The end of a range of numbers.
+/// A bound of a range of numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) at: f64,
-    /// As the definition writes it.
+    /// The bound as the definition writes it.
     pub(super) shown: String,
     pub(super) is_exclusive: bool,
 }
 
-/// Which elements of a list are the same.
+/// Rule for the identity of list elements.
 #[derive(Debug, Default)]
 pub(super) enum ListType {
     #[default]
@@ -67,7 +67,7 @@ pub(super) enum ListType {
 }
 
 impl Structural {
-    /// The schema that lets everything be.
+    /// Returns the schema that accepts everything.
     pub(super) fn any() -> Self {
         Self { keeps_unknown: true, ..Self::default() }
     }
@@ -108,7 +108,7 @@ impl Structural {
             required: super::texts(&schema["required"]),
             allowed: schema["enum"].as_array().cloned().unwrap_or_default(),
             pattern: schema["pattern"].as_str().filter(|it| !it.is_empty()).map(|pattern| {
-                // What cannot be read matches nothing.
+                // A pattern that does not compile matches nothing.
                 (pattern.to_owned(), patterns::compile(pattern).ok())
             }),
             minimum: bound("minimum", "exclusiveMinimum"),
@@ -129,7 +129,7 @@ impl Structural {
         }
     }
 
-    /// Removes what the schema does not know from a whole object; `paths` get what is gone.
+    /// Removes the fields that the schema does not know from a whole object; `paths` gets their paths.
     pub(super) fn prune_root(&self, object: &mut Value, paths: &mut Vec<String>) {
         self.prune(object, "", true, paths);
     }
@@ -175,7 +175,7 @@ impl Structural {
         }
     }
 
-    /// Removes nulls that nothing allows, and for which no default would be filled in.
+    /// Removes nulls that are not allowed and that no default replaces.
     pub(super) fn remove_nulls(&self, value: &mut Value) {
         match value {
             Value::Object(map) => map.retain(|name, value| {
@@ -192,7 +192,7 @@ impl Structural {
         }
     }
 
-    /// What is known of a field of this name.
+    /// Returns the schema of a field of this name.
     fn field(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.others) {
             (None, Some(Others::Like(like))) => Some(like),
@@ -200,7 +200,7 @@ impl Structural {
         }
     }
 
-    /// Removes nulls that nothing allows and fills in defaults.
+    /// Removes nulls that are not allowed and fills in defaults.
     pub(in crate::objects) fn settle(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -242,14 +242,14 @@ impl Structural {
     }
 }
 
-/// Whether a value has fields that its schema does not know.
+/// True if a value has fields that its schema does not know.
 pub(in crate::objects) fn has_unknown(schema: &Structural, value: &Value) -> bool {
     let mut paths = Vec::new();
     schema.prune(&mut value.clone(), "", false, &mut paths);
     !paths.is_empty()
 }
 
-/// Numbers have formats of their own; others count for nothing there.
+/// Returns the format, or an empty text for a number whose format is not one of numbers.
 fn format(kind: &Value, format: String) -> String {
     let counts = match kind.as_str() {
         Some(kind @ ("integer" | "number")) => formats::is_known(kind, &format),

@@ -1,8 +1,8 @@
-//! Checking values against a structural schema, in the real server's words.
+//! Checks of values against a structural schema, in the real server's words.
 //!
 //! Follows `kube-openapi: pkg/validation/validate` and, for the words,
-//! `apiextensions-apiserver: pkg/apiserver/validation/validation.go`. The real server looks at the
-//! properties of an object in no order; here it is that of their names.
+//! `apiextensions-apiserver: pkg/apiserver/validation/validation.go`. The real server checks the properties of
+//! an object in random order; here the order is that of their names.
 
 use serde_json::{Map, Value};
 
@@ -12,14 +12,14 @@ use super::numbers;
 use super::structural::{ListType, Others, Structural};
 use crate::objects::{FieldErrors, text};
 
-/// Checks a whole object. Its own metadata is checked elsewhere.
+/// Checks a whole object except its own metadata, which is checked elsewhere.
 pub(in crate::objects) fn validate(schema: &Structural, object: &Value, errors: &mut FieldErrors) {
     check(schema, object, "", errors);
     validate_embedded(schema, object, "", errors);
     check_lists(schema, object, "", errors);
 }
 
-/// Checks a value by itself: what lists say of their elements does not count.
+/// Checks a value by itself, without the uniqueness of list elements and without embedded objects.
 pub(in crate::objects) fn validate_value(
     schema: &Structural,
     value: &Value,
@@ -28,7 +28,7 @@ pub(in crate::objects) fn validate_value(
     check(schema, value, "", errors);
 }
 
-/// Checks the status alone, as a write to it does: messages begin below it.
+/// Checks only the status, as a write to it does: paths in messages begin below the status.
 pub(in crate::objects) fn validate_status(
     schema: &Structural,
     object: &Value,
@@ -43,7 +43,7 @@ pub(in crate::objects) fn validate_status(
     errors.add_below("status", found);
 }
 
-/// Checks a number of replicas, which is one of 32 bits whatever the schema says.
+/// Checks a number of replicas, which has 32 bits and is not negative, whatever the schema says.
 pub(in crate::objects) fn int32_at(object: &Value, pointer: &str, errors: &mut FieldErrors) {
     let Some(value) = object.pointer(pointer) else { return };
     let field = pointer.replace('/', ".");
@@ -157,7 +157,7 @@ fn check_text(schema: &Structural, text: &str, path: &str, errors: &mut FieldErr
     }
 }
 
-/// The first thing that is wrong about a text is all that is said.
+/// Reports only the first problem of a text's length or pattern.
 fn check_shape(schema: &Structural, text: &str, path: &str, errors: &mut FieldErrors) {
     let n_chars = text.chars().count() as u64;
     let (min, max) = schema.lengths;
@@ -218,7 +218,7 @@ fn check_object(
     }
 }
 
-/// Elements that are the same although the list says that there are none.
+/// Reports equal elements of lists whose type demands unique ones.
 fn check_lists(schema: &Structural, value: &Value, path: &str, errors: &mut FieldErrors) {
     match value {
         Value::Array(list) => {
@@ -235,7 +235,7 @@ fn check_lists(schema: &Structural, value: &Value, path: &str, errors: &mut Fiel
             let mut told = Vec::new();
             for (at, one) in identities.iter().enumerate() {
                 let Some(one) = one else { break };
-                // The real server names each of them once.
+                // The real server names each duplicate value once.
                 if identities[..at].contains(&Some(one.clone())) && !told.contains(one) {
                     errors.duplicate(format!("{path}[{at}]"), one, "");
                     told.push(one.clone());
@@ -272,7 +272,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// Alternatives show the type of what is more than a scalar.
+/// Returns a value as messages about alternatives show it: lists and objects by their type.
 fn shown(value: &Value) -> Value {
     match value {
         Value::Array(_) | Value::Object(_) => type_of(value).into(),
@@ -280,7 +280,7 @@ fn shown(value: &Value) -> Value {
     }
 }
 
-/// The whole object has no name.
+/// Field in errors; the whole object has no name.
 fn field(path: &str) -> &str {
     if path.is_empty() { "<nil>" } else { path }
 }

@@ -1,4 +1,4 @@
-//! Is a body an object of the right kind, with the right types where they are known?
+//! Reads bodies: checks that a body has the right kind, and the right types where they are known.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::objects::{
     FieldErrors, FieldValidation, Key, PatchKind, ResourceDef, Status, custom, meta,
 };
 
-/// A body as Go reads it, and what the client should be told of it.
+/// A body as Go reads it, and the warnings for the client.
 pub(super) struct Body {
     pub(super) object: Value,
     pub(super) warnings: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) struct Body {
 /// Reads the body of a create or an update.
 ///
 /// # Errors
-/// 400 in the words of the real decoder.
+/// 400 in the words of the real decoder; 422 if a custom object has another kind.
 pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     let Request { def, version, .. } = request;
     let kind = def.kind.as_ref();
@@ -73,10 +73,10 @@ pub(super) fn read(request: &Request<'_>, body: Value) -> Result<Body, Status> {
     Ok(Body { object, warnings })
 }
 
-/// Reads the document that a patch leads to; `strange` is what is odd about the patch itself.
+/// Reads the document that a patch results in; `strange` lists the complaints about the patch itself.
 ///
 /// # Errors
-/// 422 in the words of the real decoder.
+/// 422 in the words of the real decoder; 500 if a custom object has no apiVersion.
 pub(super) fn read_patched(
     request: &Request<'_>,
     document: Value,
@@ -91,7 +91,7 @@ pub(super) fn read_patched(
         } else {
             match (kind, patch) {
                 (PatchKind::StrategicMerge, Value::Object(patch)) => go_map(patch),
-                // Go writes the result of a merge from a map, whose keys it sorts.
+                // Go writes the result of a merge from a map and sorts its keys.
                 (PatchKind::Merge, _) => custom::sorted(document.clone()).to_string(),
                 _ => document.to_string(),
             }
@@ -109,7 +109,7 @@ pub(super) fn read_patched(
     }
     let words = if kind == PatchKind::StrategicMerge { Words::Converter } else { Words::Json };
     let Decoded { object, mut unknown } = typed(request, &document, words).map_err(invalid)?;
-    // A merged document comes to the decoder sorted.
+    // The real decoder gets a merged document sorted.
     unknown.sort();
     let prefix = if kind == PatchKind::Json { "json patch " } else { "" };
     let twice = |path: &String| format!("{prefix}{}", twice(path));
@@ -120,7 +120,8 @@ pub(super) fn read_patched(
     Ok(Body { object, warnings })
 }
 
-/// A custom object says what it is. Whether that is what it was is checked with everything else.
+/// Checks that a custom object names its kind and apiVersion. A later check compares them with the expected
+/// ones.
 fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(), Status> {
     for field in ["kind", "apiVersion"] {
         if !document[field].is_null() && !document[field].is_string() {
@@ -143,7 +144,7 @@ fn has_kind(document: &Value, invalid: &impl Fn(String) -> Status) -> Result<(),
     Ok(())
 }
 
-/// What a patched custom object says that it is, where it was something else.
+/// Group and kind that a patched custom object names, if they are not the expected ones.
 pub(super) struct OtherType {
     pub(super) group: String,
     pub(super) kind: String,
@@ -151,7 +152,7 @@ pub(super) struct OtherType {
 }
 
 impl OtherType {
-    /// `None` if the object is still what it was.
+    /// Returns `None` if kind and apiVersion are the expected ones.
     pub(super) fn of(request: &Request<'_>, object: &Value) -> Option<Self> {
         let Request { def, version, .. } = request;
         def.custom.as_ref()?;
@@ -168,7 +169,7 @@ impl OtherType {
     }
 }
 
-/// A patch may not make another kind of an object; what the document is not as that kind comes first.
+/// Refuses a patch that changes the kind. Errors of the document as an object of the other kind come first.
 fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
     let Request { def, version, .. } = request;
     let expected = def.api_version(version);
@@ -187,7 +188,7 @@ fn same_kind(request: &Request<'_>, document: &Value) -> Result<(), String> {
     Err(another_kind(def, api_version, kind))
 }
 
-/// Why an object of another kind cannot be one of this: nobody knows it, or it is no such thing.
+/// Explains why an object of another kind is refused: the kind is unknown, or it cannot be converted.
 fn another_kind(def: &ResourceDef, api_version: &str, kind: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let of_group = def.id.group.split('.').next().unwrap_or_default();
@@ -204,7 +205,7 @@ fn knows_kind(group: &str, kind: &str) -> bool {
     Types::builtin().kind(group, kind).is_some()
 }
 
-/// Whether there is nothing to do about a body, and nothing to say.
+/// True if a body needs neither a change nor a complaint.
 fn is_plain(request: &Request<'_>, document: &Value) -> bool {
     let is_settled = |root| is_settled(root, document);
     request.duplicates.is_empty() && request.def.structure().is_some_and(is_settled)
@@ -217,7 +218,7 @@ fn typed(request: &Request<'_>, document: &Value, words: Words) -> Result<Decode
     }
     match def.structure() {
         Some(root) => decode(root, document, words),
-        // A kind that is neither built in nor custom is taken as it comes.
+        // An object whose kind is neither built in nor custom stays as it is.
         None => Ok(Decoded { object: document.clone(), unknown: Vec::new() }),
     }
 }
@@ -226,7 +227,7 @@ fn twice(path: &str) -> String {
     format!("duplicate field \"{path}\"")
 }
 
-/// Complaints about fields that stood twice, unless nobody knows those anyway.
+/// Complaints about duplicate fields. For built-in kinds, fields that are also unknown are left out.
 fn duplicates(request: &Request<'_>, unknown: &[String]) -> Vec<String> {
     let is_known = |path: &&String| {
         let is_below = |complaint: &String| {
@@ -240,7 +241,7 @@ fn duplicates(request: &Request<'_>, unknown: &[String]) -> Vec<String> {
     request.duplicates.iter().filter(is_known).map(|path| twice(path)).collect()
 }
 
-/// What becomes of complaints: warnings, or the reason of a refusal.
+/// Drops complaints, or turns them into warnings or the reason of a refusal, as `validation` says.
 fn judge(validation: FieldValidation, complaints: Vec<String>) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
@@ -251,7 +252,7 @@ fn judge(validation: FieldValidation, complaints: Vec<String>) -> Result<Vec<Str
     }
 }
 
-/// Where in `body` the field is that a complaint is about: the decoder complains in that order.
+/// Returns the position in `body` of the field that a complaint names: the decoder complains in that order.
 fn position(complaint: &str, body: &Value) -> Vec<usize> {
     let mut rest = complaint.split('"').nth(1).unwrap_or_default();
     let mut value = body;
@@ -278,10 +279,10 @@ fn position(complaint: &str, body: &Value) -> Vec<usize> {
     position
 }
 
-/// Checks that the body is about the object that the path names.
+/// Checks that the body names the object of the path.
 ///
 /// # Errors
-/// 400 if it is about another one.
+/// 400 if the body has no name or another one.
 pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
     let name = meta::text(body, "name");
     if name.is_empty() {
@@ -299,7 +300,7 @@ pub(super) fn check_name(key: &Key, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Fills in what was left out, and puts everything where Go writes it.
+/// Fills in defaults and puts every field where Go writes it.
 pub(super) fn fill_in(def: &ResourceDef, object: &mut Value) {
     let Some(default) = def.strategy.default else { return };
     default(object);
@@ -340,7 +341,7 @@ fn given<'a>(body: &'a Value, field: &str) -> Result<Option<&'a str>, Status> {
     }
 }
 
-/// Why `value` cannot be a kind or an apiVersion.
+/// Error text for a `value` that cannot be a kind or an apiVersion.
 fn no_type(field: &str, value: &Value) -> String {
     format!(
         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of type string",

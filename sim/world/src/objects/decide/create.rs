@@ -1,4 +1,4 @@
-//! Making an object.
+//! Creation of objects.
 
 use serde_json::Value;
 
@@ -9,15 +9,15 @@ use crate::objects::{
     fields, meta,
 };
 
-/// As many names as the real server tries before it gives up.
+/// Number of generated names that the real server tries before it gives up.
 const MAX_GENERATED: u32 = 8;
 
-/// Letters and digits that spell no words.
+/// Alphabet of generated suffixes: letters and digits that do not spell words.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
 const MAX_GENERATED_BASE: usize = 63 - SUFFIX_LENGTH;
 
-/// What the server sets and no client may.
+/// Fields of `metadata` that the server sets and clients cannot.
 const SYSTEM_FIELDS: [&str; 6] = [
     "creationTimestamp",
     "deletionTimestamp",
@@ -33,7 +33,7 @@ impl Store {
         warned(self.create_checked(request, object), warnings)
     }
 
-    /// The same for a body that has been read.
+    /// Creates an object from a body that has been read.
     pub(super) fn create_checked(
         &self,
         request: Request<'_>,
@@ -81,7 +81,7 @@ impl Store {
         self.admitted(def, &object, None)?;
         self.within_quotas(def, &key.namespace, &key.name)?;
         if meta::text(&object, "resourceVersion").parse().is_ok_and(|version: u64| version != 0) {
-            // The real server answers this one without a reason.
+            // The real server gives no reason in this answer.
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::new(500, "", why));
         }
@@ -110,7 +110,7 @@ impl Store {
         let Key { resource, namespace, name } = key;
         let GroupResource { group, resource } = resource;
         let path = format!("{group}/{resource}/{namespace}/{name}#{serial}");
-        // What does not happen leaves its uid to nobody.
+        // A dry run must not use the uid that a later object will get.
         let uid = self.ids.uuid(if dry_run { "dry run" } else { "object" }, &path);
         let metadata = fields::map_mut(object, "metadata");
         metadata.insert("uid".into(), uid.to_string().into());
@@ -122,7 +122,7 @@ impl Store {
         body::arrange(def, version, object);
     }
 
-    /// Fills in the key's name from the body, or makes one up; answers whether it is made up.
+    /// Takes the name from the body or generates one; returns true if it was generated.
     fn settle_name(&self, key: &mut Key, object: &mut Value) -> bool {
         let base = meta::text(object, "generateName").to_owned();
         let name = meta::text(object, "name").to_owned();
@@ -153,7 +153,7 @@ impl Store {
         digest.as_bytes().iter().take(SUFFIX_LENGTH).map(letter).collect()
     }
 
-    /// Is the namespace there, and not on its way out?
+    /// Checks that the namespace exists and is not terminating.
     fn check_namespace(
         &self,
         namespace: &str,
@@ -182,7 +182,7 @@ impl Store {
     }
 }
 
-/// 409, with what else there is to say of it.
+/// 409; the message also tells if the name was generated or the object is being deleted.
 fn already_there(def: &ResourceDef, existing: &Value, is_generated: bool) -> Status {
     let mut status = Status::already_exists(&def.id, meta::text(existing, "name"));
     if is_generated {
@@ -198,7 +198,7 @@ fn already_there(def: &ResourceDef, existing: &Value, is_generated: bool) -> Sta
     status
 }
 
-/// Body and path must not name different namespaces.
+/// Fills in the namespace of the path; refuses a body with another namespace.
 pub(super) fn settle_namespace(key: &Key, object: &mut Value) -> Result<(), Status> {
     let given = meta::text(object, "namespace").to_owned();
     let metadata = fields::map_mut(object, "metadata");

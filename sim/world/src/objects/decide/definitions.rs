@@ -1,4 +1,4 @@
-//! What follows from a change of a CustomResourceDefinition, and versions of custom objects.
+//! Consequences of a change of a CustomResourceDefinition, and versions of custom objects.
 
 use std::sync::Arc;
 
@@ -11,12 +11,11 @@ use crate::objects::{
 };
 
 impl Store {
-    /// An object as it is shown to those who ask for `version`: what is stored is read by the schema
-    /// of its own version, and then converted. The schema of the other version removes what it does
-    /// not know, and fills in nothing.
+    /// Returns an object as clients of `version` see it. The stored object is read by the schema of its own
+    /// version, and then converted. The schema of the other version removes unknown fields and fills in nothing.
     ///
     /// # Errors
-    /// 500 or 501 if it cannot be converted.
+    /// 500 or 501 if the object cannot be converted.
     pub fn shown(
         &self,
         def: &ResourceDef,
@@ -28,7 +27,7 @@ impl Store {
         Ok(hidden.map_or(object, Arc::new))
     }
 
-    /// An object as it is kept, in another version.
+    /// Returns an object converted to another version; unlike [`shown`](Self::shown), hides no fields.
     pub(in crate::objects) fn in_version(
         &self,
         def: &ResourceDef,
@@ -49,7 +48,7 @@ impl Store {
         Ok(Arc::new(custom::sorted(shown)))
     }
 
-    /// An object as it is read from the store.
+    /// Returns an object as it is read from the store.
     pub(in crate::objects) fn read(
         &self,
         resource: &GroupResource,
@@ -63,7 +62,7 @@ impl Store {
         }
     }
 
-    /// An object in the version in which it is kept, as it will be read.
+    /// Converts an object to the stored version, in the form in which it will be read.
     pub(in crate::objects) fn stored(
         &self,
         def: &ResourceDef,
@@ -98,24 +97,24 @@ impl Store {
         }
     }
 
-    /// What a reader of `version` is told while the conversion webhook of a kind does not answer; `None` if
-    /// that version needs no conversion.
+    /// Returns the error for a reader of `version` while the conversion webhook of a kind does not answer; `None`
+    /// if that version needs no conversion.
     pub fn unconverted(&self, def: &ResourceDef, version: &str, outage: &Outage) -> Option<Status> {
         let kept = &self.resources.get(&def.id)?.version;
         let is_converted = def.custom.as_ref().is_some_and(|custom| custom.is_converted);
         (is_converted && kept != version).then(|| unconverted(def, &def.api_version(kept), outage))
     }
 
-    /// Whether a write of the same would leave an object as it is: it is kept in the version and by
-    /// the schema of today.
+    /// True if writing the same object again would not change it: it is kept in the current stored version and
+    /// follows the current schema.
     pub(super) fn is_current(&self, def: &ResourceDef, object: &Arc<Value>) -> bool {
         let Some(custom) = &def.custom else { return true };
         object["apiVersion"] == def.api_version(&def.version).as_str()
             && custom.completed(def, object) == *object
     }
 
-    /// Adds what the controllers of the real server do at once after a change of a definition: its
-    /// names are accepted and it is established; when it goes, its objects go before it.
+    /// Adds the immediate actions of the real server's controllers after a change of a definition. They accept its
+    /// names and establish it; if the definition is being deleted, they delete its objects first.
     pub(super) fn follow_up(
         &self,
         now: Timestamp,
@@ -138,8 +137,8 @@ impl Store {
         Ok(decision)
     }
 
-    /// The objects of a definition go with it, finalizers or not: nobody could remove those any
-    /// more. Then it goes itself, unless somebody else holds it.
+    /// Deletes the objects of a definition regardless of their finalizers, which no client could remove any more.
+    /// Then deletes the definition itself, unless it has other finalizers.
     fn clear_out(&self, definition: &Event, events: &mut Vec<Event>) {
         let id = definitions::defined(&definition.object);
         let mut revision = definition.revision;

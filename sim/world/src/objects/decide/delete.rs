@@ -1,4 +1,4 @@
-//! Removing an object, at once or when its finalizers are done.
+//! Deletion of an object, at once or after its finalizers.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ impl Store {
         Ok(self.change(key.clone(), Op::Modified, Effect::Terminating, object))
     }
 
-    /// The object at `key` goes because its time is over, if it is still the one of this revision: without
-    /// a mark, and whatever its finalizers.
+    /// Removes the object at `key` because its time is over, if it still has this revision. The object is not
+    /// marked first, and its finalizers do not count.
     pub(crate) fn expire(&self, key: &Key, revision: u64) -> Option<Event> {
         let last = self.get(key)?;
         if meta::text(last, "resourceVersion") != revision.to_string() {
@@ -61,7 +61,8 @@ impl Store {
         self.change(key.clone(), Op::Deleted, Effect::Deleted, last).events.pop()
     }
 
-    /// It goes now. Kinds that know a grace say so first: their watchers see it end before it is gone.
+    /// Removes the object now. Kinds with a grace period are marked first, so that their watchers see the
+    /// object end before it is gone.
     fn end(
         &self,
         request: &Request<'_>,
@@ -85,7 +86,8 @@ impl Store {
         decision
     }
 
-    /// The first step of kinds that always take two.
+    /// Handles kinds whose deletion always takes two steps: marks the object, or removes a marked one that
+    /// nothing holds.
     fn begin_delete(
         &self,
         request: &Request<'_>,
@@ -113,8 +115,10 @@ impl Store {
     }
 }
 
+/// Checks uid and resourceVersion against the preconditions.
+///
 /// # Errors
-/// 409 if the object is not as it should be.
+/// 409 if one of them differs.
 fn check_preconditions(
     request: &Request<'_>,
     preconditions: &Preconditions,
@@ -130,7 +134,7 @@ fn check_preconditions(
             );
             return Status::conflict(&def.id, &key.name, &why);
         }
-        // The real server puts the kind where others have the resource.
+        // The real server puts the kind where other messages have the resource.
         let kind = GroupResource { group: def.id.group.clone(), resource: def.kind.clone() };
         let why = format!(
             "the {what} in the precondition ({given}) does not match the {what} in record ({recorded}). The object might have been {then}"
@@ -148,8 +152,8 @@ fn check_preconditions(
     Ok(())
 }
 
-/// How many seconds the object gets to end, if its kind knows such a thing; and whether it is ending
-/// already and no sooner than asked for.
+/// Returns the grace period in seconds, if the kind has one. The second value is true if the object is
+/// terminating already and the request does not shorten its grace period.
 fn grace(request: &Request<'_>, existing: &Value, how: &Deletion) -> (Option<i64>, bool) {
     let Some(grace) = request.def.strategy.grace else { return (None, false) };
     let asked = how.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
@@ -164,7 +168,7 @@ fn grace(request: &Request<'_>, existing: &Value, how: &Deletion) -> (Option<i64
     }
 }
 
-/// Notes when the object is to be gone.
+/// Sets `deletionTimestamp` and `deletionGracePeriodSeconds`.
 fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
     let was_terminating = meta::is_terminating(object);
     let metadata = fields::map_mut(object, "metadata");
@@ -173,9 +177,9 @@ fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
         metadata.get("deletionTimestamp").and_then(Value::as_str).and_then(|it| it.parse().ok());
     let after = |from: Timestamp, n: i64| from.checked_add(SignedDuration::from_secs(n));
     let end = match then {
-        // It should have gone already.
+        // The grace period is over already.
         Some(then) if before == 0 => then,
-        // A shorter grace counts from when the first one began, and ends no earlier than now.
+        // A shorter grace period counts from the start of the first one, and ends no earlier than now.
         Some(then) => {
             let end = after(then, grace - before).unwrap_or(now);
             if end < now && grace > 0 {
@@ -192,8 +196,7 @@ fn mark(object: &mut Value, now: Timestamp, mut grace: i64) {
     }
 }
 
-/// Puts the finalizers of the garbage collector as the deletion asks for; answers whether that changed
-/// anything.
+/// Sets the garbage collector's finalizers as the deletion asks; returns true if they changed.
 fn collect(object: &mut Value, how: &Deletion) -> bool {
     let before = fields::list(object, "/metadata/finalizers").to_vec();
     let is_system = |it: &Value| it == meta::ORPHAN || it == meta::FOREGROUND;
@@ -201,7 +204,7 @@ fn collect(object: &mut Value, how: &Deletion) -> bool {
         Some(Propagation::Orphan) => Some(meta::ORPHAN),
         Some(Propagation::Foreground) => Some(meta::FOREGROUND),
         Some(Propagation::Background) => None,
-        // What is there already says what is wanted.
+        // The existing finalizers already say what is wanted.
         None => return false,
     };
     let mut after: Vec<Value> = before.iter().filter(|it| !is_system(it)).cloned().collect();

@@ -1,4 +1,4 @@
-//! The scale subresource: how many replicas, whatever the kind calls them.
+//! The scale subresource: the number of replicas, whatever the kind calls them.
 
 use serde_json::{Value, json};
 
@@ -9,10 +9,11 @@ use crate::objects::{
 };
 
 impl Store {
-    /// The scale of an object as it is [`shown`](Store::shown) in `version`, as `autoscaling/v1` has it.
+    /// Returns the scale, in the form of `autoscaling/v1`, of an object as [`shown`](Store::shown) in
+    /// `version`.
     ///
     /// # Errors
-    /// 404 if the kind has none in this version.
+    /// 404 if the kind has no scale subresource in this version.
     pub fn scale_of(
         &self,
         def: &ResourceDef,
@@ -23,7 +24,7 @@ impl Store {
         Ok(write(scale, object))
     }
 
-    /// Changes the replicas that there shall be.
+    /// Changes the desired number of replicas.
     pub(super) fn scale(&self, request: Request<'_>, action: Action) -> Result<Decision, Status> {
         let Request { def, key, version, .. } = &request;
         let scale = def.scale(version).ok_or_else(no_such_resource)?;
@@ -34,7 +35,7 @@ impl Store {
             Action::Update { object } => object,
             Action::Patch { kind: PatchKind::Merge, patch } => merge_patch(&before, &patch)?,
             Action::Patch { kind: PatchKind::Json, patch } => json_patch(&before, &patch)?,
-            // A scale has no lists: this patch is a merge, too.
+            // A scale has no lists, so that a strategic merge patch acts as a merge patch.
             Action::Patch { kind: PatchKind::StrategicMerge, patch } => {
                 merge_patch(&before, &patch)?
             }
@@ -89,7 +90,7 @@ fn write(scale: &Scale, object: &Value) -> Value {
     })
 }
 
-/// Puts `value` at a JSON pointer; maps on the way are made.
+/// Puts `value` at a JSON pointer and creates the maps on the way.
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut steps = pointer.trim_start_matches('/').split('/').peekable();
     let mut here = object;

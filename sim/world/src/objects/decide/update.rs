@@ -1,4 +1,4 @@
-//! Changing an object, as a whole or by patch.
+//! Changes of an object, as a whole or by patch.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Store {
         warned(self.update_checked(request, object), warnings)
     }
 
-    /// The same for a body that has been read.
+    /// Updates an object from a body that has been read.
     fn update_checked(&self, request: Request<'_>, mut object: Value) -> Result<Decision, Status> {
         let Request { def, key, .. } = &request;
         settle_namespace(key, &mut object)?;
@@ -100,7 +100,7 @@ impl Store {
             body::reorder(def, &mut object);
         }
         match subresource {
-            // Custom kinds take nothing else through that door.
+            // The status subresource of custom kinds changes nothing but the status.
             Some(Subresource::Status) if def.custom.is_some() => {
                 keep_all_but(existing, &mut object, &["status"]);
             }
@@ -144,7 +144,7 @@ impl Store {
         warned(self.finish(request, existing, object), warnings)
     }
 
-    /// What becomes of an object that may be written.
+    /// Decides the effect of a checked update: removal, no change, or a change.
     fn finish(
         &self,
         request: Request<'_>,
@@ -170,8 +170,8 @@ impl Store {
         Ok(self.change(key, Op::Modified, Effect::Updated, object))
     }
 
-    /// The last finalizer goes, and the object with it. Watchers are told of the object as it was, and
-    /// the client that did it sees it as it would be, in its old version.
+    /// Removes an object whose last finalizer is gone. Watchers get the object as it was; the client gets the
+    /// object as changed, with its old resourceVersion.
     fn emptied(
         &self,
         def: &ResourceDef,
@@ -179,7 +179,7 @@ impl Store {
         existing: &Arc<Value>,
         object: Value,
     ) -> Result<Decision, Status> {
-        // Not what a conversion there and back would leave of it.
+        // The object as it is kept: a conversion there and back could change it.
         let kept = self.get(&key).unwrap_or(existing);
         let last = self.in_version(def, &def.version, kept)?.as_ref().clone();
         let mut decision = self.change(key, Op::Deleted, Effect::Deleted, last);
@@ -187,7 +187,7 @@ impl Store {
         Ok(decision)
     }
 
-    /// The optimistic lock.
+    /// Checks the resourceVersion (optimistic lock).
     fn check_version(
         &self,
         request: &Request<'_>,
@@ -204,7 +204,7 @@ impl Store {
                     &0.into(),
                     "must be specified for an update",
                 );
-                // The real server names the resource where others name the kind.
+                // The real server names the resource where other messages name the kind.
                 Err(Status::invalid(&def.id.group, &def.id.resource, &key.name, errors))
             }
             given if given == meta::text(existing, "resourceVersion") => Ok(()),
@@ -216,7 +216,7 @@ impl Store {
     }
 }
 
-/// Whether a client wants nobody to be known as a manager any more: an empty list, or one empty entry.
+/// True if a client asks to forget all field managers, by an empty list or one empty entry.
 fn forgets_managers(document: &Value) -> bool {
     let managed = document["metadata"]["managedFields"].as_array();
     managed.is_some_and(|all| {
@@ -225,7 +225,7 @@ fn forgets_managers(document: &Value) -> bool {
     })
 }
 
-/// The managers of fields after this write, if it is one that is tracked.
+/// Returns the field managers after this write; `None` if they are not tracked.
 fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Value> {
     let is_tracked = !fields::list(existing, "/metadata/managedFields").is_empty();
     if request.manager.is_empty() || !is_tracked || request.forgets_managers {
@@ -238,11 +238,11 @@ fn managed(request: &Request<'_>, existing: &Value, object: &Value) -> Option<Va
     )
 }
 
-/// Everything that the real server checks of an update, in its order.
+/// Runs all checks of the real server for an update, in its order.
 fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), Status> {
     let Request { def, version, subresource, .. } = request;
     let mut errors = FieldErrors::default();
-    // What is as it was has been checked.
+    // Unchanged metadata has been checked before.
     if object["metadata"] != existing["metadata"] {
         meta::validate(object, NameRule::PathSegment, def.namespaced, &mut errors);
         meta::validate_update(object, existing, &mut errors);
@@ -251,7 +251,7 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
         errors.append(problems.clone());
         return Err(Status::invalid(group, kind, meta::text(object, "name"), errors));
     }
-    // Metadata that is fine is not looked at again, but for what only the kind asks for.
+    // Valid metadata is not checked again, except for the rules of the kind.
     let is_fine = errors.is_empty();
     let strategy = &def.strategy;
     let checks = match subresource {
@@ -296,7 +296,7 @@ fn check(request: &Request<'_>, object: &Value, existing: &Value) -> Result<(), 
     Err(Status::invalid(&def.id.group, &def.kind, meta::text(object, "name"), errors))
 }
 
-/// 409 for a body that is about an earlier or later object of the same name.
+/// 409 for a body with the uid of an earlier or later object of the same name.
 fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
     let Request { def, key, .. } = request;
     let why = format!(
@@ -307,12 +307,12 @@ fn other_uid(request: &Request<'_>, given: &str, uid: &str) -> Status {
     Status::conflict(&def.id, &key.name, &why)
 }
 
-/// 500 for a resourceVersion that is none.
+/// 500 for a resourceVersion that is not a number.
 fn no_number(why: String) -> Status {
     Status::new(500, "", why)
 }
 
-/// A write through a door of its own changes these parts, nothing else.
+/// Takes only `parts` from a write to a subresource; the rest stays as it was.
 fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     let given = fields::as_map(object);
     let mut kept = Map::new();
@@ -330,7 +330,7 @@ fn keep_all_but(existing: &Value, object: &mut Value, parts: &[&str]) {
     *given = kept;
 }
 
-/// What an update can never change goes on as it was.
+/// Restores the fields that an update can never change.
 fn keep_system_fields(existing: &Value, object: &mut Value) {
     let old = &existing["metadata"];
     let metadata = fields::map_mut(object, "metadata");
@@ -353,7 +353,7 @@ fn keep_system_fields(existing: &Value, object: &mut Value) {
     }
 }
 
-/// Whether anything but metadata differs; the status only if it `counts_status`.
+/// True if anything but metadata differs; the status counts only with `counts_status`.
 fn is_other_spec(new: &Value, old: &Value, counts_status: bool) -> bool {
     let counts =
         |field: &&String| field.as_str() != "metadata" && (counts_status || *field != "status");
@@ -364,7 +364,7 @@ fn is_other_spec(new: &Value, old: &Value, counts_status: bool) -> bool {
         || new.as_object().into_iter().flat_map(Map::keys).filter(counts).any(differs)
 }
 
-/// 415 for a kind whose lists nobody has described.
+/// 415 for a kind without known merge rules for its lists.
 fn no_strategic_merge() -> Status {
     let message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
     Status::new(415, "UnsupportedMediaType", message)

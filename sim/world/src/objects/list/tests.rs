@@ -1,4 +1,4 @@
-//! What the real server (1.36.3) says of tokens.
+//! Continue tokens, compared with answers of the real server (1.36.3).
 
 use super::*;
 

@@ -10,7 +10,7 @@ pub(super) use strategic::typed_merge_patch;
 
 use super::Status;
 
-/// A strategic merge patch for objects of a built-in resource, as the store applies it.
+/// Applies a strategic merge patch to an object of a built-in resource, as the store does.
 #[cfg(fuzzing)]
 pub fn strategic_merge_patch_of(
     def: &super::ResourceDef,
@@ -21,7 +21,7 @@ pub fn strategic_merge_patch_of(
     typed_merge_patch(document, patch, structure)
 }
 
-/// 422 for a patch that is well formed and does not fit.
+/// 422 for a well-formed patch that does not apply.
 fn rejected() -> Status {
     let mut status = Status::new(
         422,

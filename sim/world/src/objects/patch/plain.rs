@@ -1,7 +1,7 @@
-//! RFC 6902 and RFC 7386, as the real server's library reads them.
+//! JSON patches (RFC 6902) and JSON merge patches (RFC 7386), as the real server's library reads them.
 //!
-//! Follows `evanphx/json-patch` v4, whose habits show: `replace` adds a missing field, `test` finds a
-//! missing field equal to nothing, indexes may count from the end.
+//! Follows `evanphx/json-patch` v4 with its peculiarities: `replace` adds a missing field, `test` reads a
+//! missing field as null, indexes may count from the end.
 
 use serde_json::{Map, Value};
 
@@ -9,26 +9,27 @@ use super::rejected;
 use crate::objects::text::json_type;
 use crate::objects::{FieldValidation, PatchKind, Status};
 
-/// The real server's limit.
+/// Maximum number of operations, as in the real server.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// The real server's limit of what copies may add, in bytes of JSON.
+/// Maximum size that copies may add, in bytes of JSON, as in the real server.
 const MAX_COPIED: usize = 3 << 20;
 
-/// How deep an operation may put things. A body is at most 128 deep; without a bound, operations that
-/// move one value into another would make documents that no stack is deep enough for.
+/// Maximum depth at which an operation may put values. A body is at most 128 deep; without this limit,
+/// operations that move one value into another would make documents too deep for any stack.
 const MAX_DEPTH: usize = 256;
 
-/// How often the depth of a document is measured in one patch; that costs as much as it is large.
+/// Maximum number of times that one patch measures the depth of the document. The cost grows with the
+/// document's size.
 const MAX_MEASURED: usize = 64;
 
-/// What stands in an operation.
+/// Fields of an operation.
 const OPERATION: [&str; 4] = ["op", "path", "from", "value"];
 
 /// Applies an RFC 6902 patch.
 ///
 /// # Errors
-/// 400 if it is no such patch, 413 if it is too long, 422 if it does not apply.
+/// 400 if the patch is malformed, 413 if it is too long, 422 if it does not apply.
 pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     let Some(operations) = patch.as_array() else {
         if patch.is_null() {
@@ -55,7 +56,7 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     for operation in operations {
         n_copied += copied(&mut patched, operation);
         if reach(operation, deep) > MAX_DEPTH && n_measured < MAX_MEASURED {
-            // The bound is a guess that only grows.
+            // The estimate so far can only grow, so measure the depth.
             (deep, n_measured) = (depth(&patched), n_measured + 1);
         }
         deep = deep.max(reach(operation, deep));
@@ -67,7 +68,7 @@ pub fn json_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     Ok(patched)
 }
 
-/// Bytes that an operation copies.
+/// Number of bytes that an operation copies.
 fn copied(document: &mut Value, operation: &Value) -> usize {
     match (operation["op"].as_str(), operation["from"].as_str()) {
         (Some("copy"), Some(from)) => get(document, from).map_or(0, |it| it.to_string().len()),
@@ -75,7 +76,7 @@ fn copied(document: &mut Value, operation: &Value) -> usize {
     }
 }
 
-/// How deep an operation reaches at most, in a document that is at most `deep`.
+/// Maximum depth that an operation reaches in a document whose depth is at most `deep`.
 fn reach(operation: &Value, deep: usize) -> usize {
     let steps = |field: &str| operation[field].as_str().unwrap_or_default().split('/').count() - 1;
     let value = match operation["op"].as_str() {
@@ -86,7 +87,7 @@ fn reach(operation: &Value, deep: usize) -> usize {
     steps("path") + value
 }
 
-/// Arrays and objects in each other.
+/// Depth to which arrays and objects are nested.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
@@ -108,11 +109,11 @@ pub fn merge_patch(document: &Value, patch: &Value) -> Result<Value, Status> {
     Ok(patched)
 }
 
-/// What the strict decoder has against a patch that is read before it is applied; unless unknown fields
-/// are to be ignored, it is read so. Answers complaints about fields that no operation has.
+/// Checks a patch as the strict decoder does before it is applied, unless unknown fields are to be ignored.
+/// Returns complaints about unknown fields of operations.
 ///
 /// # Errors
-/// 400 if it is no such patch.
+/// 400 if the patch is malformed.
 pub(in crate::objects) fn check(
     patch: &Value,
     kind: PatchKind,
@@ -162,7 +163,7 @@ fn mistyped(found: &Value, go: &str) -> Status {
     Status::bad_request(format!("json: cannot unmarshal {found} into Go value of type {go}"))
 }
 
-/// Carries out one operation, if it applies.
+/// Applies one operation; `None` if it does not apply.
 fn apply(document: &mut Value, operation: &Value) -> Option<()> {
     let text = |field: &str| operation[field].as_str();
     let value = operation.get("value");
@@ -234,7 +235,7 @@ fn remove(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-/// The value at a path; null where a map has no such field.
+/// Returns the value at a path; null for a missing field of a map.
 fn get(document: &mut Value, path: &str) -> Option<Value> {
     let (holder, key) = find(document, path)?;
     match holder {
@@ -247,7 +248,7 @@ fn get(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-/// What holds the last step of a path, and that step.
+/// Returns the holder of the last step of a path, and that step.
 fn find<'a>(document: &'a mut Value, path: &str) -> Option<(&'a mut Value, String)> {
     let mut steps: Vec<&str> = path.split('/').collect();
     if steps.len() < 2 {
@@ -272,7 +273,7 @@ fn unescape(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// A place in a list of this length; negative ones count from its end.
+/// Position in a list of this length; negative numbers count from the end.
 fn index(text: &str, length: usize) -> Option<usize> {
     let at: i64 = text.parse().ok()?;
     let length = i64::try_from(length).ok()?;
@@ -280,7 +281,7 @@ fn index(text: &str, length: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|_| at < length)
 }
 
-/// Recursion is as deep as the patch, which the JSON parser has bounded.
+/// Merges recursively, as deep as the patch, which the JSON parser has bounded.
 fn merge(document: &mut Value, patch: &Value) {
     let (Value::Object(document), Value::Object(patch)) = (document, patch) else { return };
     for (field, value) in patch {
@@ -289,7 +290,7 @@ fn merge(document: &mut Value, patch: &Value) {
                 document.shift_remove(field);
             }
             Some(known @ Value::Object(_)) if value.is_object() => merge(known, value),
-            // Where a map was, the new value stays as it is.
+            // A value in place of a map keeps its nulls.
             Some(known @ Value::Object(_)) => *known = value.clone(),
             _ => {
                 document.insert(field.clone(), without_nulls(value));
@@ -298,7 +299,7 @@ fn merge(document: &mut Value, patch: &Value) {
     }
 }
 
-/// A new value: nulls in its maps mean nothing, those in its lists stay.
+/// Returns a new value without the nulls of its maps; those in its lists stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -342,7 +343,7 @@ mod tests {
         let deepest = json_patch(&document, &patch(5)).unwrap();
         assert!(depth(&deepest) > 200);
         assert_eq!(json_patch(&document, &patch(1000)).unwrap_err(), rejected());
-        // Many that only move things about are no deeper in the end.
+        // Moves back and forth do not make the document deeper.
         let about = [
             json!({"op": "move", "from": "/x", "path": "/y/z"}),
             json!({"op": "move", "from": "/y/z", "path": "/x"}),

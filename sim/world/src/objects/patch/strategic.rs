@@ -1,8 +1,8 @@
-//! Kubernetes' own patch: lists of maps merge by key, directives delete, replace and order.
+//! Strategic merge patches: lists of maps merge by key, directives delete, replace and order.
 //!
-//! Follows `kubernetes/apimachinery: pkg/util/strategicpatch/patch.go`, `mergeMap` and what it
-//! calls, including the order of elements: those of the patch come before those that only the
-//! object had, unless both were there before.
+//! Follows `kubernetes/apimachinery: pkg/util/strategicpatch/patch.go`, `mergeMap` and the functions that it
+//! calls, including the order of elements: those of the patch come before those that only the object had,
+//! unless both were there before.
 
 mod order;
 
@@ -23,8 +23,8 @@ const SET_ORDER: &str = "$setElementOrder";
 /// Applies a strategic merge patch, with `rules` for the lists that merge.
 ///
 /// # Errors
-/// 400 if a directive is malformed, 422 if it does not fit, 500 in the real server's words if an
-/// element lacks its merge key.
+/// 400 if a directive is malformed, 422 for lists of lists, 500 in the real server's words if an element
+/// lacks its merge key.
 pub fn strategic_merge_patch(
     document: &Value,
     patch: &Value,
@@ -38,7 +38,7 @@ pub fn strategic_merge_patch(
     })
 }
 
-/// The same for an object of a built-in kind, whose types say how lists merge.
+/// Applies a strategic merge patch to an object of a built-in kind, whose types define how lists merge.
 pub(in crate::objects) fn typed_merge_patch(
     document: &Value,
     patch: &Value,
@@ -73,7 +73,7 @@ fn merge_by(
     Ok(Value::Object(merged))
 }
 
-/// Why a patch cannot be applied.
+/// Reason why a patch cannot be applied.
 #[derive(Debug, PartialEq)]
 enum Problem {
     RetainKeys,
@@ -107,7 +107,7 @@ impl From<Problem> for Status {
 
 type Object = Map<String, Value>;
 
-/// How a list is treated.
+/// Treatment of a list.
 #[derive(Clone, Copy)]
 enum Strategy {
     Replace,
@@ -116,7 +116,7 @@ enum Strategy {
 }
 
 struct Merger<'a> {
-    /// The key of the list at a path if it merges; empty for a set.
+    /// Returns the merge key of the list at a path, if the list merges; empty for a set.
     merge_key: &'a dyn Fn(&str) -> Option<&'static str>,
 }
 
@@ -160,7 +160,7 @@ impl Merger<'_> {
                 (Some(Value::Array(old)), Value::Array(new)) => {
                     Some(Value::Array(self.merge_list(old, new, &here, deletes)?))
                 }
-                // What is to be deleted from is no list, or not there.
+                // The value to delete from is not a list, or is missing.
                 (old, _) if deletes => old,
                 (_, value) => without_directives(without_nulls(value)),
             };
@@ -176,7 +176,7 @@ impl Merger<'_> {
         Ok(ours)
     }
 
-    /// Merges the lists for which the patch says an order, and takes them out of the patch.
+    /// Merges the lists for which the patch sets an order, and removes them from the patch.
     fn merge_ordered(
         &self,
         ours: &mut Object,
@@ -297,7 +297,7 @@ fn retain_keys(ours: &mut Object, patch: &mut Object) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Carries out `$patch` elements of a list; answers what is left of both lists.
+/// Carries out `$patch` elements of a list; returns the other elements of both lists.
 fn special_elements(
     mut old: Vec<Value>,
     new: Vec<Value>,
@@ -327,7 +327,7 @@ fn special_elements(
     Ok(if replaces { (plain, Vec::new()) } else { (old, plain) })
 }
 
-/// Whether the lists are of maps; scalars otherwise. They must agree.
+/// Returns true for lists of maps and false for lists of scalars; both lists must agree.
 fn element_kind(old: &[Value], new: &[Value]) -> Result<bool, Problem> {
     let mut kind: Option<&'static str> = None;
     for element in old.iter().chain(new) {
@@ -377,7 +377,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// The value to keep where nothing was before; `None` if it is only a directive.
+/// Returns the value to keep where none was before; `None` for a directive.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

@@ -1,7 +1,7 @@
-//! The roles and bindings that the real server makes when it starts for the first time.
+//! The roles and bindings that the real server creates on its first start.
 //!
-//! They are as old as the store: all have its first revision, so that they move no other number.
-//! The data comes from a real server, see `schemas/generate.py`.
+//! All have the first revision of the store, so that they do not shift the revisions of later objects. The
+//! data comes from a real server, see `schemas/generate.py`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,7 @@ use super::clusterroles::GROUP;
 use crate::objects::schema::{Words, decode};
 use crate::objects::{GroupResource, Key, Store, fields, meta};
 
-/// Resource, kind, and the objects as the real server writes them. Never changes once it is read.
+/// Resources with their objects as the real server writes them. The data never changes once it is read.
 static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
     let text = include_str!("../../../schemas/rbac.json");
     let file: BTreeMap<String, Vec<Value>> =
@@ -37,7 +37,7 @@ static OBJECTS: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Puts them into an empty store.
+/// Adds the objects to an empty store.
 pub(super) fn found(store: &mut Store, now: Timestamp) {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     for (resource, objects) in OBJECTS.iter() {

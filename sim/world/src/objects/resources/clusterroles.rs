@@ -1,10 +1,10 @@
-//! `clusterroles.rbac.authorization.k8s.io`, and the rules that roles of both kinds have.
+//! `clusterroles.rbac.authorization.k8s.io`, and the rules that both kinds of roles contain.
 
 use serde_json::Value;
 
 use crate::objects::{Check, FieldErrors, GroupResource, NameRule, ResourceDef, Strategy, fields};
 
-/// The group of everything that grants permissions.
+/// The API group of all kinds that grant permissions.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(super) fn definition() -> ResourceDef {
@@ -43,10 +43,10 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// What a role can be about.
+/// Extent of a role.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Everything, paths that are no resources included.
+    /// Everything, including paths that are not resources.
     Cluster,
     /// The resources of one namespace.
     Namespace,

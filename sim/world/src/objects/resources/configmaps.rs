@@ -30,7 +30,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// What was declared immutable stays so, and so do these fields of it. Secrets have the same rule.
+/// Checks that an immutable object stays immutable and keeps these fields. Secrets have the same rule.
 pub(super) fn validate_immutable(
     new: &Value,
     old: &Value,
@@ -49,10 +49,10 @@ pub(super) fn validate_immutable(
     }
 }
 
-/// A megabyte.
+/// 1 MiB.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Checks the keys of `data`, and answers how many bytes its values have. Secrets have the same rule.
+/// Checks the keys of `field` and returns the total size of its values in bytes. Secrets have the same rule.
 pub(super) fn validate_keys(
     object: &Value,
     field: &str,
@@ -74,14 +74,15 @@ pub(super) fn validate_keys(
     n_bytes
 }
 
-/// How many bytes base64 of so many stands for, but for what fills the last group.
+/// Returns the number of bytes that the base64 texts of `field` stand for, without the padding of the last
+/// group.
 pub(super) fn decoded(object: &Value, field: &str) -> usize {
     let texts = object[field].as_object().into_iter().flatten();
     let texts = texts.map(|(_, value)| value.as_str().unwrap_or_default());
     texts.map(|text| text.trim_end_matches('=').len() * 3 / 4).sum()
 }
 
-/// Refuses what is more than the real server stores.
+/// Refuses more data than the real server stores.
 pub(super) fn refuse_large(n_bytes: usize, field: &str, errors: &mut FieldErrors) {
     if n_bytes > MAX_BYTES {
         errors.too_long(field, MAX_BYTES);
@@ -92,7 +93,7 @@ fn validate(map: &Value, errors: &mut FieldErrors) {
     let is_binary = |key: &str| map["binaryData"].get(key).is_some();
     let n_bytes = validate_keys(map, "data", is_binary, errors);
     validate_keys(map, "binaryData", |_| false, errors);
-    // The whole object is meant.
+    // The error is about the whole object.
     refuse_large(n_bytes + decoded(map, "binaryData"), "[]", errors);
 }
 

@@ -1,7 +1,7 @@
-//! `customresourcedefinitions.apiextensions.k8s.io`: kinds that users bring.
+//! `customresourcedefinitions.apiextensions.k8s.io`: kinds that users define.
 //!
-//! What follows from a definition is in [`Custom`](crate::objects::Custom). Schemas have to be
-//! structural, as the real server asks. CEL (`x-kubernetes-validations`) is refused.
+//! [`Custom`](crate::objects::Custom) holds the kind that follows from a definition. Schemas have to be
+//! structural, as in the real server. CEL (`x-kubernetes-validations`) is refused.
 
 mod conversion;
 mod defaults;
@@ -69,7 +69,7 @@ pub(in crate::objects) fn defined(definition: &Value) -> GroupResource {
     }
 }
 
-/// Whether two states of a definition define the same.
+/// True if two states of a definition define the same resource.
 pub(in crate::objects) fn is_same(one: &Value, other: &Value) -> bool {
     let names = |it: &Value| it.pointer("/status/acceptedNames").cloned();
     is_established(one) == is_established(other)
@@ -88,7 +88,7 @@ fn default(definition: &mut Value) {
     fields::default_to(spec, "conversion", json!({"strategy": "None"}));
 }
 
-/// The status remembers in which versions objects may have been kept.
+/// Records in the status the versions in which objects may have been kept.
 fn note_stored(definition: &mut Value) {
     let spec = fields::map_mut(definition, "spec");
     let versions = spec.get("versions").and_then(Value::as_array).into_iter().flatten();
@@ -112,7 +112,7 @@ fn note_stored(definition: &mut Value) {
     status.insert("storedVersions".into(), kept);
 }
 
-/// What holds a definition until its objects have gone.
+/// Finalizer that holds a definition until its objects have gone.
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 fn begin_delete(definition: &mut Value, now: &Value) {
@@ -130,13 +130,13 @@ fn begin_delete(definition: &mut Value, now: &Value) {
     }));
 }
 
-/// Whether the objects of a definition are to go.
+/// True if the objects of a definition have to be deleted.
 pub(in crate::objects) fn is_cleaned_up(definition: &Value) -> bool {
     meta::is_terminating(definition)
         && fields::list(definition, "/metadata/finalizers").iter().any(|it| it == CLEANUP)
 }
 
-/// The objects of a definition have gone.
+/// Removes the finalizer of a definition whose objects have gone.
 pub(in crate::objects) fn clean_up(definition: &mut Value) {
     let metadata = fields::map_mut(definition, "metadata");
     fields::as_list(metadata, "finalizers").retain(|it| it != CLEANUP);
@@ -160,7 +160,7 @@ fn validate(definition: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The schemas of all versions; one that they share counts once.
+/// Returns the schemas of all versions; a schema that all share counts once.
 fn schemas(spec: &Value) -> Vec<&Value> {
     let all = fields::list(spec, "/versions").iter();
     let all: Vec<&Value> = all.map(|version| &version["schema"]["openAPIV3Schema"]).collect();
@@ -170,7 +170,7 @@ fn schemas(spec: &Value) -> Vec<&Value> {
     }
 }
 
-/// The schemas right inside of one, and where they are.
+/// Returns the schemas directly inside a schema, with their paths.
 fn inner(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
     let one = ["items", "not", "additionalProperties"]
         .into_iter()
@@ -184,7 +184,7 @@ fn inner(schema: &Value) -> impl Iterator<Item = (String, &Value)> {
     one.chain(lists).chain(named).filter(|(_, it)| it.is_object())
 }
 
-/// An established definition keeps its place.
+/// Checks that an established definition keeps its scope, group, plural and kind.
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     if !is_established(old) {
         return;

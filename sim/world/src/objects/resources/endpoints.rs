@@ -1,4 +1,4 @@
-//! `endpoints`: where the pods of a service are, as clients of older times read it.
+//! `endpoints`: addresses of the pods of a service, for older clients.
 
 use std::net::IpAddr;
 
@@ -38,7 +38,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Ports are of TCP unless they say otherwise.
+/// Sets the protocol of ports to TCP if they have none.
 pub(super) fn default_protocols(of: &mut Value) {
     for port in fields::list_mut(of, "ports") {
         fields::default_if_empty(fields::as_map(port), "protocol", "TCP");
@@ -71,7 +71,7 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
         Ok(parsed) => refuse_special(parsed, ip, &format!("{path}.ip"), errors),
         Err(_) => {
             errors.invalid(format!("{path}.ip"), &ip.into(), addresses::NO_ADDRESS);
-            // A second check of the real server says it again.
+            // A second check of the real server reports the address again.
             errors.invalid(format!("{path}.ip"), &ip.into(), "must be a valid IP address");
         }
     }
@@ -88,7 +88,7 @@ fn validate_address(address: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Addresses that no service can lead to.
+/// Refuses addresses that no service can lead to.
 ///
 /// Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateNonSpecialIP`.
 pub(super) fn refuse_special(ip: IpAddr, text: &str, path: &str, errors: &mut FieldErrors) {
@@ -140,7 +140,7 @@ pub(super) fn validate_app_protocol(port: &Value, path: &str, errors: &mut Field
     }
 }
 
-/// A port among others of a service or a slice: its name is a label, and no other has it.
+/// Checks the name of a port of a service or a slice: a label that no earlier port has.
 pub(super) fn validate_port_name(ports: &[Value], at: usize, path: &str, errors: &mut FieldErrors) {
     let name = fields::text(&ports[at], "/name");
     validate_label(name, path, errors);
@@ -149,7 +149,7 @@ pub(super) fn validate_port_name(ports: &[Value], at: usize, path: &str, errors:
     }
 }
 
-/// The name of a port, if it has one, is a label.
+/// Checks that the name of a port, if any, is a label.
 fn validate_label(name: &str, path: &str, errors: &mut FieldErrors) {
     if !name.is_empty() {
         for why in names::name_problems(NameRule::Label, name) {

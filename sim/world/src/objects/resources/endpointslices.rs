@@ -1,4 +1,4 @@
-//! `endpointslices.discovery.k8s.io`: where some of the pods of a service are.
+//! `endpointslices.discovery.k8s.io`: addresses of some of the pods of a service.
 
 use std::net::IpAddr;
 
@@ -36,7 +36,7 @@ pub(super) fn definition() -> ResourceDef {
             generation: true,
             create_on_update: true,
             begin: |slice| {
-                // Nobody can write this one any more.
+                // Clients can no longer write this field.
                 for endpoint in fields::list_mut(slice, "endpoints") {
                     fields::as_map(endpoint).shift_remove("deprecatedTopology");
                 }
@@ -46,7 +46,7 @@ pub(super) fn definition() -> ResourceDef {
             checks: &[Check::Metadata, Check::Change],
             validate_update: |new, old, errors| {
                 validate_head(new, errors);
-                // Endpoints that nobody touches may be of older times.
+                // Unchanged endpoints may be older than these checks.
                 if new["endpoints"] != old["endpoints"] {
                     validate_endpoints(new, errors);
                 }

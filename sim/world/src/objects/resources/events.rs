@@ -1,4 +1,4 @@
-//! `events`: what controllers tell people.
+//! `events`: messages of controllers for people.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn validate(event: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What events with a time of their own have to say.
+/// Checks the fields that events with an `eventTime` must have.
 fn validate_report(event: &Value, errors: &mut FieldErrors) {
     let text = |field: &str| event[field].as_str().unwrap_or_default();
     let reporter = text("reportingComponent");

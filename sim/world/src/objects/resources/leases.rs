@@ -1,4 +1,4 @@
-//! `leases.coordination.k8s.io`: who leads, and which kubelets are alive.
+//! `leases.coordination.k8s.io`: leader election, and heartbeats of kubelets.
 
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
-//! `namespaces`: rooms for other objects.
+//! `namespaces`: scopes for other objects.
 //!
-//! There is no namespace controller: a deleted namespace stays `Terminating` and takes nothing new.
+//! The cluster has no namespace controller: a deleted namespace stays `Terminating` and accepts no new
+//! objects.
 
 use serde_json::{Value, json};
 
@@ -8,10 +9,10 @@ use crate::objects::{
     Check, GroupResource, NameRule, ResourceDef, SelectableField, Strategy, fields, meta,
 };
 
-/// Who holds a namespace until it is empty.
+/// Finalizer that holds a namespace until it is empty.
 const KUBERNETES: &str = "kubernetes";
 
-/// Those that every cluster has.
+/// The namespaces that every cluster has.
 pub(super) const SYSTEM: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 pub(super) fn definition() -> ResourceDef {
@@ -43,7 +44,7 @@ pub(super) fn definition() -> ResourceDef {
                 if !finalizers.iter().any(|it| it == KUBERNETES) {
                     finalizers.push(KUBERNETES.into());
                 }
-                // A name that was made up is known only now.
+                // A generated name is known only now.
                 label(namespace);
             },
             default: Some(label),
@@ -85,7 +86,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// Every namespace carries its name as a label.
+/// Labels a namespace with its name.
 fn label(namespace: &mut Value) {
     let name = meta::text(namespace, "name").to_owned();
     if name.is_empty() {

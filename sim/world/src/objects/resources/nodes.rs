@@ -46,8 +46,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// What follows from something else: one address range from the list of them, and the reverse; what
-/// can be allocated from what there is.
+/// Derives `podCIDR` from `podCIDRs` or the reverse, and `allocatable` from `capacity`.
 fn default(node: &mut Value) {
     let spec = fields::map_mut(node, "spec");
     let first = spec.get("podCIDRs").and_then(|all| all.get(0)).cloned();
@@ -56,7 +55,7 @@ fn default(node: &mut Value) {
         (Some(first), None) => {
             spec.insert("podCIDR".into(), first);
         }
-        // Where both say something, the one that older clients know counts.
+        // If both are set and differ, `podCIDR` counts, which older clients know.
         (first, Some(one)) if first.as_ref() != Some(&one) => {
             spec.insert("podCIDRs".into(), json!([one]));
         }
@@ -68,8 +67,8 @@ fn default(node: &mut Value) {
     }
 }
 
-/// Nothing runs on a new node before somebody has found it ready: what the admission plugin
-/// `TaintNodesByCondition` does.
+/// Taints a new Node as not ready, as the admission plugin `TaintNodesByCondition` does, so that no pod runs
+/// there before the Node has been found ready.
 fn taint(node: &mut Value) {
     let taints = fields::as_list(fields::map_mut(node, "spec"), "taints");
     if !taints.iter().any(|it| it["key"] == NOT_READY && it["effect"] == "NoSchedule") {
@@ -83,7 +82,8 @@ fn validate(node: &Value, errors: &mut FieldErrors) {
     validate_ranges(fields::list(node, "/spec/podCIDRs"), errors);
 }
 
-/// Ranges of the pods' addresses: one per family. What is no range is told twice, as by the real server.
+/// Checks the ranges of pod addresses: one per family. Invalid ranges are reported twice, as by the real
+/// server.
 fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
     const FIELD: &str = "spec.podCIDRs";
     let texts: Vec<&str> = ranges.iter().map(|it| it.as_str().unwrap_or_default()).collect();
@@ -118,7 +118,7 @@ fn validate_ranges(ranges: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// Follows `kubernetes: pkg/registry/core/node/strategy.go`, but for ranges that are written oddly.
+/// Follows `kubernetes: pkg/registry/core/node/strategy.go`, except for ranges in unusual notation.
 fn warn(node: &Value) -> Vec<String> {
     let spec = &node["spec"];
     let warnings = [
@@ -131,7 +131,7 @@ fn warn(node: &Value) -> Vec<String> {
     warnings.into_iter().filter(|(is_so, _)| *is_so).map(|(_, it)| it.to_owned()).collect()
 }
 
-/// Amounts of what a node has are not negative, and whole for what cannot be divided.
+/// Checks that amounts of resources are not negative, and that indivisible resources have whole amounts.
 fn validate_resources(node: &Value, errors: &mut FieldErrors) {
     for field in ["capacity", "allocatable"] {
         for (name, amount) in
@@ -149,7 +149,7 @@ fn validate_resources(node: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a resource comes in whole numbers only: some of Kubernetes' own, and those of others.
+/// True if a resource comes in whole numbers only: some resources of Kubernetes, and those of other domains.
 fn is_countable(name: &str) -> bool {
     const COUNTED: [&str; 9] = [
         "pods",

@@ -1,7 +1,7 @@
-//! `pods`: as far as a cluster without a scheduler needs them.
+//! `pods`, as far as a cluster without a scheduler needs them.
 //!
-//! A deleted pod with a node waits for its grace like any other, and nobody ends it before: no
-//! simulated kubelet runs pods.
+//! A deleted pod with a node waits for its grace period. Nothing ends the pod before, since no simulated
+//! kubelet runs pods.
 
 mod containers;
 mod place;
@@ -72,7 +72,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// The state of a new pod, and what the admission plugins of the real server add to it.
+/// Sets the state of a new pod, and the fields that the real server's admission plugins add.
 fn begin(pod: &mut Value) {
     let status = json!({"phase": "Pending", "qosClass": service_class(pod)});
     fields::as_map(pod).insert("status".into(), status);
@@ -96,7 +96,7 @@ fn begin(pod: &mut Value) {
     }
 }
 
-/// How well a pod is served when there is too little for all.
+/// Quality-of-service class of a pod.
 fn service_class(pod: &Value) -> &'static str {
     let containers = || {
         let all = ["/spec/containers", "/spec/initContainers"];
@@ -205,7 +205,7 @@ fn default_container(container: &mut Value, is_on_host: bool) {
     fields::default_to(container, "imagePullPolicy", policy);
 }
 
-/// Seconds until a deleted pod is gone: none where no kubelet could stop anything.
+/// Returns the seconds until a deleted pod is gone: none if no kubelet could be running the pod.
 fn grace(pod: &Value, asked: Option<i64>) -> i64 {
     let is_over = matches!(fields::text(pod, "/status/phase"), "Failed" | "Succeeded");
     if fields::text(pod, "/spec/nodeName").is_empty() || is_over {

@@ -1,4 +1,4 @@
-//! `secrets`: data that nobody prints.
+//! `secrets`: data that must not be printed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +35,7 @@ pub(super) fn definition() -> ResourceDef {
     }
 }
 
-/// `stringData` is a way to write `data`; nobody can read it.
+/// Sets the default type, and moves `stringData`, which clients can only write, to `data`.
 fn default(secret: &mut Value) {
     let secret = fields::as_map(secret);
     fields::default_to(secret, "type", "Opaque");
@@ -61,7 +61,7 @@ fn validate(secret: &Value, errors: &mut FieldErrors) {
         }
         "kubernetes.io/dockercfg" => validate_login(secret, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => validate_login(secret, ".dockerconfigjson", errors),
-        // Either half of a login is enough.
+        // One half of a login is enough.
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             need("username");
             need("password");
@@ -78,7 +78,7 @@ fn validate(secret: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// A login to a registry of images is a JSON object.
+/// Checks a login to an image registry, which is a JSON object.
 fn validate_login(secret: &Value, key: &str, errors: &mut FieldErrors) {
     let field = format!("data[{key}]");
     if secret["data"].get(key).is_none() {
@@ -96,12 +96,13 @@ fn validate_login(secret: &Value, key: &str, errors: &mut FieldErrors) {
     errors.invalid(field, &"<secret contents redacted>".into(), &why);
 }
 
-/// What is kept under `key`.
+/// Returns the bytes stored under `key`.
 fn plain(secret: &Value, key: &str) -> Vec<u8> {
     base64(secret["data"][key].as_str().unwrap_or_default()).unwrap_or_default()
 }
 
-/// A certificate that is none is kept, and told of. Whether it fits its key is not looked at.
+/// Warns about an invalid certificate or key, which is stored nevertheless. It is not checked whether the two
+/// match.
 fn warn(secret: &Value) -> Vec<String> {
     let lacks = |key: &str| !plain(secret, key).windows(BLOCK.len()).any(|it| it == BLOCK);
     let what = match fields::text(secret, "/type") {
@@ -112,7 +113,7 @@ fn warn(secret: &Value) -> Vec<String> {
     vec![format!("tls: failed to find any PEM data in {what} input")]
 }
 
-/// How a block of PEM begins.
+/// Beginning of a PEM block.
 const BLOCK: &[u8] = b"-----BEGIN ";
 
 fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {

@@ -1,6 +1,6 @@
-//! `services`: what load balancers are made for.
+//! `services`, for which load balancers are made.
 //!
-//! Addresses and node ports are given out by [`allocate`], what is wrong is said by [`validate`].
+//! [`allocate`] assigns addresses and node ports, and [`validate`] reports errors.
 
 mod allocate;
 mod balancer;
@@ -105,7 +105,7 @@ fn default(service: &mut Value) {
     }
 }
 
-/// What a change of type makes pointless goes, if it is as it was: follows
+/// Drops fields that a change of type makes pointless, unless the update changes them: follows
 /// `kubernetes: pkg/registry/core/service/strategy.go`, `dropTypeDependentFields`.
 fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
     let old = &old["spec"];
@@ -149,8 +149,8 @@ fn drop_what_the_type_has_not(old: &Value, new: &mut Value) {
     }
 }
 
-/// A name that leads elsewhere has no traffic inside the cluster. What is left of a policy for it is
-/// kept: follows `kubernetes: pkg/registry/core/service/storage/storage.go`,
+/// Hides the internal traffic policy of an ExternalName service, which has no traffic inside the cluster. The
+/// stored object keeps the policy: follows `kubernetes: pkg/registry/core/service/storage/storage.go`,
 /// `defaultOnReadInternalTrafficPolicy`.
 fn hide_inner_policy(service: &Value) -> Option<Value> {
     let spec = &service["spec"];
@@ -174,7 +174,7 @@ fn has_node_ports(spec: &Value) -> bool {
     matches!(spec["type"].as_str(), Some("LoadBalancer" | "NodePort"))
 }
 
-/// Whether somebody outside the cluster can reach it.
+/// True if clients outside the cluster can reach the service.
 fn is_external(spec: &Value) -> bool {
     let has_ips = !fields::list(spec, "/externalIPs").is_empty();
     has_node_ports(spec) || spec["type"] == "ClusterIP" && has_ips

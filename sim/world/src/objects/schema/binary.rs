@@ -1,7 +1,7 @@
-//! Bytes in texts: base64 as Go reads it.
+//! Base64 as Go reads it.
 //!
-//! Go passes over line ends, and over bits that are left in the last letter. Follows `decodeQuantum` of
-//! `encoding/base64` in where it finds fault.
+//! Go ignores line ends and the unused bits of the last letter. The position of an error follows
+//! `decodeQuantum` of `encoding/base64`.
 
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, PAD};
 use base64::{Engine as _, alphabet};
@@ -11,18 +11,18 @@ const STANDARD: GeneralPurpose =
 const URL_SAFE: GeneralPurpose =
     GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// The bytes of base64 with padding.
+/// Decodes base64 with padding.
 ///
 /// # Errors
-/// What Go says about something else.
+/// Go's error text for invalid base64.
 pub(in crate::objects) fn base64(text: &str) -> Result<Vec<u8>, String> {
     read(&STANDARD, text, &alphabet::STANDARD, true)
 }
 
-/// The bytes of base64 as it stands in addresses, without padding.
+/// Decodes URL-safe base64 without padding.
 ///
 /// # Errors
-/// What Go says about something else.
+/// Go's error text for invalid base64.
 pub(in crate::objects) fn base64_of_url(text: &str) -> Result<Vec<u8>, String> {
     read(&URL_SAFE, text, &alphabet::URL_SAFE, false)
 }
@@ -44,9 +44,9 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// Where Go finds that it is no base64.
+/// Position at which Go reports invalid base64.
 fn fault(text: &[u8], letters: &[u8], is_padded: bool) -> usize {
-    // How many letters of a group of four there are.
+    // Number of letters in the current group of four.
     let mut n_group = 0;
     let mut bytes = text.iter().copied().enumerate().filter(|(_, byte)| !is_line_end(*byte));
     while let Some((at, byte)) = bytes.next() {
@@ -60,14 +60,14 @@ fn fault(text: &[u8], letters: &[u8], is_padded: bool) -> usize {
         if n_group == 2 {
             match bytes.next() {
                 None => return text.len(),
-                // The one before it, line ends included.
+                // Go reports the byte before, which may be a line end.
                 Some((at, byte)) if byte != b'=' => return at - 1,
                 Some(_) => {}
             }
         }
         return bytes.next().map_or(text.len(), |(at, _)| at);
     }
-    // The last group is cut short.
+    // The last group is incomplete.
     text.len() - n_group
 }
 
@@ -75,7 +75,7 @@ fn fault(text: &[u8], letters: &[u8], is_padded: bool) -> usize {
 mod tests {
     use super::*;
 
-    /// Asked of the real server (1.36.3), as data of a secret.
+    /// The positions are answers of the real server (1.36.3) for data of a Secret.
     #[test]
     fn faults_are_where_go_finds_them() {
         for (text, at) in [

@@ -1,9 +1,9 @@
-//! Reading a body as Go does and writing it as Go does: types are insisted on, unknown fields fall
-//! out, empty ones too unless Go writes them.
+//! Reads a body as Go does and writes it as Go does: checks types, drops unknown fields, and drops empty
+//! fields unless Go writes them.
 //!
 //! Messages are those of `sigs.k8s.io/json` (bodies, JSON and merge patches) and of
-//! `apimachinery: pkg/runtime/converter.go` (strategic merge patches). What comes out is what the
-//! real server answers: it stores protobuf, which knows neither null nor the empty list.
+//! `apimachinery: pkg/runtime/converter.go` (strategic merge patches). The result is what the real server
+//! answers: it stores protobuf, which has neither null nor the empty list.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,15 +17,15 @@ use super::time::{rfc3339, rfc3339_micro};
 use super::types::{Struct, Type, Types};
 use crate::objects::text::{go_type, json_type, quote};
 
-/// Amounts of resources, which are rounded.
+/// Go's name of the map of resource amounts, which are rounded.
 pub(super) const RESOURCES: &str = "v1.ResourceList";
 
-/// Whose words to use for what has the wrong type.
+/// Origin of the words for values of the wrong type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::objects) enum Words {
-    /// The JSON decoder's.
+    /// The JSON decoder.
     Json,
-    /// Those of the converter from unstructured documents.
+    /// The converter from unstructured documents.
     Converter,
 }
 
@@ -33,14 +33,14 @@ pub(in crate::objects) enum Words {
 #[derive(Debug, PartialEq)]
 pub(in crate::objects) struct Decoded {
     pub(in crate::objects) object: Value,
-    /// Complaints about fields that nobody knows, in the order of the document.
+    /// Complaints about unknown fields, in the order of the document.
     pub(in crate::objects) unknown: Vec<String>,
 }
 
-/// Reads `document` as a `root`. Fields for which there are no types are gone afterwards.
+/// Reads `document` as a `root` and drops unknown fields.
 ///
 /// # Errors
-/// What Go says about the first value of the wrong type.
+/// Go's error text for the first value of the wrong type.
 pub(in crate::objects) fn decode(
     root: &Struct,
     document: &Value,
@@ -49,10 +49,10 @@ pub(in crate::objects) fn decode(
     decode_by(Types::builtin(), root, document, words)
 }
 
-/// The same, with structures that are not those of the built-in kinds.
+/// Like [`decode`], with structures other than those of the built-in kinds.
 ///
 /// # Errors
-/// What Go says about the first value of the wrong type.
+/// Go's error text for the first value of the wrong type.
 pub(super) fn decode_by(
     types: &'static Types,
     root: &Struct,
@@ -64,8 +64,8 @@ pub(super) fn decode_by(
     Ok(Decoded { object, unknown: decoder.unknown })
 }
 
-/// `document`, which was decoded before, with every field where Go writes it; `None` if there is
-/// nothing to do, or something that no `root` can be.
+/// Returns `document`, which was decoded before, with every field where Go writes it; `None` if nothing has
+/// to change, or if the document cannot be a `root`.
 pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<Value> {
     if is_settled(root, document) {
         return None;
@@ -83,7 +83,7 @@ pub(in crate::objects) fn reordered(root: &Struct, document: &Value) -> Option<V
 /// Reads the `metadata` of an object whose kind has no Go structure.
 ///
 /// # Errors
-/// What Go says about the first value of the wrong type.
+/// Go's error text for the first value of the wrong type.
 pub(in crate::objects) fn decode_metadata(
     metadata: &Value,
     words: Words,
@@ -106,7 +106,8 @@ pub(in crate::objects) fn decode_metadata(
 struct Decoder<'a> {
     types: &'static Types,
     words: Words,
-    /// Whether it was decoded before: times are as Go wrote them, which Go itself may not read.
+    /// True if the document was decoded before: its times are as Go wrote them, and Go itself may be unable
+    /// to read them.
     again: bool,
     unknown: Vec<String>,
     path: Vec<Step<'a>>,
@@ -114,7 +115,7 @@ struct Decoder<'a> {
 
 #[derive(Clone, Copy)]
 enum Step<'a> {
-    /// The metadata of an object without a structure: messages about types begin below it.
+    /// The metadata of an object without a structure: paths in messages about types begin below it.
     Root,
     Field(&'static str),
     Key(&'a str),
@@ -122,7 +123,7 @@ enum Step<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// A structure; always a map. `parent` is the structure that it stands in.
+    /// Reads a structure; the result is always a map. `parent` is the enclosing structure.
     fn structure(&mut self, of: &Struct, value: &'a Value, parent: &str) -> Result<Value, String> {
         let given = match value {
             Value::Object(given) => Some(given),
@@ -156,7 +157,7 @@ impl<'a> Decoder<'a> {
         Ok(Value::Object(out))
     }
 
-    /// A value; `None` if it is Go's zero.
+    /// Reads a value; `None` if it is Go's zero value.
     fn value(
         &mut self,
         of: &Type,
@@ -164,7 +165,7 @@ impl<'a> Decoder<'a> {
         parent: &str,
     ) -> Result<Option<Value>, String> {
         if value.is_null() && !matches!(of, Type::Struct(_)) {
-            // A pointer to a time that is none was written so.
+            // Go writes a pointer to its zero time as null.
             let is_kept = self.again
                 && matches!(of, Type::Pointer(of) if matches!(**of, Type::Time | Type::MicroTime));
             return Ok(is_kept.then_some(Value::Null));
@@ -230,7 +231,7 @@ impl<'a> Decoder<'a> {
                         Type::Quantity if go == RESOURCES && !value.is_null() => {
                             Some(quantity::amount(value)?.into())
                         }
-                        // Protobuf knows no map to nothing.
+                        // Protobuf has no null among the values of a map.
                         Type::Bytes if value.is_null() => Some(String::new().into()),
                         _ => self.value(of, value, parent)?,
                     };
@@ -248,7 +249,7 @@ impl<'a> Decoder<'a> {
         let Value::Number(number) = value else {
             return Err(self.mismatch(value, parent, go, go));
         };
-        // The converter takes floats that are whole numbers.
+        // The converter accepts floats that are whole numbers.
         let whole = number.as_i64().or_else(|| match (self.words, number.as_f64()) {
             #[expect(clippy::cast_possible_truncation, reason = "bounds are checked first")]
             (Words::Converter, Some(float)) if float.fract() == 0.0 && float.abs() < 1e15 => {
@@ -267,7 +268,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What Go writes where nothing was given.
+    /// Returns the value that Go writes where none was given.
     fn zero(&self, of: &Type) -> Value {
         match of {
             Type::String(_) => String::new().into(),
@@ -291,7 +292,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What the value at the current path is not.
+    /// Error text for the value of the wrong type at the current path.
     fn mismatch(&self, found: &Value, parent: &str, go: &str, kind: &str) -> String {
         if self.words == Words::Json {
             return self.json_mismatch(found, parent, go);

@@ -1,4 +1,4 @@
-//! Spans of time as Go reads and writes them: `90s` is written `1m30s`.
+//! Durations as Go reads and writes them: `90s` is written `1m30s`.
 //!
 //! Follows Go's `time.ParseDuration` and `Duration.String`: 64 bits of nanoseconds.
 
@@ -6,10 +6,10 @@ use crate::objects::text::quote;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A span as Go writes it.
+/// Returns a duration as Go writes it.
 ///
 /// # Errors
-/// What Go says about something that is none.
+/// Go's error text for an invalid duration.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let (is_negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -31,7 +31,7 @@ fn invalid(text: &str) -> String {
     format!("time: invalid duration {}", quote(text))
 }
 
-/// The sum of all numbers with their units.
+/// Returns the sum of all numbers with their units, in nanoseconds.
 fn parse(text: &str, mut rest: &str) -> Result<u64, String> {
     let mut sum: u64 = 0;
     if rest.is_empty() {
@@ -60,7 +60,7 @@ fn parse(text: &str, mut rest: &str) -> Result<u64, String> {
     Ok(sum)
 }
 
-/// The digits that a text begins with, and the rest.
+/// Splits a text after the digits that it begins with.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
@@ -68,7 +68,7 @@ fn digits(text: &str) -> (&str, &str) {
 fn size_of(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
-        // Two signs look like this one.
+        // The micro sign and the Greek letter mu look the same.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => SECOND,
@@ -78,11 +78,11 @@ fn size_of(unit: &str) -> Option<u64> {
     })
 }
 
-/// What digits after the point are of a unit, rounded down.
+/// Returns the part of a unit that the digits after the point denote, rounded down.
 fn part_of(digits: &str, size: u64) -> u64 {
     let mut rest = u128::from(size);
     let mut sum = 0;
-    // In units of the 18th digit; more of them make no difference.
+    // Counts in units of the 18th digit; more digits make no difference.
     rest *= 10_u128.pow(18);
     for digit in digits.bytes().take(18) {
         rest /= 10;
@@ -109,7 +109,7 @@ fn write(nanos: u64) -> String {
     }
 }
 
-/// `nanos` in a unit, with as many digits after the point as it takes.
+/// Writes `nanos` in a unit, with as many digits after the point as it takes.
 fn decimal(nanos: u64, unit: u64) -> String {
     let (whole, rest) = (nanos / unit, nanos % unit);
     if rest == 0 {
@@ -123,7 +123,7 @@ fn decimal(nanos: u64, unit: u64) -> String {
 mod tests {
     use super::canonical;
 
-    /// As Go 1.26 prints them.
+    /// The expected texts are those that Go 1.26 prints.
     #[test]
     fn spans_are_written_as_go_writes_them() {
         for (given, want) in [

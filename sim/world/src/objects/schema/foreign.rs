@@ -1,4 +1,5 @@
-//! Go structures of kinds that are not built in: what becomes of an object in a program that has them.
+//! Go structures of kinds that are not built in, to see how a program with these structures rewrites an
+//! object.
 
 use serde_json::Value;
 
@@ -10,16 +11,16 @@ use super::types::Types;
 pub(crate) struct GoKinds(Types);
 
 impl GoKinds {
-    /// What cannot be read is not there.
+    /// Reads the structures; fields that cannot be read are left out.
     pub(crate) fn read(text: &'static str) -> Self {
         Self(Types::read(text))
     }
 
-    /// `object` as Go writes it after it has read it as that kind, in that version: fields that there are
-    /// not have fallen out, and empty ones unless Go writes them.
+    /// Returns `object` as Go writes it after it has read it as that kind, in that version: without unknown
+    /// fields, and without empty fields unless Go writes them.
     ///
     /// # Errors
-    /// What Go says about a kind that it does not know, and about a value of the wrong type.
+    /// Go's error text for an unknown kind, or for a value of the wrong type.
     pub(crate) fn through(
         &'static self,
         version: &str,

@@ -1,7 +1,7 @@
-//! Quantities: numbers with a suffix, and the one way in which Go writes each.
+//! Quantities: numbers with a suffix, and the canonical form in which Go writes them.
 //!
-//! Follows `apimachinery: pkg/api/resource/quantity.go`. The integer part is bound to 128 bits here;
-//! beyond that the real server goes on with numbers of any size.
+//! Follows `apimachinery: pkg/api/resource/quantity.go`. The integer part is limited to 128 bits here; beyond
+//! that the real server goes on with numbers of any size.
 
 use serde_json::Value;
 
@@ -9,14 +9,14 @@ const MALFORMED: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const UNKNOWN_SUFFIX: &str = "unable to parse quantity's suffix";
 
-/// Digits after the point that are kept: the smallest unit is a billionth.
+/// Number of digits kept after the point: the smallest unit is a billionth.
 const N_FRACTION: u32 = 9;
 const NANO: i128 = 1_000_000_000;
 
-/// What comes in powers of two is bound to 64 bits.
+/// Maximum of quantities with a binary suffix, which are limited to 64 bits.
 const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
 
-/// Largest first.
+/// Binary suffixes with their powers of two, largest first.
 const BINARY: [(&str, u32); 6] =
     [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
 const DECIMAL: [(&str, i32); 10] = [
@@ -39,24 +39,25 @@ enum Format {
     Exponent,
 }
 
-/// A quantity as Go writes it: `1024Mi` is `1Gi`, `0.5` is `500m`.
+/// Returns a quantity as Go writes it: `1024Mi` is `1Gi`, `0.5` is `500m`.
 ///
 /// # Errors
-/// What Go says about something that is no quantity.
+/// Go's error text for an invalid quantity.
 pub(super) fn canonical(value: &Value) -> Result<String, String> {
     write_in(value, 1)
 }
 
-/// An amount of a resource, which comes in thousandths at the finest: the rest is rounded away from zero.
+/// Returns an amount of a resource as Go writes it. The smallest unit of amounts is a thousandth; the rest is
+/// rounded away from zero.
 ///
 /// # Errors
-/// What Go says about something that is no quantity.
+/// Go's error text for an invalid quantity.
 pub(super) fn amount(value: &Value) -> Result<String, String> {
     const MILLI: i128 = NANO / 1000;
     write_in(value, MILLI)
 }
 
-/// `unit` is the smallest one, in billionths.
+/// `unit` is the smallest unit, in billionths.
 fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -72,15 +73,15 @@ fn write_in(value: &Value, unit: i128) -> Result<String, String> {
     Ok(write((nanos + nanos.signum() * (unit - 1)) / unit * unit, format))
 }
 
-/// Whether a quantity is a whole number; so is what has more than 128 bits.
+/// True if a quantity is a whole number, or cannot be parsed, as with more than 128 bits.
 pub(in crate::objects) fn is_whole(text: &str) -> bool {
     parse(text).map_or(true, |(nanos, _)| nanos % NANO == 0)
 }
 
-/// Go does not rewrite what looks well to it, signs and leading zeros included. Answers in billionths what
-/// the last digit of such a text stands for.
+/// Returns, in billionths, the value of the last digit of a text that Go keeps as it is; `None` if Go
+/// rewrites the text. Go keeps signs and leading zeros.
 fn kept(text: &str) -> Option<i128> {
-    /// More digits than this are counted in another way.
+    /// Numbers with more digits are counted in another way.
     const N_DIGITS: usize = 18;
     let number = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start_matches('0');
     let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
@@ -90,7 +91,7 @@ fn kept(text: &str) -> Option<i128> {
     let digits = format!("{whole}{fraction}");
     let value: i64 = digits.parse().ok().filter(|_| !whole.is_empty())?;
     if format == Format::Binary {
-        // About as many digits as the suffix stands for.
+        // Approximate number of digits that the suffix stands for.
         let n_suffix = usize::try_from(factor.ilog2() * 3 / 10).ok()?;
         let is_short = fraction.is_empty() && whole.len() + n_suffix < 15;
         let fits = i128::from(value) * factor <= i128::from(i64::MAX);
@@ -99,7 +100,7 @@ fn kept(text: &str) -> Option<i128> {
     let scale = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
     let is_kept =
         digits.len() <= N_DIGITS && scale >= -9 && scale % 3 == 0 && !digits.ends_with("000");
-    // Everything from units on is as coarse as it has to be.
+    // From the unit digit on, every last digit is coarse enough.
     is_kept.then(|| 10_i128.pow((scale.min(0) + N_FRACTION.cast_signed()).unsigned_abs()))
 }
 
@@ -112,7 +113,7 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // Without a digit it is zero.
+    // A text without a digit is zero.
     if text.is_empty() || fraction.contains('.') {
         return Err(MALFORMED.into());
     }
@@ -138,7 +139,7 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
             _ => scaled.checked_mul(power).ok_or_else(too_big)?,
         }
     } else {
-        // Rounded away from zero, as there is no smaller unit.
+        // Rounds away from zero to the smallest unit.
         match 10_i128.checked_pow(shift.unsigned_abs()) {
             Some(power) => scaled / power + i128::from(scaled % power != 0),
             None => i128::from(scaled != 0),
@@ -148,7 +149,7 @@ fn parse(text: &str) -> Result<(i128, Format), String> {
     Ok((if is_negative { -nanos } else { nanos }, format))
 }
 
-/// A factor, a power of ten, and how such a quantity is written.
+/// Returns factor, power of ten and format of a suffix.
 fn suffix_of(suffix: &str) -> Result<(i128, i32, Format), String> {
     if let Some((_, bits)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Ok((1 << bits, 0, Format::Binary));
@@ -174,7 +175,7 @@ fn write(nanos: i128, format: Format) -> String {
     if nanos == 0 {
         return "0".into();
     }
-    // What is no whole number, or small, is written in tens even if it came in powers of two.
+    // Fractions and small numbers get a decimal suffix even if they came with a binary one.
     let format = match format {
         Format::Binary if nanos.abs() < 1024 * NANO || nanos % NANO != 0 => Format::Decimal,
         other => other,
@@ -207,7 +208,7 @@ mod tests {
 
     use super::{amount, canonical, is_whole};
 
-    /// Asked from the real server, as the capacity of a node.
+    /// The expected texts are answers of the real server for the capacity of a Node.
     #[test]
     fn quantities_are_written_as_the_real_server_writes_them() {
         for (given, want) in [
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Asked likewise.
+    /// The expected texts are answers of the real server for the capacity of a Node.
     #[test]
     fn amounts_are_rounded_up_and_what_looks_well_is_kept() {
         for (given, want) in [

@@ -1,8 +1,8 @@
-//! Is a document already as decoding would leave it?
+//! Checks whether decoding would leave a document as it is.
 //!
-//! Most of what is written was read from here and changed in a field or two, by the world's kubelets above
-//! all. A look that copies nothing saves those writes from being rebuilt. It errs on the safe side:
-//! whatever is not obviously settled gets decoded.
+//! Most writes contain a document that was read from here and changed in a field or two, above all those of
+//! the world's kubelets. This check copies nothing and saves rebuilding such documents. It errs on the safe
+//! side: a document that is not clearly settled gets decoded.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::quantity;
 use super::time::rfc3339;
 use super::types::{Struct, Type, Types};
 
-/// Whether [`super::decode`] accepts `document` without complaint and answers the same, order of fields
+/// True if [`super::decode`] accepts `document` without complaint and returns an equal one, order of fields
 /// included.
 pub(in crate::objects) fn is_settled(root: &Struct, document: &Value) -> bool {
     structure(Types::builtin(), root, document)
@@ -21,7 +21,7 @@ fn structure(types: &Types, of: &Struct, value: &Value) -> bool {
     let Value::Object(given) = value else { return false };
     let mut fields = of.fields.iter();
     for (name, value) in given {
-        // What is passed over is not there, which has to be fine.
+        // A field that is passed over is missing in the document, which only omitted fields may be.
         let Some(field) = fields.find(|field| field.name == name || !field.omitted) else {
             return false;
         };
@@ -32,7 +32,7 @@ fn structure(types: &Types, of: &Struct, value: &Value) -> bool {
     fields.all(|field| field.omitted)
 }
 
-/// `keeps_zero` says whether Go writes it here if it is empty.
+/// `keeps_zero` is true if Go writes an empty value here.
 fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
     match (of, value) {
         (Type::Struct(at), _) => types.at(*at).is_some_and(|of| structure(types, of, value)),
@@ -64,7 +64,7 @@ fn is_value(types: &Types, of: &Type, value: &Value, keeps_zero: bool) -> bool {
     }
 }
 
-/// A value of a map, which Go calls so.
+/// Checks a value of a map type that Go calls `go`.
 fn is_entry(types: &Types, go: &str, of: &Type, value: &Value) -> bool {
     match (of, value) {
         (Type::Bytes, Value::Null) => false,
@@ -81,7 +81,7 @@ fn is_integer(go: &str, whole: Option<i64>, keeps_zero: bool) -> bool {
     })
 }
 
-/// Whether it is an instant in UTC with a fraction of this form, written as we write it.
+/// True for an instant in UTC with a fraction of this form, written as decoding writes it.
 fn is_time(text: &str, fraction: &str) -> bool {
     const SECONDS: &str = "2026-03-01T08:00:00";
     let has_form = |text: &str, form: &str| {

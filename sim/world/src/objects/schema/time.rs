@@ -1,16 +1,16 @@
-//! Times as Go reads and writes them: RFC 3339 to the letter, and the words for what is not.
+//! Times as Go reads and writes them: strict RFC 3339, with Go's words for other texts.
 //!
 //! Follows Go's `time.Parse`, with the layouts of `apimachinery: pkg/apis/meta/v1/time.go` and
-//! `micro_time.go`. Years beyond those of our clock are times as well: 9999 means never.
+//! `micro_time.go`. Years beyond those of our clock are valid as well: 9999 means never.
 
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
-/// The beginning of year 1 in seconds since 1970: what Go takes for no time at all.
+/// Start of year 1 in seconds since 1970: Go's zero time.
 const ZERO: i64 = -62_135_596_800;
 const DAY: i64 = 86_400;
 
-/// A moment, wherever its zone was.
+/// A moment, independent of its original time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::objects) struct Instant {
     /// Whole seconds since 1970, rounded down.
@@ -19,17 +19,17 @@ pub(in crate::objects) struct Instant {
 }
 
 impl Instant {
-    /// Whether it is Go's zero. Without a fraction, what there was of one is lost first.
+    /// True for Go's zero time. Without `with_fraction` the fraction is dropped first.
     pub(super) fn is_zero(self, with_fraction: bool) -> bool {
         self.seconds == ZERO && !(with_fraction && self.nanos > 0)
     }
 
-    /// In seconds, as Go writes it; `None` if it is Go's zero.
+    /// Writes the instant in seconds, as Go does; `None` for Go's zero time.
     pub(super) fn in_seconds(self) -> Option<String> {
         (!self.is_zero(false)).then(|| format!("{}Z", self.date()))
     }
 
-    /// In microseconds, as Go writes it; `None` if it is Go's zero.
+    /// Writes the instant in microseconds, as Go does; `None` for Go's zero time.
     pub(super) fn in_micros(self) -> Option<String> {
         (!self.is_zero(true)).then(|| format!("{}.{:06}Z", self.date(), self.nanos / 1000))
     }
@@ -38,7 +38,7 @@ impl Instant {
         let (days, second) = (self.seconds.div_euclid(DAY), self.seconds.rem_euclid(DAY));
         let (year, month, day) = date_of(days);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        // The sign counts as a column.
+        // The sign counts towards the width.
         let width = if year < 0 { 5 } else { 4 };
         format!("{year:0width$}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
     }
@@ -47,7 +47,7 @@ impl Instant {
 /// Reads a time with any number of digits after the point, or none.
 ///
 /// # Errors
-/// What Go says about something else.
+/// Go's error text for any other text.
 pub(in crate::objects) fn rfc3339(text: &str) -> Result<Instant, String> {
     Reader { text, layout: LAYOUT, rest: text }.read()
 }
@@ -55,7 +55,7 @@ pub(in crate::objects) fn rfc3339(text: &str) -> Result<Instant, String> {
 /// Reads a time with exactly six digits after the point.
 ///
 /// # Errors
-/// What Go says about something else.
+/// Go's error text for any other text.
 pub(super) fn rfc3339_micro(text: &str) -> Result<Instant, String> {
     Reader { text, layout: MICRO_LAYOUT, rest: text }.read()
 }
@@ -75,7 +75,7 @@ impl Reader<'_> {
         self.literal("-")?;
         let day = self.digits(2, "02")?;
         self.literal("T")?;
-        // Go alone takes an hour of one digit.
+        // Go, unlike RFC 3339, accepts an hour of one digit.
         let is_short = !self.rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
         let hour = self.digits(if is_short { 1 } else { 2 }, "15")?;
         self.limit("hour", hour < 24)?;
@@ -94,14 +94,14 @@ impl Reader<'_> {
                 quote(self.rest)
             ));
         }
-        // What is no day of this month leads to one of another.
+        // A day that the month does not have turns into a day of another month.
         let days = days_of(year, month, day);
         self.limit("day", date_of(days) == (year, month, day))?;
         let seconds = days * DAY + hour * 3600 + minute * 60 + second - offset;
         Ok(Instant { seconds, nanos })
     }
 
-    /// A number of `n` digits, which the layout calls `part`.
+    /// Reads a number of `n` digits, which the layout calls `part`.
     fn digits(&mut self, n: usize, part: &str) -> Result<i64, String> {
         let found = self.rest.get(..n).and_then(number).ok_or_else(|| self.unreadable(part))?;
         self.rest = &self.rest[n..];
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Nanoseconds; more digits are passed over.
+    /// Reads the fraction in nanoseconds; ignores further digits.
     fn fraction(&mut self) -> Result<u32, String> {
         const N_NANO: usize = 9;
         let digits = self.rest.strip_prefix(['.', ',']).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Ok(u32::try_from(found * 10_i64.pow(power)).unwrap_or_default())
     }
 
-    /// Seconds east of Greenwich.
+    /// Reads the time zone in seconds east of Greenwich.
     fn zone(&mut self) -> Result<i64, String> {
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -168,12 +168,12 @@ impl Reader<'_> {
     }
 }
 
-/// At least one digit and nothing else.
+/// Parses at least one digit and nothing else.
 fn number(text: &str) -> Option<i64> {
     if text.bytes().all(|c| c.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// Texts as messages about times show them.
+/// Quotes a text as messages about times do.
 fn quote(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {
@@ -187,8 +187,8 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// Days since 1970, in the calendar of today for all times. Years are counted from March, which puts
-/// the day that comes and goes at their end.
+/// Returns the days since 1970, in the Gregorian calendar for all times. Years are counted from March, which
+/// puts the leap day at their end.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -196,7 +196,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The reverse: year, month and day.
+/// Inverse of [`days_of`]: year, month and day.
 fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

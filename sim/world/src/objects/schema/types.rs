@@ -10,7 +10,7 @@ const TYPES: &str = include_str!("../../../schemas/types.json");
 /// Structures of the built-in kinds.
 #[derive(Debug, Default)]
 pub(in crate::objects) struct Types {
-    /// Structures by group and kind; those of the newest version.
+    /// Structures by group and kind, in the newest version.
     kinds: BTreeMap<(&'static str, &'static str), usize>,
     /// Structures by group with version, and kind.
     versions: BTreeMap<(&'static str, &'static str), usize>,
@@ -26,7 +26,7 @@ pub(in crate::objects) struct Struct {
     pub(in crate::objects) go: String,
     /// Its name in OpenAPI, `io.k8s.api.core.v1.NodeSpec`.
     pub(in crate::objects) full: &'static str,
-    /// In the order in which Go writes them.
+    /// Fields in the order in which Go writes them.
     pub(in crate::objects) fields: Vec<Field>,
     /// Positions in `fields` by name.
     by_name: Vec<(&'static str, usize)>,
@@ -37,11 +37,11 @@ pub(in crate::objects) struct Struct {
 pub(in crate::objects) struct Field {
     pub(in crate::objects) name: &'static str,
     pub(in crate::objects) of: Type,
-    /// Whether Go leaves it out when it is empty.
+    /// True if Go leaves the field out when it is empty.
     pub(in crate::objects) omitted: bool,
-    /// Whether a strategic merge patch merges it; replaced as a whole otherwise.
+    /// True if a strategic merge patch merges the field; otherwise the patch replaces it as a whole.
     pub(in crate::objects) merges: bool,
-    /// The field that tells elements apart, for a list of structures that merges.
+    /// The field that identifies elements, for a list of structures that merges.
     pub(in crate::objects) merge_key: Option<&'static str>,
 }
 
@@ -60,14 +60,14 @@ pub(in crate::objects) enum Type {
     Time,
     /// An instant in microseconds.
     MicroTime,
-    /// A span, `1m30s`.
+    /// A duration, `1m30s`.
     Duration,
     /// A number with a suffix, `100Mi`.
     Quantity,
     IntOrString,
     /// Any JSON.
     Raw,
-    /// By position.
+    /// By position in the list of structures.
     Struct(usize),
     /// With Go's name of the list.
     List(String, Box<Self>),
@@ -77,7 +77,7 @@ pub(in crate::objects) enum Type {
 }
 
 impl Type {
-    /// Whether Go writes `null` if nothing was given.
+    /// True if Go writes `null` for a value that was not given.
     pub(super) fn is_nullable(&self) -> bool {
         matches!(
             self,
@@ -104,7 +104,7 @@ struct File {
 type Row = Vec<&'static str>;
 
 impl Types {
-    /// Those of the built-in kinds.
+    /// Returns the structures of the built-in kinds.
     pub(in crate::objects) fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Types> = LazyLock::new(|| Types::read(TYPES));
         &BUILTIN
@@ -124,14 +124,14 @@ impl Types {
         self.structs.get(index)
     }
 
-    /// The structure of that name in OpenAPI.
+    /// Returns the structure of that name in OpenAPI.
     pub(in crate::objects) fn named(&self, full: &str) -> Option<&Struct> {
         let at = self.structs.binary_search_by(|one| one.full.cmp(full)).ok()?;
         self.structs.get(at)
     }
 
-    /// The field at a dotted path below `root`. Elements of lists do not count as steps, keys of
-    /// maps do.
+    /// Returns the field at a dotted path below `root`. Keys of maps count as steps, elements of lists do
+    /// not.
     pub(in crate::objects) fn field<'a>(
         &'a self,
         root: &'a Struct,
@@ -164,7 +164,7 @@ impl Types {
     /// Reads one of the files in `schemas/`.
     ///
     /// # Panics
-    /// If it cannot be read: it is embedded, and every test meets it.
+    /// If the file cannot be read. The files are embedded, and every test reads them.
     pub(super) fn read(text: &'static str) -> Self {
         let File { kinds, structs } =
             serde_json::from_str(text).expect("the types in schemas/ are readable");
@@ -199,7 +199,7 @@ impl Struct {
         self.fields.get(self.position(name)?)
     }
 
-    /// Where the field of that name is.
+    /// Returns the position of the field of that name.
     pub(in crate::objects) fn position(&self, name: &str) -> Option<usize> {
         let at = self.by_name.binary_search_by(|(one, _)| (*one).cmp(name)).ok()?;
         Some(self.by_name[at].1)
@@ -209,7 +209,7 @@ impl Struct {
 fn field(row: &Row, names: &[&'static str]) -> Option<Field> {
     let (name, of, flags) = (*row.first()?, *row.get(1)?, *row.get(2)?);
     let of = read_type(of, names)?;
-    // Go finds nothing empty about structures, unless they are asked.
+    // Go's `omitempty` (`o`) never leaves out a structure; `omitzero` (`z`) does.
     let is_struct = matches!(
         of,
         Type::Struct(_)
@@ -228,7 +228,7 @@ fn read_type(text: &'static str, names: &[&'static str]) -> Option<Type> {
     read_named(text, None, names)
 }
 
-/// `go` is the name that Go has for it, if it has one of its own.
+/// `go` is Go's name of the type, if it has one of its own.
 fn read_named(
     text: &'static str,
     go: Option<&'static str>,

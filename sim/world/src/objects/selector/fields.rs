@@ -23,7 +23,7 @@ impl FieldSelector {
     /// Reads `metadata.name=a,spec.unschedulable!=true` for objects of `resource`.
     ///
     /// # Errors
-    /// 400 if the grammar is wrong or the resource has no such field for selectors.
+    /// 400 if the grammar is wrong or the resource does not offer the field to selectors.
     pub fn parse(text: &str, resource: &ResourceDef) -> Result<Self, Status> {
         let mut terms = Vec::new();
         for part in split_terms(text) {
@@ -43,18 +43,18 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// Whether nothing is required.
+    /// True if the selector has no condition.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The one name that is selected, if it is just one.
+    /// Returns the name that the selector asks for, if any.
     pub fn name(&self) -> Option<&str> {
         let named = |term: &&Term| term.equal && term.pointer == "/metadata/name";
         self.0.iter().find(named).map(|term| term.value.as_str())
     }
 
-    /// Whether the fields of `object` fulfill all conditions.
+    /// True if the fields of `object` meet all conditions.
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|term| {
             let is_equal = match object.pointer(&term.pointer) {
@@ -84,7 +84,7 @@ fn locate(resource: &ResourceDef, name: &str) -> Option<(Cow<'static, str>, &'st
     }
 }
 
-/// Resources without conversions of their own use another sentence.
+/// Resources without conversions of their own get another message.
 fn unknown(resource: &ResourceDef, name: &str) -> Status {
     Status::bad_request(if resource.selectable.is_empty() && resource.custom.is_none() {
         format!(
@@ -116,7 +116,7 @@ fn split_terms(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Name, value and whether they shall be equal. The first operator counts.
+/// Splits a term into name, value, and true for equality. The first operator counts.
 fn split_term(term: &str) -> Option<(&str, &str, bool)> {
     for (at, _) in term.char_indices() {
         let rest = &term[at..];

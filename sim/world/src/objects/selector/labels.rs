@@ -38,12 +38,12 @@ impl LabelSelector {
         parser.requirements().map(Self).map_err(Status::bad_request)
     }
 
-    /// Whether nothing is required.
+    /// True if the selector has no requirement.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the labels of `object` fulfill all requirements.
+    /// True if the labels of `object` meet all requirements.
     pub fn matches(&self, object: &Value) -> bool {
         let labels = fields::map(object, "/metadata/labels");
         self.0.iter().all(|requirement| {
@@ -66,7 +66,7 @@ impl LabelSelector {
     }
 }
 
-/// As `labels.Selector` prints itself; reading it gives the same selector.
+/// Writes the selector as `labels.Selector` does; parsing the text gives the same selector.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, Requirement { key, operator }) in self.0.iter().enumerate() {
@@ -105,7 +105,7 @@ impl Token {
 }
 
 const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", "<", ">"];
-/// What stands between words; other spaces belong to them.
+/// Characters that separate words; other spaces belong to words.
 const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
 
 fn lex(text: &str) -> Vec<Token> {

@@ -1,4 +1,4 @@
-//! What a change of a definition does to the objects that there are.
+//! Effects of a changed definition on existing objects.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn versions(properties: &Value) -> Value {
     json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}])
 }
 
-/// A store with a definition and one object of it.
+/// Returns a store with a definition and one object of its kind.
 fn lab() -> Store {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -150,6 +150,6 @@ fn what_a_change_was_before_counts_where_a_new_definition_has_made_it_a_copy() {
     }
     let since = |revision| store.watch_since(&parts(), &Selection::default(), revision);
     let known = (before..store.revision()).filter(|revision| since(*revision).is_ok()).count();
-    // 64 MiB, of which each deletion takes two: what was stored, and what that reads as.
+    // The limit is 64 MiB. Each deletion takes 2 MiB: the stored object, and the object as it was read.
     assert_eq!(known, 31);
 }

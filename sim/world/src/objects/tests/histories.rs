@@ -1,4 +1,4 @@
-//! Random histories: whatever is asked, the log tells the whole truth.
+//! Random histories: after any commands, the log tells every change.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::objects::{
     Store, WatchType,
 };
 
-/// What somebody might do, before it is known what exists.
+/// A possible step, chosen before it is known which objects exist.
 #[derive(Clone, Debug)]
 struct Step {
     resource: u8,
@@ -63,7 +63,7 @@ impl Step {
         }
     }
 
-    /// The command, given what exists; none for steps that are not commands.
+    /// Returns the command, given the existing objects; `None` for steps that are not commands.
     fn command(&self, store: &Store) -> Option<Command> {
         let key = self.key();
         let existing = store.get(&key).map(|it| it.as_ref().clone());

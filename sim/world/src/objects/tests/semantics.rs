@@ -1,4 +1,4 @@
-//! Revisions, conflicts, doors, finalizers, pages and selections.
+//! Revisions, conflicts, subresources, finalizers, pages and selections.
 
 use std::time::Duration;
 

@@ -45,7 +45,7 @@ fn labels_grow_a_node_up_to_the_limit_and_not_beyond() {
     let refused = (0..100).find_map(|n| store.run(more(n)).err().map(|status| (n, status)));
     let (n, status) = refused.expect("labels are bounded by the size of the object");
     assert_eq!(status.message, "etcdserver: request is too large");
-    // Each label stands in the list of managed fields too.
+    // Each label also occurs in the managed fields.
     assert!((10..30).contains(&n), "{n} times 200 labels");
 }
 
@@ -59,7 +59,7 @@ fn changes_are_kept_up_to_a_sum_of_bytes() {
     }
     let since = |revision| store.watch_since(&nodes(), &Selection::default(), revision);
     assert_eq!(since(first).expect_err("it is forgotten").code, 410);
-    // 64 MiB, of which each takes about 1.5 MB.
+    // The limit is 64 MiB, and each change takes about 1.5 MB.
     let known = (first..store.revision()).filter(|revision| since(*revision).is_ok()).count();
     assert_eq!(known, 44);
 }

@@ -17,7 +17,7 @@ fn patched(document: Value, patch: Value) -> Result<Value, (u16, String)> {
     strategic_merge_patch(&document, &patch, &RULES).map_err(|it| (it.code, it.message))
 }
 
-/// Rows named `upstream: …` are those of `strategicpatch/patch_test.go`, as facts.
+/// Rows named `upstream: …` restate cases of `strategicpatch/patch_test.go`.
 #[test]
 fn patches_merge_as_upstream() {
     for (name, document, patch, want) in [
@@ -218,7 +218,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Documents whose merging lists are well formed, as those of typed objects are.
+/// Documents with well-formed merging lists, like those of typed objects.
 fn document() -> impl Strategy<Value = Value> {
     let maps = prop::collection::btree_map("[a-d]", scalar(), 0..4);
     let element = prop::collection::btree_map("[v-x]", scalar(), 0..3);
@@ -238,7 +238,7 @@ fn document() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The patch that leads from one document to another, by hand.
+/// Computes by hand the patch that leads from one document to another.
 fn difference(from: &Value, to: &Value) -> Value {
     let mut map = to["map"].clone();
     for field in from["map"].as_object().unwrap().keys() {

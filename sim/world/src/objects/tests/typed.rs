@@ -1,4 +1,4 @@
-//! Strict decoding, defaults and custom kinds. Texts were asked from the real server.
+//! Strict decoding, defaults and custom kinds. The texts are answers of the real server.
 
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ fn custom_objects_are_checked() {
     }
 }
 
-/// As the real server answers a merge patch.
+/// The expected text is the real server's answer to a merge patch.
 #[test]
 fn a_patch_to_no_version_at_all_is_refused() {
     let mut store = lab();

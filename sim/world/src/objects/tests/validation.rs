@@ -1,4 +1,4 @@
-//! What is refused, in the real server's words.
+//! Refusals, in the real server's words.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Values that come back otherwise than they were given. Asked of the real server (1.36.3).
+//! Values that come back in another form than they were given. The expectations are answers of the real
+//! server (1.36.3).
 
 use serde_json::{Value, json};
 

@@ -1,21 +1,21 @@
-//! What is wrong with a text that is no JSON, in the words of Go's decoder.
+//! Finds the error in a text that is not valid JSON, in the words of Go's decoder.
 //!
-//! Clients print these messages, and `serde_json` has others. After the states of Go's
-//! `encoding/json`; a text is looked at only when it has been found to be no JSON.
+//! Clients print these messages, and `serde_json` has others. The states are those of Go's `encoding/json`.
+//! Most callers come here only after `serde_json` has refused a text.
 
 use std::fmt::Write as _;
 
-/// Objects and arrays in each other; the real decoder gives up there.
+/// Nesting of objects and arrays at which the real decoder gives up.
 const MAX_DEPTH: usize = 10_000;
 
 const END: &str = "unexpected end of JSON input";
 
-/// The first error of a text, if it has one.
+/// Returns the first error of a text, if it has one.
 pub fn json_problem(text: &[u8]) -> Option<String> {
     Scanner { text, at: 0, open: Vec::new() }.scan().err()
 }
 
-/// What comes next.
+/// The token that comes next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Value,
@@ -32,7 +32,7 @@ enum Next {
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
-    /// Which brackets are open.
+    /// Brackets that are open.
     open: Vec<u8>,
 }
 
@@ -130,7 +130,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// A string; what is no UTF-8 passes, as it does in Go.
+    /// Reads a string; bytes that are not UTF-8 pass, as they do in Go.
     fn string(&mut self) -> Result<(), String> {
         self.at += 1;
         loop {
@@ -169,7 +169,7 @@ impl Scanner<'_> {
             self.at += 1;
             self.digit("in numeric literal")?;
         }
-        // A zero stands alone.
+        // A leading zero stands alone.
         if self.peek() == Some(b'0') {
             self.at += 1
         } else {
@@ -197,7 +197,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// There must be a digit here.
+    /// Checks that a digit is next.
     fn digit(&self, place: &str) -> Result<(), String> {
         let byte = self.peek().ok_or(END)?;
         if byte.is_ascii_digit() { Ok(()) } else { Err(invalid(byte, place)) }
@@ -208,7 +208,7 @@ fn invalid(byte: u8, place: &str) -> String {
     format!("invalid character {} {place}", quoted(byte))
 }
 
-/// A byte as Go shows it: as the character of that number.
+/// Quotes a byte as Go does: as the character of that number.
 fn quoted(byte: u8) -> String {
     let shown = match byte {
         b'\'' => "\\'".into(),
@@ -240,7 +240,7 @@ fn quoted(byte: u8) -> String {
 mod tests {
     use super::json_problem;
 
-    /// Asked of the real server (1.36.3), but for the texts that end too early.
+    /// The messages are answers of the real server (1.36.3), except for texts that end too early.
     #[test]
     fn errors_are_worded_as_go_words_them() {
         for (text, want) in [

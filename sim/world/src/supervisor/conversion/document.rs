@@ -1,33 +1,33 @@
-//! An object on its way from one version to another, with fields at JSON pointers.
+//! An object during its conversion, with access to fields by JSON pointers.
 
 use serde_json::{Map, Value, json};
 
-/// The text at a pointer; empty if there is none.
+/// The text at a pointer; empty if the pointer has no text.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The list at a pointer; empty if there is none.
+/// The list at a pointer; empty if the pointer has no list.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// What is at a pointer, unless it is null.
+/// The value at a pointer, unless it is null.
 pub(super) fn found<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     object.pointer(pointer).filter(|value| !value.is_null())
 }
 
-/// A structure in which nothing is set.
+/// True if the value is a structure without fields.
 pub(super) fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-/// The object that is to be written.
+/// The object to write.
 #[derive(Debug)]
 pub(super) struct Document(pub(super) Value);
 
 impl Document {
-    /// Sets a field; structures on the way are made.
+    /// Sets a field and creates the structures on the path to it.
     pub(super) fn put(&mut self, pointer: &str, value: impl Into<Value>) {
         let mut slot = &mut self.0;
         for step in pointer.split('/').skip(1) {
@@ -39,7 +39,7 @@ impl Document {
         *slot = value.into();
     }
 
-    /// Sets a field to what was found elsewhere; removes it if nothing was.
+    /// Sets a field to `value`, or removes it if `value` is `None`.
     pub(super) fn put_found(&mut self, pointer: &str, value: Option<&Value>) {
         match value {
             Some(value) => self.put(pointer, value.clone()),
@@ -52,14 +52,14 @@ impl Document {
         self.0.pointer_mut(parent)?.as_object_mut()?.shift_remove(field)
     }
 
-    /// Removes a structure that says nothing.
+    /// Removes a structure without fields.
     pub(super) fn forget_empty(&mut self, pointer: &str) {
         if found(&self.0, pointer).is_some_and(is_empty) {
             self.remove(pointer);
         }
     }
 
-    /// The elements of a list; none if there is no such list.
+    /// The elements of the list at a pointer; empty if the pointer has no list.
     pub(super) fn elements(&mut self, pointer: &str) -> impl Iterator<Item = &mut Value> {
         self.0.pointer_mut(pointer).and_then(Value::as_array_mut).into_iter().flatten()
     }
@@ -75,13 +75,13 @@ impl Document {
         self.put("/metadata/annotations", annotations);
     }
 
-    /// Removes an annotation.
+    /// Removes an annotation and returns its text.
     pub(super) fn take_annotation(&mut self, key: &str) -> Option<String> {
         let annotations = self.0.pointer_mut("/metadata/annotations")?.as_object_mut()?;
         annotations.shift_remove(key)?.as_str().map(str::to_owned)
     }
 
-    /// Moves what one annotation says to another.
+    /// Moves the value of an annotation to another key.
     pub(super) fn rename_annotation(&mut self, from: &str, to: &str) {
         if let Some(value) = self.take_annotation(from) {
             self.annotate(to, value);

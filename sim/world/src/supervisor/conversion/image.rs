@@ -1,7 +1,7 @@
-//! VirtualMachineImage and ClusterVirtualMachineImage: in v1alpha1 what an image is stands in its
-//! specification.
+//! VirtualMachineImage and ClusterVirtualMachineImage: v1alpha1 describes an image in its specification, the
+//! hub in its status.
 //!
-//! There is no annotation: what an older version cannot say is lost for its writers.
+//! These kinds have no annotation, so a write in an older version drops the fields that this version does not have.
 
 use serde_json::{Map, Value, json};
 
@@ -13,13 +13,13 @@ pub(super) const NAMESPACED: Kind =
 pub(super) const CLUSTER: Kind =
     Kind { name: "ClusterVirtualMachineImage", down, up, restore: None, unrestored: |_, _| {} };
 
-/// Says in the hub which library v1alpha1 shows.
+/// The annotation of the hub with the content library that v1alpha1 shows.
 const LIBRARY: &str = "vmoperator.vmware.com/conversion-content-lib-ref";
 
-/// What begins so stands in annotations of v1alpha1 and in the status of the hub.
+/// Prefix of the properties that are annotations in v1alpha1 and in the status of the hub.
 const SYSTEM: &str = "vmware-system";
 
-/// Fields that are the same: in the hub, in v1alpha1.
+/// Pointers of the same field in the hub and in v1alpha1.
 const MOVED: [(&str, &str); 5] = [
     ("/status/providerItemID", "/spec/imageID"),
     ("/status/hardwareVersion", "/spec/hwVersion"),
@@ -30,8 +30,8 @@ const MOVED: [(&str, &str); 5] = [
 
 const READY: &str = "Ready";
 
-/// Conditions of v1alpha1 in the order in which they are reached, and why the hub's only one is false
-/// when one of them is.
+/// Conditions of v1alpha1 in the order in which an image reaches them. Each has the reason that the hub's only
+/// condition gives when this one is false.
 const STEPS: [(&str, &str); 3] = [
     (
         "VirtualMachineImageProviderSecurityCompliance",
@@ -74,7 +74,7 @@ fn down_to_first(hub: &Value, spoke: &mut Document) {
     spoke.put("/spec/ovfEnv", properties.collect::<Map<_, _>>());
     spoke.put("/status/conditions", steps(list(hub, "/status/conditions")));
     if let Some(given) = spoke.annotation(LIBRARY) {
-        // What cannot be read is no obstacle.
+        // An annotation that is not valid JSON gives an empty reference.
         let given: Value = serde_json::from_str(given).unwrap_or_default();
         let field = |name: &str| given.get(name).filter(|it| it.is_string()).cloned();
         let library =
@@ -94,7 +94,7 @@ fn up(spoke: &Value, hub: &mut Document, version: u8) {
         hub.put_found(ours, found(spoke, theirs));
     }
     hub.put_found("/status/osInfo", found(spoke, "/spec/osInfo"));
-    // Go takes these as its map has them, in any order.
+    // Go iterates over its map in any order; sorting makes the result deterministic.
     let properties = spoke.pointer("/spec/ovfEnv").and_then(Value::as_object);
     let mut properties: Vec<Value> =
         properties.into_iter().flat_map(Map::values).cloned().collect();
@@ -122,7 +122,7 @@ fn up(spoke: &Value, hub: &mut Document, version: u8) {
     hub.put("/status/vmwareSystemProperties", properties);
 }
 
-/// From the hub: all steps up to the one that fails.
+/// Converts the hub's condition to those of v1alpha1: all steps up to and including the one that fails.
 fn steps(conditions: &[Value]) -> Vec<Value> {
     if conditions.is_empty() {
         return Vec::new();
@@ -150,7 +150,7 @@ fn steps(conditions: &[Value]) -> Vec<Value> {
     STEPS.iter().enumerate().take(n).map(step).collect()
 }
 
-/// To the hub: ready, unless one of the steps failed.
+/// Converts the conditions of v1alpha1 to the hub's: ready, unless one of the steps failed.
 fn ready(conditions: &[Value]) -> Vec<Value> {
     if conditions.is_empty() {
         return Vec::new();
@@ -172,7 +172,7 @@ fn ready(conditions: &[Value]) -> Vec<Value> {
             })
         }
         None => {
-            // As Go writes times, the latest is the last by its letters.
+            // In Go's time format the latest time is also the last in text order.
             let since = conditions.iter().map(|it| text(it, "/lastTransitionTime")).max();
             let since = since.filter(|since| !since.is_empty());
             json!({"type": READY, "status": "True", "lastTransitionTime": since, "reason": "True"})

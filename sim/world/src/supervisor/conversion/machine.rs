@@ -1,4 +1,4 @@
-//! VirtualMachine: what moves between the hub and v1alpha2 … v1alpha5, and what all versions restore.
+//! VirtualMachine: conversion between the hub and v1alpha2 … v1alpha5, and the fields that all versions restore.
 
 mod bootstrap;
 mod conditions;
@@ -15,7 +15,7 @@ use super::restore::{Dated, restore};
 pub(super) const KIND: Kind =
     Kind { name: "VirtualMachine", down, up, restore: Some(restore_all), unrestored };
 
-/// What stops the VM Operator from acting has another name in the first two versions.
+/// The annotation that pauses VM Operator for an object; [`PAUSED_FIRST`] is its name in the first two versions.
 const PAUSED: &str = "vmoperator.vmware.com/paused";
 const PAUSED_FIRST: &str = "vmoperator.vmware.com/pause-reconcile";
 
@@ -50,7 +50,7 @@ const RESTORED: &[Dated] = &[
     (1, 4, Take("/spec", &["policies", "bootOptions", "affinity", "currentSnapshotName"])),
     (1, 4, ByName("/spec/volumes", &VOLUME)),
     (2, 4, Take("/spec/crypto", &["vTPMMode"])),
-    // It makes the structure whose fields come next.
+    // Creates the structure of the fields in the next rule.
     (1, 2, Fill("/spec/bootstrap/cloudInit/instanceID")),
     (2, 4, Take("/spec/bootstrap/cloudInit", &["waitOnNetwork4", "waitOnNetwork6"])),
     (2, 4, Take("/spec/bootstrap/linuxPrep", &bootstrap::LINUX)),
@@ -165,7 +165,7 @@ fn up_from_second(spoke: &Value, hub: &mut Document) {
     if !domain.is_empty() {
         hub.put("/spec/network/domainName", domain);
     }
-    // An empty structure there is none here.
+    // v1alpha2 may have an empty structure here where the hub has none.
     hub.forget_empty(RUN_ONCE);
     for volume in hub.elements("/status/volumes") {
         volume["type"] = "Managed".into();
@@ -174,8 +174,8 @@ fn up_from_second(spoke: &Value, hub: &mut Document) {
     hub.rename_annotation(PAUSED_FIRST, PAUSED);
 }
 
-/// The real one copies memory, in which these two of v1alpha2 stand the other way round: each comes out
-/// under the name of the other.
+/// Exchanges host name and domain name. The real conversion copies memory, and v1alpha2 declares these two fields in
+/// the other order, so each gets the value of the other.
 fn exchange_names(object: &mut Document) {
     for list in ["/status/network/interfaces", "/status/network/ipStacks"] {
         for element in object.elements(list) {
@@ -191,7 +191,7 @@ fn exchange_names(object: &mut Document) {
     }
 }
 
-/// Whether an object has been in the store: nobody knows its image before.
+/// True if an object has been in the store. VM Operator knows the image of no other object.
 fn was_stored(object: &Value) -> bool {
     object.pointer("/metadata/generation").and_then(Value::as_i64).is_some_and(|n| n > 0)
 }
@@ -209,7 +209,7 @@ fn name_image(hub: &Value, spoke: &mut Document) {
     }
 }
 
-/// Disks that are no volumes of Kubernetes were not told of in the first two versions.
+/// Removes disks that are not volumes of Kubernetes, which the first two versions do not report.
 fn forget_classic_volumes(hub: &Value, spoke: &mut Document) {
     let volumes = list(hub, "/status/volumes");
     let managed: Vec<Value> =
@@ -217,7 +217,7 @@ fn forget_classic_volumes(hub: &Value, spoke: &mut Document) {
     spoke.put("/status/volumes", managed);
 }
 
-/// What v1alpha3 calls the usage of storage, from what came after it.
+/// The `status.storage` of v1alpha3, from that of the hub.
 fn usage(storage: &Value) -> Value {
     let mut out = Document(json!({}));
     for (ours, theirs) in USAGE {
@@ -238,14 +238,15 @@ fn storage(usage: &Value) -> Value {
     out.0
 }
 
-/// Fields of `status.storage` in v1alpha3 and in the hub.
+/// Pointers of the same field of `status.storage` in v1alpha3 and in the hub.
 const USAGE: [(&str, &str); 3] = [
     ("/usage/total", "/total"),
     ("/usage/disks", "/requested/disks"),
     ("/usage/other", "/usage/other"),
 ];
 
-/// Drives for disks stood in the specification itself, and had no controllers.
+/// Restores the hardware that v1alpha3 and v1alpha4 do not have: they list CD-ROM drives in the specification itself,
+/// without controllers.
 fn restore_hardware(object: &mut Document, kept: &Value) {
     let Some(hardware) = found(kept, "/spec/hardware") else { return };
     let drives: Vec<Value> = list(&object.0, "/spec/hardware/cdrom").to_vec();
@@ -264,7 +265,7 @@ fn restore_hardware(object: &mut Document, kept: &Value) {
     object.put("/spec/hardware/cdrom", drives.collect::<Vec<_>>());
 }
 
-/// Older versions cannot tell a refusal of DHCP from nothing said.
+/// Restores `false` for DHCP, which older versions cannot distinguish from an absent field.
 fn restore_dhcp(object: &mut Document, kept: &Value) {
     const INTERFACES: &str = "/spec/network/interfaces";
     for interface in object.elements(INTERFACES) {

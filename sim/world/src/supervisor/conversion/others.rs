@@ -1,4 +1,4 @@
-//! Kinds of which little changed: services, classes, policies and groups.
+//! Kinds with few differences between versions: services, classes, policies and groups.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::document::{Document, found, list, text};
 use super::restore::Rule::Take;
 use super::restore::{Dated, restore};
 
-/// A kind that has the same fields in all versions, as far as those know them.
+/// A kind whose fields have the same names and meanings in all versions that have them.
 pub(super) const CLASS: Kind = Kind {
     name: "VirtualMachineClass",
     down: |_, _, _| {},
@@ -31,7 +31,7 @@ pub(super) const POLICY: Kind =
 const SERVICE_RESTORED: &[Dated] =
     &[(1, 5, Take("/spec", &["ipFamilies", "ipFamilyPolicy"])), (1, 5, Take("", &["status"]))];
 
-/// Steps of a group have no names; their places tell them apart.
+/// Restores the steps of a group by position, because steps have no names.
 fn restore_group(object: &mut Document, kept: &Value, _: u8) {
     for (step, kept) in object.elements("/spec/bootOrder").zip(list(kept, "/spec/bootOrder")) {
         let mut whole = Document(step.take());

@@ -1,25 +1,26 @@
-//! What is brought back from the annotation, as data.
+//! Rules that say which fields a conversion restores from the annotation.
 
 use serde_json::{Value, json};
 
 use super::document::{Document, found, list, text};
 
-/// One thing to bring back. What was kept and is not there any more goes from the object as well.
+/// A rule for fields to restore from the kept object. All rules but [`Fill`](Self::Fill) also remove a field that the kept
+/// object does not have.
 pub(super) enum Rule {
-    /// Fields of a structure, if both have that.
+    /// Restores fields of a structure, if both objects have the structure.
     Take(&'static str, &'static [&'static str]),
-    /// Fields of a structure, which is made if only what was kept has it.
+    /// Restores fields of a structure, and creates the structure if only the kept object has it.
     Made(&'static str, &'static [&'static str]),
-    /// One field that the object does not have; structures on the way to it are made.
+    /// Restores one field if the object does not have it, and creates the structures on the path to it.
     Fill(&'static str),
-    /// Fields of those elements of a list that have the same name.
+    /// Restores fields of the elements of a list that have the same name in both objects.
     ByName(&'static str, &'static [&'static str]),
 }
 
-/// A rule with the first and the last version that follow it.
+/// A rule with the first and the last version that it applies to.
 pub(super) type Dated = (u8, u8, Rule);
 
-/// Follows the rules for a version, one after the other.
+/// Applies the rules for a version in order.
 pub(super) fn restore(object: &mut Document, kept: &Value, version: u8, rules: &[Dated]) {
     for (first, last, rule) in rules {
         if (*first..=*last).contains(&version) {
@@ -52,7 +53,7 @@ impl Rule {
             }
             Self::ByName(path, fields) => {
                 for element in object.elements(path) {
-                    // Of several with one name, the last counts.
+                    // If several elements have the name, the last one counts.
                     let same = |it: &&Value| text(it, "/name") == text(element, "/name");
                     if let Some(kept) = list(kept, path).iter().rfind(same) {
                         let mut whole = Document(element.take());

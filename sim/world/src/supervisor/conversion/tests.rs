@@ -1,4 +1,4 @@
-//! Conversions held to those of the VM Operator's own code, see `conformance/peers/vm-conversion`.
+//! Compares conversions with those of the VM Operator's own code, see `conformance/peers/vm-conversion`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::{ANNOTATION, GROUP, KINDS, convert, number, version};
 use crate::Ids;
 use crate::objects::{Command, GroupResource, Key, PatchKind, Store, json_type};
 
-/// What the program writes of a kind.
+/// The output of that program for a kind.
 #[derive(Deserialize)]
 struct File {
     kind: String,
     texts: Vec<String>,
-    /// Whole, or the number of another one and a patch.
+    /// Each object in full, or as the number of another object and a patch.
     objects: Vec<Value>,
-    /// Number of an object, wanted version, number of what comes out; `None` if it is refused.
+    /// Number of an object, wanted version, number of the result; `None` if VM Operator refuses the conversion.
     conversions: Vec<(usize, String, Option<usize>)>,
 }
 
@@ -45,7 +45,7 @@ impl File {
         file
     }
 
-    /// Holds every conversion; answers how many there are by the wanted version.
+    /// Checks every conversion; returns the number of conversions by wanted version.
     fn hold(&self) -> BTreeMap<&str, usize> {
         let mut held = BTreeMap::new();
         let mut wrong = Vec::new();
@@ -71,7 +71,7 @@ impl File {
     }
 }
 
-/// Where two values differ.
+/// The paths at which two values differ, with both values.
 fn differences(found: &Value, want: &Value) -> Vec<String> {
     fn walk(path: &str, found: &Value, want: &Value, out: &mut Vec<String>) {
         match (found, want) {
@@ -112,7 +112,7 @@ macro_rules! kinds {
                 let (_, text) = FILES.iter().find(|(kind, _)| *kind == $kind).unwrap();
                 let file = File::read(text);
                 let held = file.hold();
-                // Every version is somebody's wish.
+                // The file has conversions to every version.
                 let first = if $kind == "VirtualMachineGroup" { 2 } else { 1 };
                 let wanted: Vec<String> = (first..=6).map(|n| format!("v1alpha{n}")).collect();
                 assert!(held.keys().eq(&wanted), "{held:?}");
@@ -136,20 +136,20 @@ fn every_kind_has_fixtures() {
     assert!(KINDS.iter().map(|kind| kind.name).all(|name| FILES.iter().any(|(it, _)| *it == name)));
 }
 
-/// What of an object does not come back, although the annotation was kept: the VM Operator forgets
-/// to restore it, or v1alpha1 has no words.
+/// Paths with first and last version that a conversion down and up loses in spite of the annotation: the VM
+/// Operator does not restore them, or v1alpha1 does not have them.
 const FORGOTTEN: &[(u8, u8, &str)] = &[
     (1, 4, ".spec.class"),
-    // One transport has to do.
+    // v1alpha1 names only one transport.
     (1, 1, ".spec.bootstrap"),
     (1, 1, ".metadata.annotations"),
     (1, 1, ".spec.volumes"),
     (1, 1, ".spec.reserved"),
-    // In the hub it is one among others, in those versions it is the one that stops.
+    // The hub may use this key for any annotation; in those versions it is the one that pauses VM Operator.
     (1, 2, ".metadata.annotations.vmoperator.vmware.com/pause-reconcile"),
 ];
 
-/// Whether a difference is at a path or below it.
+/// True if a difference is at a path or below it.
 fn is_within(difference: &str, path: &str) -> bool {
     difference.strip_prefix(path).is_some_and(|rest| rest.starts_with([':', '.', '[']))
 }
@@ -257,13 +257,13 @@ fn values_of_the_wrong_type_are_refused_and_nothing_panics() {
     }
 }
 
-/// The same schema, for objects with other fields besides.
+/// The same schema, for objects that may have other fields.
 fn keeping(mut schema: Value) -> Value {
     schema["x-kubernetes-preserve-unknown-fields"] = true.into();
     schema
 }
 
-/// A store that serves machines in two versions and keeps the newer.
+/// A store that serves machines in two versions and stores the newer one.
 fn store() -> Store {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let lifetime = json!({"type": "object", "properties": {"lifetime": {"type": "string"}}});
@@ -306,7 +306,7 @@ fn machines() -> GroupResource {
     GroupResource::of(GROUP, "virtualmachines")
 }
 
-/// Decides and folds; answers the last of the objects that changed.
+/// Carries out a command; returns the last object that changed.
 fn run(store: &mut Store, command: Command) -> Arc<Value> {
     let now = "2026-03-01T08:00:00Z".parse().unwrap();
     let events = store.decide(now, command).unwrap().events;

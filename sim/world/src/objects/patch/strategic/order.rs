@@ -1,10 +1,10 @@
-//! The order of a merged list's elements.
+//! Order of the elements of a merged list.
 
 use serde_json::Value;
 
 use super::{DIRECTIVE, Problem, no_merge_key};
 
-/// Whether two elements are the same one: by `key`, or as scalars if it is empty.
+/// True if two elements are the same: by `key`, or as scalars if `key` is empty.
 fn is_same(a: &Value, b: &Value, key: &str) -> bool {
     if key.is_empty() { a == b } else { a.get(key) == b.get(key) }
 }
@@ -13,7 +13,7 @@ fn index(list: &[Value], element: &Value, key: &str) -> Option<usize> {
     list.iter().position(|other| is_same(other, element, key))
 }
 
-/// The patch's list must follow the order that the patch sets.
+/// Checks that the patch's list follows the order that the patch sets.
 pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), Problem> {
     if order.is_empty() || patch.is_empty() {
         return Ok(());
@@ -35,8 +35,8 @@ pub(super) fn check(patch: &[Value], order: &[Value], key: &str) -> Result<(), P
     }
 }
 
-/// Orders `merged`: elements that `patch_order` names follow it, the others follow `server_order`;
-/// where both orders say nothing about a pair, the patch's element comes first.
+/// Orders `merged`: elements in `patch_order` follow that order, the others follow `server_order`. If neither
+/// order compares a pair, the patch's element comes first.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch_order: &[Value],

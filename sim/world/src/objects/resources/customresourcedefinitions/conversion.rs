@@ -1,4 +1,4 @@
-//! How objects of one version become those of another, and which versions are kept.
+//! Conversion between versions, and the versions in which objects are kept.
 
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ fn review_versions(versions: &[Value], path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whatever version objects may be kept in has to stay.
+/// Checks that a definition keeps all versions in which objects may be stored.
 pub(super) fn validate_stored(definition: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "status.storedVersions";
     let kept = fields::list(definition, "/status/storedVersions");

@@ -1,14 +1,14 @@
-//! Are the defaults of a schema what the schema asks for?
+//! Checks that the defaults of a schema conform to the schema.
 //!
-//! Follows `apiextensions-apiserver: pkg/apiserver/schema/defaulting/validation.go`. Defaults of the
-//! metadata of embedded objects are checked as values only.
+//! Follows `apiextensions-apiserver: pkg/apiserver/schema/defaulting/validation.go`. Defaults of the metadata
+//! of embedded objects are checked as values only.
 
 use serde_json::Value;
 
 use crate::objects::custom::{self, Structural};
 use crate::objects::{FieldErrors, fields};
 
-/// Checks all defaults of a structural schema. Those below `additionalProperties` count for nothing.
+/// Checks all defaults of a structural schema, except those below `additionalProperties`.
 pub(super) fn validate(schema: &Value, path: &str, errors: &mut FieldErrors) {
     walk(schema, path, true, false, errors);
 }

@@ -1,11 +1,11 @@
-//! Formats that nobody checks: the definition is accepted with a warning.
+//! Formats that the real server does not know: the definition is accepted with a warning.
 
 use serde_json::Value;
 
 use crate::objects::custom::formats::is_known;
 use crate::objects::{fields, text};
 
-/// What to tell whoever writes a definition.
+/// Returns the warnings for a client that writes this definition.
 pub(super) fn warnings(definition: &Value) -> Vec<String> {
     let mut formats = Vec::new();
     for schema in super::schemas(&definition["spec"]) {

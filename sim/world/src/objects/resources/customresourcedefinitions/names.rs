@@ -1,11 +1,11 @@
-//! What the kind of a definition is called: which names may be, and which are taken.
+//! Names that a definition gives its kind: valid names, and conflicts with other kinds.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::objects::{FieldErrors, NameRule, ResourceDef, Store, fields, names};
 
-/// Names that every definition has.
+/// Checks that the names are set that every definition needs.
 pub(super) fn required(names: &Value, errors: &mut FieldErrors) {
     for field in ["plural", "singular", "kind", "listKind"] {
         if names[field].as_str().unwrap_or_default().is_empty() {
@@ -14,7 +14,7 @@ pub(super) fn required(names: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What names look like, below `path`.
+/// Checks the form of names, which are below `path`.
 pub(super) fn validate(names: &Value, path: &str, errors: &mut FieldErrors) {
     let problems = |text: &str| names::name_problems(NameRule::Label1035, text).join(",");
     let texts = |field: &str| fields::list(names, &format!("/{field}")).to_vec();
@@ -55,7 +55,7 @@ pub(super) fn validate(names: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The definition once its names have been looked at, if that changes anything.
+/// Returns the definition after the check of its names, if that changes the definition.
 ///
 /// Follows `apiextensions-apiserver: pkg/controller/status/naming_controller.go`.
 pub(in crate::objects) fn accepted(
@@ -112,7 +112,7 @@ pub(in crate::objects) fn accepted(
     (object != *definition).then_some(object)
 }
 
-/// A name that a resource of the same group has already.
+/// Returns the reason and the name if a resource of the same group has one of the names already.
 fn conflict(def: &ResourceDef, wanted: &Value) -> Option<(&'static str, String)> {
     let text = |field: &str| wanted[field].as_str().unwrap_or_default().to_owned();
     let taken: Vec<&str> =

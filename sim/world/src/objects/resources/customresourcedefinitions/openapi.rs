@@ -1,8 +1,8 @@
-//! What a schema of a CustomResourceDefinition may not say, structural or not.
+//! Checks of the schemas in a CustomResourceDefinition, structural or not.
 //!
 //! Follows `ValidateCustomResourceDefinitionOpenAPISchema` of `apiextensions-apiserver:
-//! pkg/apis/apiextensions/validation/validation.go`. The real server goes through properties in no
-//! order; here it is that of the definition.
+//! pkg/apis/apiextensions/validation/validation.go`. The real server checks properties in random order; here
+//! the order is that of the definition.
 
 use serde_json::Value;
 
@@ -15,17 +15,17 @@ const LIST_KEYS: &str = "x-kubernetes-list-map-keys";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// Where a schema stands, as far as that matters.
+/// Place of a schema, as far as the checks depend on it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place<'a> {
     is_root: bool,
     is_in_metadata: bool,
-    /// Why there may be no default; empty if there may.
+    /// Reason why a default is not allowed; empty if it is allowed.
     no_defaults: &'a str,
 }
 
 impl Place<'_> {
-    /// The schema of a whole object.
+    /// Place of the schema of a whole object.
     pub(super) const ROOT: Self = Self { is_root: true, is_in_metadata: false, no_defaults: "" };
 }
 
@@ -86,7 +86,7 @@ fn unsupported(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldE
     }
 }
 
-/// Checks the schemas inside of one.
+/// Checks the schemas inside a schema.
 fn inside(schema: &Value, path: &str, place: Place<'_>, errors: &mut FieldErrors) {
     let below = Place { is_root: false, ..place };
     let others = &schema["additionalProperties"];
@@ -152,7 +152,7 @@ fn list_type(schema: &Value, path: &str, errors: &mut FieldErrors) {
         if kind == "array" && !items[LIST_TYPE].is_null() && !is_atomic(LIST_TYPE) {
             errors.invalid(format!("{path}.items.{LIST_TYPE}"), &items[LIST_TYPE], why);
         }
-        // The real server shows the list type of what is a map.
+        // The real server shows the list type for maps.
         if kind == "object" && !is_atomic(MAP_TYPE) {
             errors.invalid(format!("{path}.items.{MAP_TYPE}"), &items[LIST_TYPE], why);
         }

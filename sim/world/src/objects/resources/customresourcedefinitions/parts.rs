@@ -1,5 +1,5 @@
-//! What a version of a definition has besides its schema: where replicas are, columns of tables, and
-//! fields that selectors may name.
+//! Parts of a version besides its schema: paths of replicas, columns of tables, and fields that selectors may
+//! name.
 
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ pub(super) fn selectable(version: &Value, path: &str, errors: &mut FieldErrors) 
     }
 }
 
-/// The schema of a field.
+/// Returns the schema of the field at `path`.
 fn field_at<'a>(schema: &'a Value, path: &str) -> Result<&'a Value, String> {
     let mut found = schema;
     let mut rest = path;

@@ -1,13 +1,14 @@
-//! Is a schema structural? Every field has a type where it stands, and alternatives only restrict.
+//! Checks that a schema is structural: every field has a type in its own place, and alternatives only
+//! restrict.
 //!
-//! Follows `apiextensions-apiserver: pkg/apiserver/schema/{validation,complete}.go`. The real server
-//! sorts what it finds by its text.
+//! Follows `apiextensions-apiserver: pkg/apiserver/schema/{validation,complete}.go`. The real server sorts
+//! the errors by their text.
 
 use serde_json::{Value, json};
 
 use crate::objects::{FieldErrors, fields, patterns};
 
-/// Where in a schema another one stands.
+/// Place of a schema inside another.
 #[derive(Clone, Copy, PartialEq)]
 enum Level {
     Root,
@@ -19,7 +20,7 @@ const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// What keeps a schema from being structural.
+/// Errors that keep a schema from being structural.
 pub(super) fn problems(schema: &Value, path: &str) -> FieldErrors {
     let mut errors = FieldErrors::default();
     invariants(schema, Level::Root, path, &mut errors);
@@ -28,7 +29,7 @@ pub(super) fn problems(schema: &Value, path: &str) -> FieldErrors {
     errors
 }
 
-/// Why a schema cannot be read as a structural one at all.
+/// Reason why a schema cannot be read as a structural one at all.
 pub(super) fn unreadable(schema: &Value) -> Option<String> {
     const UNSUPPORTED: [&str; 7] = [
         "id",
@@ -52,7 +53,7 @@ pub(super) fn unreadable(schema: &Value) -> Option<String> {
     super::inner(schema).find_map(|(_, it)| unreadable(it))
 }
 
-/// Whether Go has the zero value for it.
+/// True if Go has the zero value for this JSON value.
 pub(super) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -131,7 +132,7 @@ fn types(schema: &Value, level: Level, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// What a schema may say of the type and metadata that every object has.
+/// Checks the properties that describe the type and the metadata of an object.
 fn metadata(schema: &Value, level: Level, path: &str, errors: &mut FieldErrors) {
     let is_object = level == Level::Root || schema[EMBEDDED] == true;
     let of = |name: &str| schema["properties"].get(name);
@@ -176,7 +177,7 @@ fn says_more_than_names(metadata: &Value) -> bool {
     metadata.as_object().into_iter().flatten().any(says)
 }
 
-/// Whether `anyOf`, or that of the first `allOf`, is the one alternative that may name types.
+/// True if `anyOf`, or that of the first `allOf`, is the only alternative that may name types.
 fn int_or_string(schema: &Value) -> (bool, bool) {
     let pattern = json!([{"type": "integer"}, {"type": "string"}]);
     (schema["anyOf"] == pattern, schema["allOf"][0]["anyOf"] == pattern)
@@ -206,7 +207,7 @@ fn restrictions(
     }
 }
 
-/// An alternative restricts what is defined elsewhere.
+/// Checks an alternative, which may only restrict fields that are defined elsewhere.
 fn restriction(schema: &Value, skip_any: bool, path: &str, errors: &mut FieldErrors) {
     const EMPTY: [&str; 3] = ["type", "title", "description"];
     const FALSE: [&str; 4] = ["nullable", PRESERVE, EMBEDDED, INT_OR_STRING];
@@ -246,8 +247,7 @@ fn restriction(schema: &Value, skip_any: bool, path: &str, errors: &mut FieldErr
     }
 }
 
-/// What alternatives restrict has to be defined: `schema` at `at` says something about `defined` at
-/// `path`.
+/// Checks that alternatives restrict only defined fields: `schema` at `at` restricts `defined` at `path`.
 fn restrictions_have_fields(
     schema: &Value,
     defined: Option<&Value>,

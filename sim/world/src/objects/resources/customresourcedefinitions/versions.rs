@@ -1,8 +1,8 @@
 //! The versions of a definition: names, schemas, subresources, columns and selectable fields.
 //!
 //! Follows `validateCustomResourceDefinitionSpec` of `apiextensions-apiserver:
-//! pkg/apis/apiextensions/validation/validation.go`. What all versions have alike, the real server
-//! keeps once, and names it as part of the whole: [`Shared`].
+//! pkg/apis/apiextensions/validation/validation.go`. The real server keeps parts that are the same in all
+//! versions only once, and names them as parts of the whole: [`Shared`].
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ fn group(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What all versions have alike.
+/// True for the parts that are the same in all versions.
 struct Shared {
     schema: bool,
     subresources: bool,
@@ -103,7 +103,7 @@ fn validate_version(version: &Value, path: &str, shared: &Shared, errors: &mut F
     }
     if !shared.selectable {
         if shared.schema {
-            // The schema is no longer where the version had it.
+            // The schema has moved out of the version.
             let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
             if !fields::list(version, "/selectableFields").is_empty() {
                 errors.invalid(format!("{path}.selectableFields"), &"".into(), why);
@@ -150,7 +150,7 @@ fn counts(versions: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-/// Versions as the real server shows them: by its internal type.
+/// Returns versions as the real server shows them: in the form of its internal type.
 fn shown(versions: &[Value]) -> Value {
     let one = |version: &Value| {
         json!({
@@ -207,7 +207,8 @@ fn validate_schema(schema: &Value, has_status: bool, path: &str, errors: &mut Fi
     }
 }
 
-/// With a status of its own, the root of a schema says little else than what its fields are.
+/// Checks the root of a schema, which may hold few fields besides properties if the version has a status
+/// subresource.
 fn with_status(schema: &Value, path: &str, errors: &mut FieldErrors) {
     const ALLOWED: [&str; 22] = [
         "Description",

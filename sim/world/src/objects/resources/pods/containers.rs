@@ -1,4 +1,4 @@
-//! What is wrong with the containers of a pod.
+//! Validation of the containers of a pod.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::objects::{FieldErrors, NameRule, fields, names};
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// All containers of a pod, whose volumes have these names.
+/// Checks all containers of a pod whose volumes have these names.
 pub(super) fn validate(spec: &Value, volumes: &[&str], errors: &mut FieldErrors) {
     let containers = fields::list(spec, "/containers");
     if containers.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn validate(spec: &Value, volumes: &[&str], errors: &mut FieldErrors)
         let path = format!("spec.initContainers[{at}]");
         validate_one(container, volumes, &path, errors);
         unique_name(container, &path, &mut known, errors);
-        // They run one after the other; the real server names the first whichever it is.
+        // Init containers run one after the other; the real server names the first, whichever it is.
         host_ports(container, "spec.initContainers[0]", &mut Vec::new(), errors);
     }
 }
@@ -63,7 +63,7 @@ fn host_ports(container: &Value, path: &str, taken: &mut Vec<String>, errors: &m
     }
 }
 
-/// On the network of its node, a container has no other ports than the node.
+/// Checks that containers on the network of their node use the same ports on both.
 pub(super) fn validate_host_ports(spec: &Value, errors: &mut FieldErrors) {
     for list in LISTS {
         for (at, container) in fields::list(spec, &format!("/{list}")).iter().enumerate() {
@@ -79,7 +79,7 @@ pub(super) fn validate_host_ports(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What templates of pods may have, and pods may not.
+/// Refuses surrounding spaces in image names, which templates of pods may have, but pods may not.
 pub(super) fn validate_images(spec: &Value, errors: &mut FieldErrors) {
     for list in LISTS {
         for (at, container) in fields::list(spec, &format!("/{list}")).iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Where a pod is: the labels it gets from its node, and its addresses.
+//! Place of a pod: the labels that it gets from its Node, and its addresses.
 
 use serde_json::{Value, json};
 
 use crate::objects::{GroupResource, Key, Status, Store, fields};
 
-/// What the admission plugin `PodTopologyLabels` copies from the node of a new pod.
+/// Labels that the admission plugin `PodTopologyLabels` copies from the Node of a new pod.
 const TOPOLOGY: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
-/// Labels a new pod with the topology of the node that it names, if there is such a node.
+/// Labels a new pod with the topology of the Node that it names, if the Node exists.
 ///
 /// Follows `kubernetes: plugin/pkg/admission/podtopologylabels`.
 pub(super) fn copy_topology(
@@ -27,7 +27,7 @@ pub(super) fn copy_topology(
     Ok(())
 }
 
-/// `podIPs` begin with `podIP`, which older kubelets set alone.
+/// Makes `podIPs` begin with `podIP`, which older kubelets set alone.
 ///
 /// Follows `kubernetes: pkg/apis/core/v1/conversion.go`, `Convert_v1_PodStatus_To_core_PodStatus`.
 pub(super) fn agree_on_addresses(pod: &mut Value) {

@@ -1,16 +1,15 @@
-//! What is wrong with a pod, in the real server's words.
+//! Validation of pods, in the real server's words.
 //!
-//! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePod…`, for what people get
-//! wrong: names, images, ports, mounts, variables, policies, tolerations. Not looked at: sources of
-//! volumes, amounts of resources, probes, handlers, security contexts, affinity, spread constraints,
-//! gates and DNS settings.
+//! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidatePod…`, for common mistakes: names,
+//! images, ports, mounts, variables, policies, tolerations. Not checked: sources of volumes, amounts of
+//! resources, probes, handlers, security contexts, affinity, spread constraints, gates and DNS settings.
 
 use serde_json::Value;
 
 use super::containers;
 use crate::objects::{FieldErrors, NameRule, fields, meta, names};
 
-/// A whole pod.
+/// Checks a whole pod.
 pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
     const RESTARTS: [&str; 3] = ["Always", "OnFailure", "Never"];
     const POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
@@ -54,7 +53,7 @@ fn validate_name(spec: &Value, field: &str, rule: NameRule, errors: &mut FieldEr
     }
 }
 
-/// Answers the names of volumes that can be mounted.
+/// Checks the names of volumes; returns those that containers can mount.
 fn validate_volumes<'a>(spec: &'a Value, errors: &mut FieldErrors) -> Vec<&'a str> {
     let mut known: Vec<&str> = Vec::new();
     for (at, volume) in fields::list(spec, "/volumes").iter().enumerate() {
@@ -161,7 +160,7 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors
     }
 }
 
-/// A deadline may come, and come closer.
+/// Checks the deadline, which a change may add or bring forward.
 fn validate_deadline(new: &Value, old: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let seconds = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();

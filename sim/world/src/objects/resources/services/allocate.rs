@@ -1,8 +1,8 @@
-//! Addresses and node ports of services, which no two of them share.
+//! Addresses and node ports of services, which are unique.
 //!
-//! Follows `kubernetes: pkg/registry/core/service/storage`. The cluster has the one range
-//! `10.96.0.0/12` of addresses. Which free one a service gets follows from its namespace and name, so
-//! that no service changes what another gets unless they meet; see [`seed`].
+//! Follows `kubernetes: pkg/registry/core/service/storage`. The cluster has one range of addresses,
+//! `10.96.0.0/12`. Namespace and name of a service determine which free address it gets. A service therefore
+//! does not change the address of another, unless the two collide; see [`seed`].
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,14 +17,14 @@ use crate::objects::{FieldErrors, Key, Status, Store, fields, meta};
 /// Addresses of services: `10.96.0.0/12`.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 0]);
 const N_ADDRESSES: u32 = 1 << 20;
-/// Ports of nodes: 30000 to 32767. The first ones are given only to those who name them.
+/// Ports of nodes: 30000 to 32767. Services get the first 86 only if they name them.
 const FIRST_PORT: u16 = 30_000;
 const N_PORTS: u16 = 2_768;
 const N_NAMED_PORTS: u16 = 86;
 
 pub(super) type Spec = Map<String, Value>;
 
-/// Gives a service, old or new, what it needs.
+/// Assigns the addresses and ports that a new or existing service needs.
 pub(super) fn allocate(
     store: &Store,
     service: &mut Value,
@@ -51,8 +51,8 @@ pub(super) fn allocate(
     Ok(())
 }
 
-/// What a service gets follows from this: from its name as long as it is the first of it, and gets
-/// everything on creation. What was given back is not given again at once.
+/// Returns the text that determines what a service gets: its name, for the first service of the name on
+/// creation. Later texts differ, so that released addresses and ports are not assigned again at once.
 fn seed(store: &Store, service: &Value, old: Option<&Value>) -> String {
     let (namespace, name) = (meta::text(service, "namespace"), meta::text(service, "name"));
     let key = Key::new(id(), namespace, name);
@@ -84,12 +84,12 @@ enum Refusal {
     Internal(String),
 }
 
-/// What other services have.
+/// Addresses and ports of other services.
 struct Pool<'a> {
     store: &'a Store,
-    /// Namespace and name of the service that asks.
+    /// The [`seed`] of the service.
     seed: &'a str,
-    /// Addresses and ports, read when somebody asks for the first time.
+    /// Addresses and ports in use, read when first needed.
     taken: Option<(BTreeSet<String>, BTreeSet<i64>)>,
 }
 
@@ -111,7 +111,7 @@ impl Pool<'_> {
         })
     }
 
-    /// An address for a service that has none yet.
+    /// Assigns an address to a service that has none yet.
     fn addresses(&mut self, old: Option<&Value>, spec: &mut Spec) -> Result<(), FieldErrors> {
         let new = view(spec);
         let had_one = old.is_some_and(needs_address);
@@ -154,14 +154,14 @@ impl Pool<'_> {
         let [a, b, c, _] = digest(self.seed);
         let mut ip = u32::from_be_bytes([10, 96 + a % 16, b, 1 + c % 254]);
         let taken = &self.taken().0;
-        // There are more addresses than anybody has services.
+        // The range has more addresses than the store has services.
         while taken.contains(&Ipv4Addr::from(ip).to_string()) {
             ip = FIRST_ADDRESS + 1 + (ip - FIRST_ADDRESS) % (N_ADDRESSES - 2);
         }
         Ipv4Addr::from(ip).to_string()
     }
 
-    /// Ports on all nodes, and one for health checks.
+    /// Assigns ports on all nodes, and one for health checks.
     fn ports(&mut self, old: &Value, spec: &mut Spec) -> Result<(), Refusal> {
         let new = view(spec);
         let mut mine = node_ports(old);
@@ -176,7 +176,8 @@ impl Pool<'_> {
                     continue;
                 }
                 let number = port["port"].as_i64().unwrap_or_default();
-                // One port for both protocols of one number, where nobody says otherwise.
+                // Both protocols of a new service's port share one node port, unless the service names
+                // others.
                 let shared = given.iter().find(|(known, _)| is_new && *known == number);
                 let named = fields::list(&new, "/ports").iter().find(|it| {
                     is_new
@@ -243,7 +244,7 @@ impl Pool<'_> {
         let start = u16::from_be_bytes([a, b]);
         let taken = &self.taken().1;
         let port = |n: u16| i64::from(FIRST_PORT + N_NAMED_PORTS + start.wrapping_add(n) % n_free);
-        // When all are taken, two services share one rather than none being made.
+        // If all ports are taken, two services share one, so that the service can still be created.
         let free = (0..n_free).map(port).find(|it| !taken.contains(it) && !mine.contains(it));
         free.unwrap_or_else(|| port(0))
     }

@@ -1,4 +1,4 @@
-//! What is wrong with what only load balancers have.
+//! Validation of the fields that only load balancers have.
 
 use std::net::IpAddr;
 
@@ -8,10 +8,10 @@ use super::validate::FIXED;
 use crate::objects::{FieldErrors, NameRule, addresses, fields, names};
 
 const NO_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
-/// Where the ranges stood before there was a field.
+/// Annotation that held the ranges before the field existed.
 const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-/// Whom it lets in, and whether it has node ports. What an earlier server accepted stays.
+/// Checks source ranges and the allocation of node ports. Ranges that an earlier server accepted stay valid.
 pub(super) fn validate_balancer(service: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let spec = &service["spec"];
     let is_balancer = spec["type"] == "LoadBalancer";
@@ -28,7 +28,7 @@ pub(super) fn validate_balancer(service: &Value, old: Option<&Value>, errors: &m
             continue;
         }
         if let Some(why) = addresses::range_problem(&range) {
-            // The real server spells this one with a capital.
+            // The real server spells this field with a capital letter.
             let field = format!("spec.LoadBalancerSourceRanges[{at}]");
             errors.invalid(field, &range.into(), why);
         }
@@ -56,7 +56,7 @@ fn validate_annotation(service: &Value, old: Option<&Value>, errors: &mut FieldE
     }
 }
 
-/// The class of a load balancer stays.
+/// Checks the class of a load balancer, which must not change.
 pub(super) fn validate_class(old: Option<&Value>, spec: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "spec.loadBalancerClass";
     let class = &spec["loadBalancerClass"];
@@ -77,7 +77,7 @@ pub(super) fn validate_class(old: Option<&Value>, spec: &Value, errors: &mut Fie
     }
 }
 
-/// Addresses of a load balancer.
+/// Checks the addresses of a load balancer.
 pub(super) fn validate_status(new: &Value, _: &Value, errors: &mut FieldErrors) {
     const FIELD: &str = "status.loadBalancer.ingress";
     let ingress = fields::list(new, "/status/loadBalancer/ingress");

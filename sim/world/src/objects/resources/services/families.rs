@@ -1,4 +1,4 @@
-//! What a service says of addresses and families, and what follows for the rest of it.
+//! Addresses and IP families of a service, and the fields that depend on them.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::validate::validate_addresses;
 use super::{family, has_node_ports, needs_address, needs_health_check, node_ports};
 use crate::objects::{FieldErrors, fields};
 
-/// An update that leaves out what was given keeps it.
+/// Keeps the assigned values that an update leaves out.
 pub(super) fn keep_what_was_given(old: &Value, spec: &mut Spec) {
     let new = view(spec);
     if needs_address(old) && needs_address(&new) {
@@ -46,7 +46,7 @@ pub(super) fn keep_what_was_given(old: &Value, spec: &mut Spec) {
     }
 }
 
-/// `clusterIP` and `clusterIPs` say the same, whoever of them was written.
+/// Makes `clusterIP` and `clusterIPs` agree, whichever of them was written.
 pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     let one = spec.get("clusterIP").cloned().unwrap_or_default();
     let Some(old) = old else {
@@ -60,7 +60,7 @@ pub(super) fn settle_addresses(old: Option<&Value>, spec: &mut Spec) {
     if is_empty(spec, "clusterIPs") && is_same && !fields::list(old, "/clusterIPs").is_empty() {
         spec.insert("clusterIPs".into(), old["clusterIPs"].clone());
     }
-    // Who changes one address, and leaves the list alone, means both.
+    // A client that changes the one address and leaves the list alone means both.
     if !is_same && fields::list(&view(spec), "/clusterIPs") == fields::list(old, "/clusterIPs") {
         if one.as_str().is_none_or(str::is_empty) && !before.is_empty() {
             spec.shift_remove("clusterIPs");
@@ -116,7 +116,7 @@ pub(super) fn settle_families(old: Option<&Value>, spec: &mut Spec) -> Result<()
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Who has neither address nor selector may be of both families in any cluster.
+/// Sets the families of a service without address and selector, which may have both in any cluster.
 fn open_to_all(families: &mut Vec<Value>, is_single: bool) {
     if families.is_empty() {
         families.push("IPv4".into());
@@ -127,7 +127,7 @@ fn open_to_all(families: &mut Vec<Value>, is_single: bool) {
     }
 }
 
-/// This cluster has one family.
+/// Sets and checks the families of other services: this cluster has only IPv4.
 fn of_this_cluster(families: &mut Vec<Value>, policy: &Value, errors: &mut FieldErrors) {
     if policy == "RequireDualStack" {
         errors.invalid(POLICY, policy, "this cluster is not configured for dual-stack services");
@@ -143,7 +143,7 @@ fn of_this_cluster(families: &mut Vec<Value>, policy: &Value, errors: &mut Field
     }
 }
 
-/// A service that takes both families where there are both stays as it is.
+/// True if a service that prefers both families stays as it is.
 fn prefers_both_as_before(old: Option<&Value>, new: &Value) -> bool {
     let Some(old) = old else { return false };
     let is_preferred = |spec: &Value| spec["ipFamilyPolicy"] == "PreferDualStack";
@@ -152,7 +152,7 @@ fn prefers_both_as_before(old: Option<&Value>, new: &Value) -> bool {
         && ["type", "clusterIPs", "ipFamilies"].iter().all(|field| old.get(field) == new.get(field))
 }
 
-/// Single stack gives up the second of what there are two.
+/// Drops the second address and family if the service becomes single stack.
 fn shrink(old: &Value, spec: &mut Spec, is_single: bool, errors: &mut FieldErrors) {
     for (field, what) in [("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")] {
         let before = fields::list(old, &format!("/{field}")).to_vec();
@@ -168,7 +168,7 @@ fn shrink(old: &Value, spec: &mut Spec, is_single: bool, errors: &mut FieldError
     }
 }
 
-/// Addresses say of which families they are.
+/// Derives families from addresses.
 fn infer_families(spec: &mut Spec, errors: &mut FieldErrors) {
     let ips = spec.get("clusterIPs").cloned().unwrap_or_default();
     for (at, ip) in ips.as_array().into_iter().flatten().enumerate() {

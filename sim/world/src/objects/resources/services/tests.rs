@@ -1,4 +1,4 @@
-//! Services from outside: what they are given, and what goes with their type.
+//! Services from outside: the values that the store assigns, and the fields that belong to each type.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn what_is_asked_for_is_given_or_refused() {
     ] {
         assert_eq!(lab.create("s", spec).unwrap_err().message, want, "{name}");
     }
-    // What has gone is free again.
+    // The address of a deleted Service is free again.
     lab.run(Command::delete(Key::new("services", "default", "first"))).unwrap();
     lab.create("s", json!({"clusterIP": "10.96.7.7", "ports": [{"port": 80}]})).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a service, in the real server's words.
+//! Validation of services, in the real server's words.
 //!
 //! Follows `kubernetes: pkg/apis/core/validation/validation.go`, `ValidateService…`.
 
@@ -17,10 +17,10 @@ const IPS: &str = "spec.clusterIPs";
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const OUT_OF_RANGE: &str = "must be between 1 and 65535, inclusive";
 pub(super) const FIXED: &str = "may not change once set";
-/// A day.
+/// One day, in seconds.
 const MAX_TIMEOUT: i64 = 86_400;
 
-/// A service as it would be, and as it is, if it is there.
+/// Checks a service; `old` is the existing one, if any.
 pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let spec = &service["spec"];
     let kind = fields::text(spec, "/type");
@@ -59,7 +59,7 @@ pub(super) fn validate(service: &Value, old: Option<&Value>, errors: &mut FieldE
     validate_policies(spec, errors);
 }
 
-/// What a change must not do.
+/// Checks a change of a service.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let (spec, before) = (&new["spec"], &old["spec"]);
     if needs_address(spec) && needs_address(before) {
@@ -149,7 +149,7 @@ fn validate_affinity(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Addresses, families and policy, taken together.
+/// Checks addresses, families and policy together.
 pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     if !needs_address(spec) {
         return;
@@ -162,7 +162,7 @@ pub(super) fn validate_addresses(spec: &Value, old: Option<&Value>, errors: &mut
     }
 }
 
-/// `clusterIP` and the first of `clusterIPs` say the same.
+/// Checks that `clusterIP` equals the first of `clusterIPs`.
 fn validate_first(spec: &Value, errors: &mut FieldErrors) {
     let (one, all) = (fields::text(spec, "/clusterIP"), &spec["clusterIPs"]);
     match (one, fields::list(spec, "/clusterIPs").first()) {
@@ -178,7 +178,7 @@ fn validate_first(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// `ipFamilies` and `ipFamilyPolicy` are words that there are.
+/// Checks that `ipFamilies` and `ipFamilyPolicy` have known values.
 fn validate_families(spec: &Value, errors: &mut FieldErrors) {
     const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
     let families = fields::list(spec, "/ipFamilies");
@@ -197,7 +197,7 @@ fn validate_families(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// `clusterIPs` are addresses, or were there before; answers whether they are.
+/// Checks that `clusterIPs` are addresses, or were there before; returns true if they are.
 fn validate_ips(spec: &Value, known: &[Value], errors: &mut FieldErrors) -> bool {
     let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
     let mut is_right = true;
@@ -219,7 +219,7 @@ fn validate_ips(spec: &Value, known: &[Value], errors: &mut FieldErrors) -> bool
     is_right
 }
 
-/// One address for each family, and of that which was asked for.
+/// Checks that each family has at most one address, and that the addresses are of the families asked for.
 fn validate_families_of_ips(spec: &Value, errors: &mut FieldErrors) {
     let (ips, all) = (fields::list(spec, "/clusterIPs"), &spec["clusterIPs"]);
     let texts: Vec<&str> = ips.iter().filter_map(Value::as_str).collect();
@@ -239,7 +239,7 @@ fn validate_families_of_ips(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The first of `clusterIPs` or `ipFamilies` stays; the second may come and go.
+/// Checks that the first of `clusterIPs` or `ipFamilies` stays; the second may be added or removed.
 fn validate_change(old: &Value, new: &Value, field: &str, errors: &mut FieldErrors) {
     let pointer = format!("/{field}");
     let (before, after) = (fields::list(old, &pointer), fields::list(new, &pointer));
@@ -247,7 +247,7 @@ fn validate_change(old: &Value, new: &Value, field: &str, errors: &mut FieldErro
     let is_ips = field == "clusterIPs";
     if before.len() == after.len() {
         for (at, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
-            // Of families, the real server names the first whichever has changed.
+            // For families, the real server names the first one, whichever has changed.
             let at = if is_ips { at } else { 0 };
             errors.invalid(format!("{path}[{at}]"), shown, FIXED);
         }
@@ -290,7 +290,7 @@ fn validate_ports(kind: &str, ports: &[Value], errors: &mut FieldErrors) {
         let is_same =
             |earlier: &Value| same_protocol(earlier, port) && earlier["port"] == port["port"];
         if ports[..at].iter().any(is_same) {
-            // The real server compares, and shows, no more than this.
+            // The real server compares and shows only these fields.
             let shown = json!({
                 "Name": "", "Protocol": port["protocol"], "AppProtocol": null,
                 "Port": port["port"], "TargetPort": 0, "NodePort": 0,

@@ -1,8 +1,8 @@
-//! What to tell whoever writes a service that means nothing by some of what it says.
+//! Warnings about fields of a service that have no effect.
 
 use serde_json::Value;
 
-/// Follows `kubernetes: pkg/api/service/warnings.go`, but for addresses that are written oddly.
+/// Follows `kubernetes: pkg/api/service/warnings.go`, except for addresses in unusual notation.
 pub(super) fn warn(service: &Value) -> Vec<String> {
     let spec = &service["spec"];
     let is_headless = spec["type"] == "ClusterIP" && spec["clusterIP"] == "None";

@@ -1,4 +1,4 @@
-//! Whatever is called settled, decoding leaves as it is.
+//! Tests that decoding leaves settled documents as they are.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ fn ready(heartbeat: &str) -> Value {
     }])
 }
 
-/// Whatever is called settled, decoding leaves as it is; text shows the order as well.
+/// True if decoding leaves the document as it is, order included. Asserts that this holds for settled
+/// documents.
 fn agrees(root: &Struct, document: &Value) -> bool {
     let decoded = decode(root, document, Words::Json);
     let is_same = decoded.is_ok_and(|decoded| {
@@ -98,7 +99,8 @@ fn microseconds_and_what_pointers_hold_are_settled() {
     }
 }
 
-/// A structure with something in every field, down to `depth`; below it only what Go always writes.
+/// Returns a structure with every field set, down to `depth`; below that with the fields that Go always
+/// writes.
 fn sample(of: &Struct, depth: u8) -> Value {
     let fields = of.fields.iter().filter(|field| depth > 0 || !field.omitted);
     let fields = fields.map(|it| (it.name.to_owned(), sample_of(&it.of, depth.saturating_sub(1))));
@@ -125,7 +127,7 @@ fn sample_of(of: &Type, depth: u8) -> Value {
     }
 }
 
-/// A document of this kind, as decoding leaves it.
+/// Returns a document of this kind, as decoding leaves it.
 fn document(root: &Struct) -> Value {
     decode(root, &sample(root, 6), Words::Json).unwrap().object
 }
@@ -183,7 +185,7 @@ fn single_values_are_settled_just_if_decoding_leaves_them() {
     }
 }
 
-/// What may stand anywhere.
+/// Values of many types, for any place.
 fn anything() -> Vec<Value> {
     vec![
         json!(null),
@@ -209,7 +211,7 @@ fn anything() -> Vec<Value> {
     ]
 }
 
-/// What is like one of the samples, and may be written in another way.
+/// Values like a sample, some of which can be written in another way.
 fn like(sample: &Value) -> Vec<Value> {
     let texts: &[&str] = match sample.as_str() {
         Some("YQ==") => &["YR==", "Y\nQ==", "YQ", "YWJj", "YWJ="],
@@ -238,7 +240,7 @@ enum Change {
     Replace(Index),
     Imitate(Index),
     Remove(Index),
-    /// Of a map: its first entry goes to the end.
+    /// Moves the first entry of a map to its end.
     Rotate,
     Insert(Index),
 }
@@ -281,13 +283,13 @@ impl Change {
             (Self::Remove(at), Value::Array(list)) if !list.is_empty() => {
                 list.remove(at.index(list.len()));
             }
-            // Nothing to take from.
+            // The value has no element to remove or move, or cannot hold one.
             (Self::Remove(_) | Self::Rotate | Self::Insert(_), value) => *value = Value::Null,
         }
     }
 }
 
-/// Where every value is, as JSON pointers, by what it looks like: the samples tell types apart.
+/// Collects the JSON pointers of all values by their look: the samples of different types look different.
 fn places(value: &Value, at: &str, out: &mut BTreeMap<String, Vec<String>>) {
     let looks = match value {
         Value::Object(_) => "map".into(),
@@ -310,7 +312,7 @@ fn places(value: &Value, at: &str, out: &mut BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// Every value that can be written in another way, in every kind, one at a time.
+/// Tries every value that can be written in another way, in every kind, one at a time.
 #[test]
 fn another_spelling_is_left_or_not_called_settled() {
     for def in resources::builtin() {
@@ -351,7 +353,7 @@ proptest! {
             let place: &String = at.get(alike.as_slice());
             change.apply(document.pointer_mut(place).unwrap());
         }
-        // It asserts so.
+        // `agrees` makes the assertion.
         agrees(root, &document);
     }
 }

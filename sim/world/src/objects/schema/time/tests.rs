@@ -1,9 +1,9 @@
-//! What the real server (1.36.3) made of these, as `firstTimestamp` of an event and as `renewTime` of a
-//! lease. Nothing stands for null.
+//! Answers of the real server (1.36.3) to these texts as `firstTimestamp` of an Event and `renewTime` of a
+//! Lease. An empty text stands for null.
 
 use super::{rfc3339, rfc3339_micro};
 
-/// Whole seconds.
+/// Times in whole seconds.
 #[test]
 fn times_are_read_and_written_as_by_go() {
     for (given, want) in [
@@ -179,7 +179,7 @@ fn times_are_read_and_written_as_by_go() {
     }
 }
 
-/// With a fraction of six digits.
+/// Times with a fraction of six digits.
 #[test]
 fn six_digits_are_read_and_written_as_by_go() {
     for (given, want) in [

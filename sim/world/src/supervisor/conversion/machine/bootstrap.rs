@@ -1,11 +1,11 @@
-//! What a guest gets to begin with: v1alpha1 names a resource and a transport, later versions say more.
+//! Bootstrap data of a guest: v1alpha1 names a resource and a transport, later versions have a structure per method.
 
 use serde_json::{Map, Value, json};
 
 use super::first::CONFIG_MAP;
 use crate::supervisor::conversion::document::{Document, found, is_empty, text};
 
-/// Fields of `linuxPrep` that came after v1alpha4.
+/// Fields of `linuxPrep` that are newer than v1alpha4.
 pub(super) const LINUX: [&str; 4] =
     ["expirePasswordAfterNextLogin", "password", "scriptText", "customizeAtNextPowerOn"];
 
@@ -68,11 +68,11 @@ pub(super) fn up(spoke: &Value, hub: &mut Document) {
     }
 }
 
-/// Brings back what v1alpha1 cannot say of the bootstrap that it can.
+/// Restores the fields of the bootstrap that v1alpha1 does not have.
 pub(super) fn restore(object: &mut Document, kept: &Value) {
     let Some(kept) = found(kept, "/spec/bootstrap") else { return };
     let Some(mut bootstrap) = found(&object.0, "/spec/bootstrap").cloned().map(Document) else {
-        // This much, v1alpha1 has no words for at all.
+        // v1alpha1 has no transport for a bootstrap with only these fields.
         let alone: Map<String, Value> = ["linuxPrep", "disabled"]
             .into_iter()
             .filter_map(|field| Some((field.to_owned(), kept.get(field)?.clone())))
@@ -96,7 +96,7 @@ pub(super) fn restore(object: &mut Document, kept: &Value) {
     if both(&bootstrap, "/sysprep") {
         copy(&mut bootstrap, kept, "/sysprep", &["sysprep", "customizeAtNextPowerOn"]);
         merge_selector(&mut bootstrap, kept, "/sysprep/rawSysprep");
-        // Both at once: v1alpha1 names one transport.
+        // A machine may use both sysprep and vApp properties; v1alpha1 names one transport.
         if found(kept, "/vAppConfig").is_some() && found(&bootstrap.0, "/vAppConfig").is_none() {
             bootstrap.put("/vAppConfig", json!({}));
         }
@@ -115,7 +115,7 @@ fn copy(bootstrap: &mut Document, kept: &Value, part: &str, fields: &[&str]) {
     }
 }
 
-/// The key of a secret is the kept one, its name may have changed.
+/// Restores the key of a secret. Its name stays, because a writer may have changed it.
 fn merge_selector(bootstrap: &mut Document, kept: &Value, pointer: &str) {
     if found(&bootstrap.0, pointer).is_some()
         && let Some(key) = found(kept, &format!("{pointer}/key"))

@@ -1,4 +1,4 @@
-//! Conditions of a machine: v1alpha1 has one for everything that must be there first, and a phase.
+//! Conditions of a machine: v1alpha1 has one condition for all prerequisites, and a phase.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ const NO_IMAGE: [&str; 4] = [
     "ContentLibraryProviderNotFound",
 ];
 
-/// Where the condition of a type is; of several the last.
+/// The position of the last condition of a type.
 fn position(conditions: &[Value], of: &str) -> Option<usize> {
     conditions.iter().rposition(|it| text(it, "/type") == of)
 }
@@ -30,7 +30,7 @@ fn status<'a>(conditions: &'a [Value], of: &str) -> Option<&'a str> {
     position(conditions, of).map(|at| text(&conditions[at], "/status"))
 }
 
-/// From the hub: phase and prerequisites follow from the rest.
+/// Converts from the hub: derives the phase and the condition of the prerequisites from the other conditions.
 pub(super) fn sum_up(hub: &Value, spoke: &mut Document) {
     let mut conditions = list(hub, CONDITIONS).to_vec();
     let created = conditions.iter().find(|it| text(it, "/type") == "VirtualMachineCreated");
@@ -74,7 +74,7 @@ fn prerequisites(conditions: &[Value]) -> Option<Value> {
     }))
 }
 
-/// To the hub: a condition there has a reason, whatever that may be.
+/// Converts to the hub, in which every condition has a reason: a missing reason becomes the condition's status.
 pub(super) fn up(hub: &mut Document) {
     for condition in hub.elements(CONDITIONS) {
         if text(condition, "/reason").is_empty() {
@@ -83,13 +83,13 @@ pub(super) fn up(hub: &mut Document) {
     }
 }
 
-/// To the hub, without an annotation: what the prerequisites say about each of those.
+/// Converts to the hub without an annotation: divides the condition of the prerequisites into one for each of them.
 pub(super) fn divide(hub: &mut Document) {
     let mut conditions = list(&hub.0, CONDITIONS).to_vec();
     let Some(at) = position(&conditions, PREREQUISITES) else { return };
     let removed = conditions.remove(at);
     if [CLASS, IMAGE, POLICY, BOOTSTRAP].iter().all(|of| position(&conditions, of).is_none()) {
-        // The real one looks at the place after the removal, where the next one stands then.
+        // The real conversion reads the same position after the removal, which then has the next condition.
         let seen = conditions.get(at).unwrap_or(&removed).clone();
         let has_policy = !text(&hub.0, "/spec/reserved/resourcePolicyName").is_empty();
         let has_bootstrap = found(&hub.0, "/spec/bootstrap").is_some();

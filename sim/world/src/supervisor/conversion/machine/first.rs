@@ -1,4 +1,4 @@
-//! VirtualMachine in v1alpha1, which looks unlike all that came after it.
+//! Conversion of a VirtualMachine in v1alpha1, the version that differs most from the others.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use super::{PAUSED, PAUSED_FIRST, forget_classic_volumes, image_of_name, name_im
 use super::{bootstrap, conditions, network};
 use crate::supervisor::conversion::document::{Document, found, is_empty, list, text};
 
-/// Says that a machine of v1alpha1 takes its bootstrap data from a ConfigMap. Later versions know
-/// secrets only.
+/// Annotation of a machine of v1alpha1 that takes its bootstrap data from a ConfigMap. Later versions know
+/// only Secrets.
 pub(super) const CONFIG_MAP: &str = "vmoperator.vmware.com/v1a1-configmap-md-transport";
 
-/// Words of v1alpha1 and of later versions.
+/// Values of an enumeration in v1alpha1 and in later versions.
 const POWER: [(&str, &str); 3] =
     [("poweredOff", "PoweredOff"), ("poweredOn", "PoweredOn"), ("suspended", "Suspended")];
 const MODES: [(&str, &str); 3] = [("hard", "Hard"), ("soft", "Soft"), ("trySoft", "TrySoft")];
@@ -23,7 +23,7 @@ const WORDS: [(&str, [(&str, &str); 3]); 5] = [
     ("/status/powerState", POWER),
 ];
 
-/// Of the boot disk, as v1alpha1 counts devices.
+/// Device key of the boot disk in v1alpha1.
 const BOOT_DISK: i64 = 2000;
 
 pub(super) fn down(hub: &Value, spoke: &mut Document) {
@@ -84,7 +84,7 @@ fn lower_advanced(hub: &Value, spoke: &mut Document) {
     if !is_empty(&options.0) {
         spoke.put("/spec/advancedOptions", options.0);
     }
-    // The size of the boot disk is told by a volume that nobody asked for.
+    // v1alpha1 has the capacity of the boot disk in an additional volume.
     if let Some(capacity) = advanced.get("bootDiskCapacity") {
         let mut volumes = list(hub, "/spec/volumes").to_vec();
         volumes.push(json!({
@@ -123,7 +123,7 @@ fn raise_advanced(spoke: &Value, hub: &mut Document) {
     }
 }
 
-/// Volumes that are neither claims nor placed: that of the boot disk is one.
+/// Removes volumes that are neither claims nor placed on a controller, such as that of the boot disk.
 pub(super) fn forget_boot_disk(object: &mut Document) {
     let volumes = list(&object.0, "/spec/volumes");
     let is_placed = |it: &Value| {

@@ -1,4 +1,4 @@
-//! Networks of v1alpha1: interfaces without names, and one address.
+//! Conversion of networks in v1alpha1, which has interfaces without names and one address.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::supervisor::conversion::document::{Document, found, list, text};
 
-/// What v1alpha1 calls a type of network, and the resource that later versions name.
+/// Types of networks in v1alpha1, with version and kind of the resource in later versions.
 const TYPES: [(&str, &str, &str); 4] = [
     ("vsphere-distributed", "netoperator.vmware.com/v1alpha1", "Network"),
     ("nsx-t", "vmware.com/v1alpha1", "VirtualNetwork"),
@@ -76,7 +76,7 @@ fn interface(at: usize, interface: &Value) -> Value {
     json!({"name": name, "network": {"apiVersion": version, "kind": kind, "name": network}})
 }
 
-/// What Go takes for an address of IPv4: such ones written as IPv6, too.
+/// True for the addresses that Go takes for IPv4, IPv4-mapped IPv6 addresses included.
 fn is_v4(address: &str) -> bool {
     match address.parse() {
         Ok(IpAddr::V4(_)) => true,
@@ -85,7 +85,7 @@ fn is_v4(address: &str) -> bool {
     }
 }
 
-/// Nothing tells interfaces of v1alpha1 apart. If there is one at all they are those that were.
+/// Restores all interfaces if the object has at least one, because interfaces of v1alpha1 have no names to match.
 pub(super) fn restore(object: &mut Document, kept: &Value) {
     const INTERFACES: &str = "/spec/network/interfaces";
     if found(kept, "/spec/network").is_some() && !list(&object.0, INTERFACES).is_empty() {
