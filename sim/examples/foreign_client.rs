@@ -1,6 +1,6 @@
-//! A sim on real sockets, for clients that know nothing of it: raw HTTP over TLS, and a child process.
+//! Runs a sim on real sockets, for clients that do not know of the sim: raw HTTP over TLS, and a child process.
 //!
-//! `cargo run -p sim --example foreign_client` asks a simulated vCenter who it is, breaks it, and asks again.
+//! `cargo run -p sim --example foreign_client` asks a simulated vCenter for its content, breaks it, and asks again.
 //! The system picks the ports, so any number of such tests run beside each other.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (status, body) = hello(&endpoints).await?;
     println!("it answers {status}, {} bytes", body.len());
 
-    // Another program, with its own idea of TLS.
+    // Another program, with its own TLS library.
     let directory = std::env::temp_dir().join(format!("foreign-client-{}", std::process::id()));
     std::fs::create_dir(&directory)?;
     let authority = directory.join("ca.pem");
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a connection of its own.
 async fn hello(endpoints: &Endpoints) -> Result<(u16, Bytes), Box<dyn Error>> {
     let mut roots = rustls::RootCertStore::empty();
     let pem = endpoints.ca_pem().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A request, classified once: which face, which operation, on what, by whom.
+//! A request, classified once: its face, operation, target and caller.
 
 use std::sync::{Arc, OnceLock};
 
@@ -35,17 +35,17 @@ impl Face {
         }
     }
 
-    /// Whether it is a Kubernetes API.
+    /// True if the face is a Kubernetes API.
     pub fn is_kubernetes(self) -> bool {
         matches!(self, Self::Cluster | Self::Supervisor)
     }
 }
 
-/// What kind of work an operation is; rules name it `@read`, `@write`, `@login`, `@longpoll`, `@task`.
+/// Kind of work that an operation does; rules name it `@read`, `@write`, `@login`, `@longpoll`, `@task`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Answers at once and changes nothing.
+    /// Answers at once without changing anything.
     Read,
     /// Changes the world.
     Write,
@@ -70,7 +70,7 @@ impl Class {
     }
 }
 
-/// What a call is about. Unknown parts are absent.
+/// Object that a call refers to. Unknown parts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Target {
@@ -86,29 +86,29 @@ pub struct Target {
     /// Managed object id (`vm-17`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moref: Option<String>,
-    /// The UUID that was asked for.
+    /// UUID that the call asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
 
-/// Who a connection belongs to, as far as the transport knows.
+/// Client of a connection, as far as the transport knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// A label that the driver gave the connection (`provider`, `provider-1`); empty over sockets.
+    /// Label that the driver gave the connection (`provider`, `provider-1`); empty over sockets.
     pub client: String,
-    /// The connection's number on its listener, from 1.
+    /// Number of the connection on its listener, from 1.
     pub connection: u64,
-    /// The other side's address, empty in process.
+    /// Address of the client; empty in process.
     pub address: String,
-    /// Whom its client certificate names; set once the handshake is done, if there was one.
+    /// Identity in the client certificate; set after the TLS handshake if the client shows one.
     pub identity: Arc<OnceLock<Identity>>,
 }
 
-/// Who made a call.
+/// Client that made a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Caller {
-    /// The driver's label of the connection, else what the face knows of the user.
+    /// The driver's label of the connection, else the user as the face knows it.
     pub client: String,
     /// The `User-Agent` header.
     pub user_agent: String,
@@ -117,7 +117,7 @@ pub struct Caller {
     pub user: Option<String>,
 }
 
-/// What the ledger keeps of a request: never a secret.
+/// Part of a request that the ledger keeps; never contains a secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestNote {
@@ -135,27 +135,27 @@ pub struct Incoming {
     pub parts: http::request::Parts,
     /// The whole body.
     pub body: Bytes,
-    /// Who the connection belongs to.
+    /// Client of the connection.
     pub peer: Peer,
 }
 
 /// A classified request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which front end.
+    /// Front end that serves the call.
     pub face: Face,
-    /// Which server: the vCenter's name, or the cluster's.
+    /// Name of the vCenter or of the cluster.
     pub server: String,
     /// `RetrievePropertiesEx`, `tagging.tag.get`, `patch nodes/status`.
     pub operation: String,
-    /// What kind of work it is.
+    /// Kind of work that the operation does.
     pub class: Class,
-    /// What it is about.
+    /// Object that the call refers to.
     pub target: Target,
-    /// Who asks.
+    /// Client that made the call.
     pub caller: Caller,
-    /// A one-way digest of the session or credential it carries.
+    /// One-way digest of the session or credential that the call carries.
     pub session: Option<String>,
-    /// What the ledger keeps of the request.
+    /// Part of the request that the ledger keeps.
     pub request: RequestNote,
 }

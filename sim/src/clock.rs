@@ -12,8 +12,8 @@ use crate::signal::Signal;
 
 /// Maps the runtime's clock to world time.
 ///
-/// Follows tokio's clock, so a paused runtime is virtual time and a running one is real time. World time may
-/// pass faster than that by a whole factor, its pace, or stand still. Clones are the same clock.
+/// Follows tokio's clock, so a paused runtime is virtual time and a running one is real time. World time may pass faster than
+/// that by a whole factor, its pace, or stand still. Clones share one clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     stretch: Arc<Mutex<Stretch>>,
@@ -21,13 +21,13 @@ pub struct Clock {
     epoch: Timestamp,
 }
 
-/// A time of one pace.
+/// A period of constant pace.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     begin: Instant,
-    /// World time at its beginning.
+    /// World time at the beginning of the period.
     at: Duration,
-    /// Seconds of the world in a second outside.
+    /// Seconds of world time per second of tokio's clock.
     pace: u32,
 }
 
@@ -38,7 +38,7 @@ impl Stretch {
 }
 
 impl Clock {
-    /// A clock whose zero is this moment, which the world calls `epoch`.
+    /// Returns a clock that starts at zero now; the world calls this moment `epoch`.
     ///
     /// Must be called inside a tokio runtime.
     pub fn starting_at(epoch: Timestamp) -> Self {
@@ -46,13 +46,13 @@ impl Clock {
         Self { stretch: Arc::new(Mutex::new(stretch)), paced: Signal::default(), epoch }
     }
 
-    /// The same clock for a world that has already lived for `age`.
+    /// Advances the clock by `age`, for a world that has already lived so long.
     pub fn resumed_after(self, age: Duration) -> Self {
         self.stretch.lock().at += age;
         self
     }
 
-    /// From now on the world lives `pace` seconds in a second outside; none if it is 0.
+    /// Sets the seconds of world time per second of tokio's clock; 0 stops world time.
     pub(crate) fn set_pace(&self, pace: u32) {
         {
             let mut stretch = self.stretch.lock();
@@ -61,7 +61,7 @@ impl Clock {
         self.paced.send();
     }
 
-    /// Returns as soon as world time is `at`.
+    /// Waits until world time is `at`.
     ///
     /// Cancel safe.
     pub async fn reach(&self, at: Time) {
@@ -82,17 +82,17 @@ impl Clock {
         }
     }
 
-    /// Now, in world time.
+    /// Current world time.
     pub fn now(&self) -> Time {
         Time::after_start(self.stretch.lock().now())
     }
 
-    /// The runtime's instant at which world time is `at`; none while it stands still.
+    /// Instant of tokio's clock at which world time is `at`; `None` while world time stands still.
     pub fn instant(&self, at: Time) -> Option<Instant> {
         let Stretch { begin, at: from, pace } = *self.stretch.lock();
         let wait = at.since_start().saturating_sub(from);
         let outside = wait.checked_div(pace)?;
-        // Not a moment too early: whoever wakes then has to find that it is time.
+        // Rounds up, so that a task that wakes at the instant finds world time at `at` or later.
         let rest = if outside * pace < wait { Duration::from_nanos(1) } else { Duration::ZERO };
         Some(begin + outside + rest)
     }

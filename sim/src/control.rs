@@ -1,6 +1,6 @@
-//! What a test and the admin port may do to a running sim: let things happen, and set fault rules.
+//! Operations of tests and the admin port on a running sim: events and fault rules.
 //!
-//! Everything done here is noted in the ledger, and nothing of it is a call.
+//! The ledger notes each of these operations, and counts none of them as a call.
 
 use sim_world::vcenter::{Password, VcFault};
 use sim_world::{Applied, Command, Fault};
@@ -9,7 +9,7 @@ use crate::WorldHandle;
 use crate::faults::{Action, Faults, Rule, RuleError};
 use crate::ledger::{Kind, Ledger};
 
-/// World, ledger and rules of one sim. Clones are the same sim.
+/// World, ledger and rules of one sim. Clones refer to the same sim.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub(crate) world: WorldHandle,
@@ -18,7 +18,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Makes something happen.
+    /// Applies a command.
     pub(crate) fn apply(&self, command: Command) -> Result<Applied, Fault> {
         let text = describe(&command);
         let applied = self.world.apply(command)?;
@@ -26,10 +26,10 @@ impl Control {
         Ok(applied)
     }
 
-    /// Makes all of it happen at one moment, or nothing.
+    /// Applies all commands at one moment, or none.
     ///
     /// # Errors
-    /// Why it cannot, and which command it is about.
+    /// The fault, with the index of the command that failed.
     pub(crate) fn apply_all(&self, commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
         let texts: Vec<String> = commands.iter().map(describe).collect();
         let applied = self.world.lock().apply_all(commands)?;
@@ -39,7 +39,7 @@ impl Control {
         Ok(applied)
     }
 
-    /// The password of an account as it is now.
+    /// Current password of an account.
     pub(crate) fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
         self.world
             .read(|world| Some(world.vcenter(vcenter)?.logins.users.get(user)?.password.clone()))
@@ -57,7 +57,7 @@ impl Control {
         Ok(())
     }
 
-    /// Removes a rule; `false` if there is none of this name.
+    /// Removes a rule; returns `false` if no rule has this id.
     pub(crate) fn remove(&self, id: &str) -> bool {
         let removed = self.faults.remove(id);
         if removed {
@@ -73,7 +73,7 @@ impl Control {
     }
 }
 
-/// A command as the ledger shows it: JSON, passwords blotted out.
+/// A command as the ledger shows it: JSON with passwords removed.
 fn describe(command: &Command) -> String {
     let command = match command {
         Command::RotatePassword { vcenter, user, .. } => Command::RotatePassword {
@@ -81,7 +81,7 @@ fn describe(command: &Command) -> String {
             user: user.clone(),
             password: Password::new("…"),
         },
-        // Requests come through a face, which has its own record.
+        // A request comes through a face, which records it.
         Command::Request { vcenter, .. } => return format!("a request to {vcenter}"),
         other => other.clone(),
     };

@@ -1,8 +1,7 @@
-//! Reads what people write: worlds, fault rules and commands, in YAML or JSON.
+//! Reads documents of users: worlds, fault rules and commands, in YAML or JSON.
 //!
-//! What is wrong is named by key, with its value and a remedy; a misspelt key gets a suggestion.
-//! Values are read twice, first as plain data and then as what they should be, because only then the
-//! path of the offending key is known.
+//! An error names the key, its value and a remedy, and suggests a key for a misspelt one. Values are parsed twice, first as plain
+//! data and then as their type, because only then the path of the offending key is known.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,27 +9,27 @@ use serde_json::Value;
 use crate::faults::{self, Rule};
 use crate::kubeapi::duplicates;
 
-/// Why a document cannot be used.
+/// An error in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The path of the key, `spec.machines`; empty for the document as a whole.
+    /// Path of the key, `spec.machines`; empty for the document as a whole.
     pub key: String,
-    /// Its value, shortened; empty where it says nothing.
+    /// Value of the key, shortened; empty if it does not help.
     pub value: String,
-    /// What is wrong with it.
+    /// Problem with the value.
     pub problem: String,
-    /// What to do about it.
+    /// Remedy for the problem.
     pub remedy: String,
 }
 
 impl Wrong {
-    /// The document as a whole.
+    /// An error in the document as a whole.
     pub fn document(problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         let (key, value) = (String::new(), String::new());
         Self { key, value, problem: problem.into(), remedy: remedy.into() }
     }
 
-    /// A key with its value.
+    /// An error in the value of a key.
     pub fn at(key: &str, value: &Value, problem: &str, remedy: impl Into<String>) -> Self {
         Self {
             key: key.to_owned(),
@@ -51,7 +50,7 @@ impl Wrong {
         }
     }
 
-    /// With this remedy, if there is none better.
+    /// Sets this remedy unless the error has one.
     pub fn or_remedy(mut self, remedy: &str) -> Self {
         if self.remedy.is_empty() {
             remedy.clone_into(&mut self.remedy);
@@ -59,7 +58,7 @@ impl Wrong {
         self
     }
 
-    /// The same, found below `key`.
+    /// Prefixes the path of the key with `key`.
     pub fn below(mut self, key: &str) -> Self {
         self.key = match (self.key.as_str(), self.key.starts_with('[')) {
             ("", _) => key.to_owned(),
@@ -70,7 +69,7 @@ impl Wrong {
     }
 }
 
-/// A JSON document. A key that stands twice in an object is wrong: which of the two counts would be a guess.
+/// Parses a JSON document. A key that occurs twice in an object is an error, because either choice would be a guess.
 pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
     let value = serde_json::from_slice(text)
         .map_err(|error| Wrong::document(format!("not JSON: {error}"), "check the syntax there"))?;
@@ -82,10 +81,10 @@ pub(crate) fn json(text: &[u8]) -> Result<Value, Wrong> {
     }
 }
 
-/// A YAML document; JSON is YAML.
+/// Parses a YAML document; JSON is YAML.
 ///
 /// # Errors
-/// What is not text, or neither.
+/// Input that is not UTF-8 text, or neither YAML nor JSON.
 pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
     if serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok() {
         return json(text);
@@ -99,26 +98,26 @@ pub fn yaml(text: &[u8]) -> Result<Value, Wrong> {
     })
 }
 
-/// Data as what it should be.
+/// Converts plain data to a type.
 ///
 /// # Errors
-/// The key that does not fit.
+/// The key whose value does not fit the type.
 pub fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Wrong> {
     serde_path_to_error::deserialize(value.clone()).map_err(|error| {
         let path = error.path().to_string();
         let message = error.into_inner().to_string();
-        // A key of a map that is not known has no name yet.
+        // serde_path_to_error writes `?` for the name of an unknown key.
         let path = path.trim_end_matches('?').trim_end_matches('.');
         wrong(&value, path, &message)
     })
 }
 
-/// One rule or a list of rules, each of which makes sense.
+/// Parses and validates one rule or a list of rules.
 pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
     let list = match value {
         Value::Array(list) => list,
         Value::Object(_) => vec![value],
-        // A failure by its name.
+        // The name of a failure in the catalogue.
         Value::String(name) if Rule::known(&name).is_some() => vec![Value::String(name)],
         other => {
             return Err(Wrong::at(
@@ -142,7 +141,7 @@ pub(crate) fn rules(value: Value) -> Result<Vec<Rule>, Wrong> {
     list.into_iter().enumerate().map(rule).collect()
 }
 
-/// What serde says, as key, value and remedy.
+/// Converts an error message of serde to key, value, problem and remedy.
 fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
@@ -180,7 +179,7 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
             let said = if is_ours { said.trim_end_matches([',', ' ']) } else { message };
             (said.to_owned(), format!("write {}", plain(expected)))
         }
-        // What our own types say ends with a remedy.
+        // Error messages of our own types end with a remedy.
         None => match message.split_once("; ") {
             Some((problem, remedy)) => (problem.to_owned(), remedy.to_owned()),
             None => (message.to_owned(), String::new()),
@@ -189,7 +188,7 @@ fn wrong(document: &Value, path: &str, message: &str) -> Wrong {
     Wrong { key: path.to_owned(), value, problem, remedy }
 }
 
-/// A type as people call it.
+/// Describes a type in words of users.
 fn plain(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on",
@@ -200,13 +199,13 @@ fn plain(expected: &str) -> &str {
         "a sequence" => "a list",
         "a map" => "keys and values",
         "string or map" => "a word, or one key with its value",
-        // Names of our own types say nothing to people.
+        // Users do not know the names of our own types.
         other if other.starts_with("struct ") => "keys and values",
         other => other,
     }
 }
 
-/// The closest of the known words, if one is close.
+/// Returns the most similar known word, if one is similar enough.
 pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = |word: &&&str| {
         let (a, b) = (found.to_lowercase(), word.to_lowercase());
@@ -216,7 +215,7 @@ pub fn closest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
     known.iter().filter(near).min_by_key(to_found).copied()
 }
 
-/// The closest of the expected words, or all of them.
+/// Suggests the most similar expected word, or all of them, or to remove the word if none is expected.
 fn suggestion(found: &str, expected: &[&str]) -> String {
     match (closest(found, expected), expected) {
         (Some(best), _) => format!("did you mean `{best}`?"),
@@ -240,7 +239,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The value at a path such as `spec.steps[2].name`.
+/// Returns the value at a path such as `spec.steps[2].name`.
 fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
     let pointer: String = path
         .split(['.', '[', ']'])

@@ -1,11 +1,11 @@
-//! Lets the world live: wakes it when something is due.
+//! Drives the world: advances it when something is due or has changed.
 
 use sim_world::Time;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorldHandle;
 
-/// Runs until `stop`.
+/// Runs until `stop` is canceled.
 pub(crate) async fn run(world: WorldHandle, stop: CancellationToken) {
     let mut changes = world.changes();
     loop {

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Replaces a file with `text`, readable by its owner only. A reader sees the old or the new one.
+/// Replaces a file with `text`, readable by its owner only. A reader sees either the old or the new file.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
@@ -29,10 +29,10 @@ pub(crate) fn private(path: &Path) -> io::Result<fs::File> {
     options.open(path)
 }
 
-/// Opens a file that this process alone writes, emptied, readable by its owner only.
+/// Opens a file that only this process writes, emptied, readable by its owner only.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] while another process has it; it is left as it is then.
+/// [`io::ErrorKind::ResourceBusy`] while another process has the file, which then stays unchanged.
 pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
@@ -44,7 +44,7 @@ pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
         Err(fs::TryLockError::WouldBlock) => {
             return Err(io::Error::from(io::ErrorKind::ResourceBusy));
         }
-        // A device or a pipe cannot be locked everywhere, and need not be.
+        // Not every system can lock a device or a pipe, and these need no lock.
         Err(fs::TryLockError::Error(_)) if !file.metadata()?.is_file() => return Ok(file),
         Err(fs::TryLockError::Error(error)) => return Err(error),
     }
@@ -54,7 +54,7 @@ pub(crate) fn exclusive(path: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// A file that says that this process uses what it stands beside; gone when it is dropped.
+/// A lock file: marks the file or directory beside it as used by this process. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct Lock {
     path: PathBuf,
@@ -65,11 +65,12 @@ impl Lock {
     /// Takes the lock.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] while another process has it.
+    /// [`io::ErrorKind::ResourceBusy`] while another process has the lock.
     pub(crate) fn new(path: PathBuf) -> io::Result<Self> {
         loop {
             let file = exclusive(&path)?;
-            // The one before removes its file: who opened that one meanwhile holds a lock that the next does not see.
+            // The previous holder removes the file. A process that opened that file meanwhile holds a lock that the next one does
+            // not see.
             if is_at(&file, &path)? {
                 return Ok(Self { path, _file: file });
             }
@@ -95,13 +96,13 @@ fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Elsewhere an open file cannot be removed.
+/// On other systems an open file cannot be removed.
 #[cfg(not(unix))]
 fn is_at(_: &fs::File, _: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes a directory that its owner only can enter. It may exist already.
+/// Creates a directory that only its owner can enter, unless it exists.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -110,12 +111,12 @@ pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// A directory of this process, gone when it is dropped.
+/// A temporary directory of this process; removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one. Somebody else's directory of the same name is never used.
+    /// Creates a new directory; never uses an existing one of the same name.
     pub(crate) fn new() -> io::Result<Self> {
         let base = std::env::temp_dir();
         let id = std::process::id();

@@ -1,6 +1,6 @@
-//! What fuzz targets hold to their promises: code of this crate that reads foreign bytes.
+//! Promises that fuzz targets check: properties of the code in this crate that reads foreign bytes.
 //!
-//! There only when built for fuzzing and in tests, which play the committed inputs; the targets are in `fuzz/`.
+//! Compiled only for fuzzing and tests, which replay the committed inputs; the targets are in `fuzz/`.
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -15,10 +15,10 @@ pub use crate::kubeapi::fuzzing::{json, protobuf};
 use crate::soap::{self, MalformedEnvelope};
 use crate::{Sim, cli};
 
-/// An envelope is answered by one that can be read, whatever is in it, by a vCenter that goes on; so is the next one.
+/// Sends an envelope to a vCenter. The vCenter answers any envelope with a readable one, and still serves the next request.
 ///
 /// # Panics
-/// If it is not so.
+/// If the promise does not hold.
 pub fn envelope(body: &[u8]) {
     let answer = asked(|sim| {
         let user_agent = String::from("fuzz");
@@ -45,10 +45,10 @@ pub fn envelope(body: &[u8]) {
     }
 }
 
-/// A REST request is answered with JSON or nothing. Input: a line with method and path, then the body.
+/// Sends a REST request. The vCenter answers with JSON or an empty body. Input: a line with method and path, then the body.
 ///
 /// # Panics
-/// If it is not so.
+/// If the promise does not hold.
 pub fn rest(input: &[u8]) {
     let at = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (line, body) = input.split_at(at);
@@ -84,7 +84,7 @@ pub fn rest(input: &[u8]) {
     }
 }
 
-/// What a fresh vCenter answers; nothing where it waits. Afterwards it still says what it is.
+/// Returns the answer of a fresh vCenter, or `None` if the call waits. Checks that the vCenter still serves afterwards.
 fn asked(request: impl FnOnce(&Sim) -> http::Result<Request<Full<Bytes>>>) -> Option<(u16, Bytes)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.expect("the system has room for a runtime");
@@ -103,18 +103,18 @@ fn asked(request: impl FnOnce(&Sim) -> http::Result<Request<Full<Bytes>>>) -> Op
     answer
 }
 
-/// A world is read, or what is wrong with it is said in words.
+/// Parses a world file. The parser accepts it or explains the error.
 ///
 /// # Panics
-/// If it is not so.
+/// If the promise does not hold.
 pub fn world(text: &[u8]) {
     said(cli::world(text).map(drop));
 }
 
-/// Fault rules are read and say the same when they are written and read again, or what is wrong is said in words.
+/// Parses fault rules. The parser accepts rules that survive a round trip, or explains the error.
 ///
 /// # Panics
-/// If it is not so.
+/// If the promise does not hold.
 pub fn rules(text: &[u8]) {
     let read = document::yaml(text).and_then(document::rules);
     if let Ok(rules) = &read {
@@ -139,7 +139,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// Plays the committed inputs of a target.
+    /// Replays the committed inputs of a target.
     fn replay(target: &str, play: fn(&[u8])) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/inputs").join(target);
         let inputs = fs::read_dir(&folder).expect("the inputs are committed");

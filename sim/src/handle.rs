@@ -1,4 +1,4 @@
-//! A shared world: one lock, one clock, and a signal when something changed.
+//! A shared world: one lock, one clock, and a signal for changes.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use sim_world::{Applied, Command, Event, Fault, Time, World};
 use crate::Clock;
 use crate::signal::{Changes, Signal};
 
-/// How many events are kept for reads of the past.
+/// Number of events kept for reads of the past.
 const EVENTS: usize = 10_000;
 
 /// A world that faces, tests and the admin port share.
@@ -25,7 +25,7 @@ pub struct WorldHandle {
 }
 
 impl WorldHandle {
-    /// Shares `world`, whose time `clock` tells.
+    /// Shares `world`; `clock` provides its time.
     pub fn new(world: World, clock: Clock) -> Self {
         Self {
             world: Arc::new(FairMutex::new(world)),
@@ -35,35 +35,35 @@ impl WorldHandle {
         }
     }
 
-    /// Now, in world time.
+    /// Current world time.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The clock.
+    /// The clock of the world.
     pub fn clock(&self) -> Clock {
         self.clock.clone()
     }
 
-    /// From now on the world lives `pace` seconds in a second outside, or stands still if it is 0.
+    /// Sets the seconds of world time per second of tokio's clock; 0 stops world time.
     ///
-    /// For clients on the real clock that need not wait in full for what takes a world minutes. What is counted on
-    /// the client's own clock is left alone: how long it waits for updates and watches.
+    /// Clients on the real clock then need not wait in full for what takes the world minutes. Times that a client counts on its
+    /// own clock stay as they are: how long it waits for updates and watches.
     pub fn set_pace(&self, pace: u32) {
         self.clock.set_pace(pace);
     }
 
-    /// Returns as soon as world time is `at`.
+    /// Waits until world time is `at`.
     ///
     /// Cancel safe.
     pub async fn reach(&self, at: Time) {
         self.clock.reach(at).await;
     }
 
-    /// Carries out `command` now and wakes everybody who waits for a change.
+    /// Carries out `command` now and wakes the tasks that wait for a change.
     ///
     /// # Errors
-    /// The world's fault; nothing has changed then.
+    /// The world's fault. The world is unchanged then.
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
         self.lock().apply(command)
     }
@@ -80,48 +80,49 @@ impl WorldHandle {
         self.lock().request(vcenter, request)
     }
 
-    /// Lets everything happen that is due now.
+    /// Carries out everything that is due now.
     pub(crate) fn advance(&self) {
         self.lock().advance();
     }
 
-    /// Keeps what happens from now on, within bounds, for reads of the past.
+    /// Starts to keep the last events, for reads of the past.
     pub(crate) fn remember(&self) {
         self.lock().world.remember(EVENTS);
     }
 
-    /// A world of its own, of no signal to anybody, with the inventory and tags of `vcenter` before its last `n` changes.
+    /// Returns a separate world, with no waiters, that has the inventory and tags of `vcenter` before its last `n` changes.
     pub(crate) fn before(&self, world: &World, vcenter: &str, n: usize) -> Self {
         Self::new(world.before(vcenter, n), self.clock())
     }
 
-    /// Looks at the world.
+    /// Calls `look` with the locked world.
     pub fn read<R>(&self, look: impl FnOnce(&World) -> R) -> R {
         look(&self.lock())
     }
 
-    /// Locks the world until the answer is dropped. A thread that holds it must not lock it again: that never ends.
+    /// Locks the world until the returned guard is dropped. A thread that holds the guard must not lock the world again, because
+    /// it would deadlock.
     ///
-    /// Fair: a caller that does many things in a row, such as a start with a hundred thousand nodes, lets others in between.
+    /// The lock is fair: a caller that does many things in a row, such as a start with 100,000 nodes, lets others in between.
     pub(crate) fn lock(&self) -> Locked<'_> {
         let wake = Wake { signal: &self.changed, is_due: false };
         self.locks.fetch_add(1, Ordering::Relaxed);
         Locked { world: self.world.lock(), clock: &self.clock, wake }
     }
 
-    /// How often the world has been locked so far, by calls and by everybody else: what a call costs those beside it.
+    /// Number of times that calls and all other tasks have locked the world: a measure of what a call costs the others.
     pub fn locks(&self) -> u64 {
         self.locks.load(Ordering::Relaxed)
     }
 
-    /// A signal whose value grows with every change. Mark it seen *before* reading the world, then
-    /// await `changed()`: no change can slip in between.
+    /// Returns a signal whose value grows with every change. Mark it seen *before* reading the
+    /// world, then await `changed()`: no change can slip in between.
     pub fn changes(&self) -> Changes {
         self.changed.changes()
     }
 }
 
-/// The locked world: all that is read and changed through it is one critical section.
+/// The locked world. Everything read and changed through this guard is one critical section.
 ///
 /// Waiters are woken once, after the lock is released, and not by session bookkeeping.
 pub(crate) struct Locked<'a> {
@@ -131,7 +132,7 @@ pub(crate) struct Locked<'a> {
     wake: Wake<'a>,
 }
 
-/// Sends the signal when it is dropped, if something changed.
+/// Sends the signal on drop, if something changed.
 struct Wake<'a> {
     signal: &'a Signal,
     is_due: bool,
@@ -149,9 +150,9 @@ impl Locked<'_> {
     /// Carries out `command` now.
     ///
     /// # Errors
-    /// The world's fault; nothing has changed then.
+    /// The world's fault. The world is unchanged then.
     pub(crate) fn apply(&mut self, command: Command) -> Result<Applied, Fault> {
-        // A refused command brings no events along, not even those of what was due before it.
+        // Advances first: a refused command carries out nothing, not even what was due before it.
         self.advance();
         let applied = self.world.apply(self.clock.now(), command)?;
         self.wake.is_due |= applied.events.iter().any(Event::concerns_others);
@@ -161,14 +162,14 @@ impl Locked<'_> {
     /// Carries out all `commands` now, at one moment and in order, or none.
     ///
     /// # Errors
-    /// The world's fault, and which command met it; nothing has changed then.
+    /// The world's fault, and the index of the command that met it. The world is unchanged then.
     pub(crate) fn apply_all(
         &mut self,
         commands: Vec<Command>,
     ) -> Result<Vec<Applied>, (usize, Fault)> {
         self.advance();
         let now = self.clock.now();
-        // Tried on a copy, which takes the world's place if all of it is well.
+        // Tries the commands on a copy, which replaces the world if all succeed.
         let mut copy = self.world.clone();
         let mut all = Vec::new();
         for (i, command) in commands.into_iter().enumerate() {
@@ -193,13 +194,13 @@ impl Locked<'_> {
         self.apply(command).map(|applied| applied.outcome)
     }
 
-    /// Lets everything happen that is due now.
+    /// Carries out everything that is due now.
     pub(crate) fn advance(&mut self) {
         let events = self.world.advance(self.clock.now());
         self.wake.is_due |= !events.is_empty();
     }
 
-    /// Now, in world time.
+    /// Current world time.
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }

@@ -1,7 +1,7 @@
 //! A fake vCenter and a fake workload cluster over one simulated world.
 //!
-//! A test of a cloud provider, of an operator or of any other client begins with [`test!`]: virtual
-//! time, a world of its own, and the ledger of every call in the message of a failure.
+//! A test of a cloud provider, an operator or any other client begins with [`test!`]: it gives
+//! virtual time, a separate world, and a failure message with the ledger of every call.
 //!
 //! ```
 //! use sim::faults::{Action, Rule};
@@ -29,12 +29,11 @@
 //! ```
 //!
 //! Without a macro: [`Sim::builder`] starts a world inside any tokio runtime and follows its clock,
-//! paused or not. [`Sim::listen`] opens sockets; the binary `sim serve` is no more than that. What can
-//! happen is in [`world::Command`], what can go wrong with calls in [`faults`], what was called in
-//! [`ledger`].
+//! paused or not. [`Sim::listen`] opens sockets; the binary `sim serve` does the same.
+//! [`world::Command`] lists the events of a world, [`faults`] the failures of calls, and [`ledger`] records the calls.
 //!
 //! A call has one path: listener → TLS → classify → ledger → faults → login check → handler →
-//! world. The ledger stands outside the faults: it records what the caller met and which rule fired.
+//! world. The ledger stands outside the faults: it records the answer that the caller got and the rules that fired.
 
 mod admin;
 mod call;

@@ -1,9 +1,9 @@
-//! What rules and readers of the ledger can name: operations and fault classes, each listed once.
+//! Names in rules and in the ledger: operations and fault classes, each listed once.
 
 use crate::{Class, Face, vapi, vim};
 
-/// Every operation that a vCenter answers, with its face: the names that rules match and that stand in
-/// the ledger. Any other is refused with the fault that is due.
+/// Every operation that a vCenter answers, with its face: the names that rules match and that the ledger records. The vCenter
+/// refuses any other operation with the appropriate fault.
 ///
 /// ```
 /// assert!(sim::operations().any(|it| it == (sim::Face::Soap, "FindByUuid")));
@@ -61,10 +61,10 @@ macro_rules! named {
         $vis enum $kind { $($(#[$variant_meta])* $variant,)* }
 
         impl $kind {
-            /// Every one of them.
+            /// All variants.
             $vis const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The name on the wire, in rules and in the ledger.
+            /// Name on the wire, in rules and in the ledger.
             $vis const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }

@@ -1,4 +1,4 @@
-//! What a face answers: a response, and what the ledger should know of it.
+//! Answer of a face: a response, and what the ledger records of it.
 
 use std::io;
 
@@ -11,28 +11,28 @@ use crate::ledger::Digest;
 /// A response body: whole for most calls, a stream for watches.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// What the ledger records of an answer besides its status.
+/// Part of an answer that the ledger records besides the status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The fault class (`NotAuthenticated`), vAPI error type or Status reason, if it is a failure.
     pub fault: Option<String>,
-    /// How many objects the answer carries.
+    /// Number of objects in the answer.
     pub objects: u64,
-    /// What it says, where the bytes of a whole body are not that.
+    /// Digest of the answer, if it is not the digest of the bytes of a whole body.
     pub digest: Option<Digest>,
 }
 
-/// A face's answer.
+/// Answer of a face.
 #[derive(Debug)]
 pub struct Reply {
     /// The HTTP response.
     pub response: http::Response<Body>,
-    /// What the ledger records of it.
+    /// Part of the answer that the ledger records.
     pub outcome: Outcome,
 }
 
 impl Reply {
-    /// A whole body of the given media type.
+    /// Returns an answer with a whole body of this media type.
     pub fn new(status: http::StatusCode, content_type: &str, body: impl Into<Bytes>) -> Self {
         let mut response = http::Response::new(full(body));
         *response.status_mut() = status;
@@ -56,7 +56,7 @@ impl Reply {
         self
     }
 
-    /// The same answer, recorded as saying this, whatever its bytes.
+    /// The same answer, recorded with this digest in place of the digest of its bytes.
     #[must_use]
     pub fn saying(mut self, digest: Digest) -> Self {
         self.outcome.digest = Some(digest);
@@ -64,7 +64,7 @@ impl Reply {
     }
 }
 
-/// A body that is there as a whole.
+/// A body that is complete at once.
 pub(crate) fn full(body: impl Into<Bytes>) -> Body {
     Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }

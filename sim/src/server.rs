@@ -18,7 +18,7 @@ use crate::{Body, Identity, Peer};
 /// Bytes that a pipe holds before the writer waits.
 const PIPE: usize = 256 * 1024;
 
-/// A vCenter or a cluster. Clones are the same server.
+/// A vCenter or a cluster. Clones refer to the same server.
 #[derive(Clone, Debug)]
 pub struct Server {
     name: String,
@@ -31,7 +31,7 @@ impl Server {
         Self { name, path, connections: Arc::default() }
     }
 
-    /// Its name in the ledger.
+    /// Name of the server in the ledger.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -48,7 +48,7 @@ impl Server {
 
     /// A connection over an in-memory pipe, HTTP/1.1 or HTTP/2 in plain text.
     ///
-    /// The returned future serves it and has to be polled.
+    /// The returned future serves the connection and must be polled.
     pub fn pipe(&self, client: &str) -> (DuplexStream, impl Future<Output = ()> + Send + 'static) {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let service = self.service(client);
@@ -59,12 +59,12 @@ impl Server {
         self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether nothing listens at the moment.
+    /// True if the server is down.
     pub(crate) fn is_down(&self) -> bool {
         self.path.front.is_down(&self.path.world.lock())
     }
 
-    /// A service for a connection that came over a socket; `identity` is known after its handshake.
+    /// Returns the service of a connection over a socket; `identity` is set after its handshake.
     pub(crate) fn accepted(&self, address: String, identity: Arc<OnceLock<Identity>>) -> Service {
         let connection = self.next_connection();
         let peer = Peer { client: String::new(), connection, address, identity };
@@ -85,7 +85,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// How HTTP is spoken, on pipes and on sockets.
+/// HTTP settings for pipes and sockets.
 pub(crate) fn http() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None);

@@ -1,14 +1,14 @@
-//! "Something changed", for any number of waiters, who wake in the order in which they waited.
+//! A signal for changes, with any number of waiters that wake in the order in which they began to wait.
 //!
-//! tokio's `watch` spreads its waiters over shards at random, so that two that wait for one change
-//! run in another order in every run. Same seed, same ledger needs one order.
+//! tokio's `watch` spreads its waiters over shards at random, so two waiters for one change run in
+//! a different order in every run. The same ledger for the same seed requires one order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// The sending side. Clones are the same signal.
+/// Sending side. Clones send the same signal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Signal {
     shared: Arc<Shared>,
@@ -20,7 +20,7 @@ struct Shared {
     notify: Notify,
 }
 
-/// The waiting side: remembers which change it has seen.
+/// Waiting side: remembers the last change that it has seen.
 #[derive(Clone, Debug)]
 pub struct Changes {
     shared: Arc<Shared>,
@@ -28,13 +28,13 @@ pub struct Changes {
 }
 
 impl Signal {
-    /// Tells everybody that something changed.
+    /// Signals a change to all waiters.
     pub(crate) fn send(&self) {
         self.shared.version.fetch_add(1, Ordering::Release);
         self.shared.notify.notify_waiters();
     }
 
-    /// A waiter that has seen every change so far.
+    /// Returns a waiter that has seen every change so far.
     pub(crate) fn changes(&self) -> Changes {
         let seen = self.shared.version.load(Ordering::Acquire);
         Changes { shared: Arc::clone(&self.shared), seen }
@@ -42,17 +42,17 @@ impl Signal {
 }
 
 impl Changes {
-    /// Takes every change so far as seen. Do that *before* looking: then no change slips in between.
+    /// Marks every change so far as seen. Call this *before* reading, so that no change slips in between.
     pub fn mark_unchanged(&mut self) {
         self.seen = self.shared.version.load(Ordering::Acquire);
     }
 
     /// Waits for a change that has not been seen.
     ///
-    /// Cancel safe: a change that comes meanwhile is seen by the next call.
+    /// Cancel safe: the next call sees a change that comes meanwhile.
     pub async fn changed(&mut self) {
         loop {
-            // Registered before the look, so that a change in between wakes it.
+            // Registers before the check, so that a change in between wakes this waiter.
             let notified = self.shared.notify.notified();
             let version = self.shared.version.load(Ordering::Acquire);
             if version != self.seen {

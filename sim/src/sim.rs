@@ -1,4 +1,4 @@
-//! A running sim: a world, the servers around it, and everything a test wants to hold.
+//! A running sim: a world, the servers around it, and the handles for tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::{Clock, WorldHandle};
 /// The cluster's name in the ledger and in rules.
 pub const CLUSTER: &str = "cluster";
 
-/// Where virtual time begins.
+/// Wall-clock time at which virtual time begins: 2026-01-01T00:00:00Z.
 pub const VIRTUAL_EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// How a sim begins.
+/// Options for the start of a sim.
 #[derive(Clone, Debug)]
 pub struct Builder {
     topology: Topology,
@@ -52,49 +52,49 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// With this world to begin with; the standard inventory otherwise.
+    /// Sets the initial world; the standard inventory by default.
     #[must_use]
     pub fn topology(self, topology: Topology) -> Self {
         Self { topology, ..self }
     }
 
-    /// With this seed; 0 otherwise. Same seed and topology, same world.
+    /// Sets the seed; 0 by default. The same seed and topology give the same world.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// With a world that began at this moment of wall time; [`VIRTUAL_EPOCH`] otherwise.
+    /// Sets the wall-clock time at which the world begins; [`VIRTUAL_EPOCH`] by default.
     #[must_use]
     pub fn epoch(self, epoch: Timestamp) -> Self {
         Self { epoch, ..self }
     }
 
-    /// With a ledger that keeps this much in memory; everything otherwise.
+    /// Sets the limit of the ledger in memory; no limit by default.
     #[must_use]
     pub fn keep(self, keep: Keep) -> Self {
         Self { keep, ..self }
     }
 
-    /// With a world that keeps this much of its log; nothing otherwise.
+    /// Sets the part of its log that the world keeps; nothing by default.
     #[must_use]
     pub fn retain(self, retain: Retain) -> Self {
         Self { retain, ..self }
     }
 
-    /// With a world that goes on from a snapshot, in place of a topology.
+    /// Continues a world from a snapshot, in place of a topology.
     #[must_use]
     pub fn restore(self, state: State) -> Self {
         Self { restored: Some(Box::new(state)), ..self }
     }
 
-    /// With cookies that clients send back without TLS too.
+    /// Omits `Secure` from cookies, so that clients send them back without TLS too.
     #[must_use]
     pub fn plain_text(self) -> Self {
         Self { secure_cookies: false, ..self }
     }
 
-    /// Starts the world. Its time follows the tokio runtime's: virtual if that is paused.
+    /// Starts the world. Its time follows the tokio runtime's clock, which is virtual if paused.
     ///
     /// Must be called inside a tokio runtime.
     pub fn start(self) -> Sim {
@@ -124,7 +124,7 @@ impl Builder {
             inbox: inbox.clone(),
             front: Arc::new(front),
         };
-        // Clients of one face do not fill what is there for those of another.
+        // Separate inboxes, so that clients of one face do not use up the limit of another.
         let (of_vcenters, of_cluster, of_supervisor) =
             (Inbox::default(), Inbox::default(), Inbox::default());
         let vcenters = names
@@ -206,7 +206,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// How a sim begins.
+    /// Returns the default options for the start of a sim.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -251,7 +251,7 @@ impl Sim {
         &self.tokens
     }
 
-    /// Who may do what in the cluster: everybody who is authenticated, until RBAC is asked for.
+    /// Authorization in the cluster: every authenticated caller may do everything until RBAC is required.
     pub fn access(&self) -> &Access {
         &self.access
     }
@@ -261,22 +261,22 @@ impl Sim {
         &self.admin_token
     }
 
-    /// From now on `backing` answers what the workload cluster is asked, in place of the built-in API server; the first stays.
+    /// Lets `backing` answer requests to the workload cluster, in place of the built-in API server. Later calls have no effect.
     ///
-    /// The world and `backing` know nothing of each other: whoever sets it tells each what happens in the other.
+    /// The world and `backing` do not know each other: the caller must carry the changes of each to the other.
     pub fn back_cluster(&self, backing: Arc<dyn Backing>) {
         self.backed.set(backing);
     }
 
-    /// The password of an account as it is now.
+    /// Current password of an account.
     pub fn password(&self, vcenter: &str, user: &str) -> Option<Password> {
         self.control.password(vcenter, user)
     }
 
-    /// Makes something happen, and notes it in the ledger.
+    /// Applies a command, and notes it in the ledger.
     ///
     /// # Errors
-    /// The world's fault; nothing has happened then.
+    /// The world's fault. The world is unchanged then.
     pub fn apply(&self, command: Command) -> Result<Applied, Fault> {
         self.control.apply(command)
     }
@@ -284,7 +284,7 @@ impl Sim {
     /// Adds a fault rule, and notes it in the ledger.
     ///
     /// # Errors
-    /// A rule that makes no sense, or a name that is taken.
+    /// A rule that is not valid, or an id that is taken.
     pub fn fault(&self, rule: Rule) -> Result<(), RuleError> {
         self.control.fault(rule)
     }
@@ -294,27 +294,27 @@ impl Sim {
         self.control.heal();
     }
 
-    /// How often each rule has fired that was ever added, in the order they were first added.
+    /// Number of times that each rule fired: removed rules first, then the rules in force in the order of evaluation.
     pub fn fired(&self) -> Vec<(String, u64)> {
         self.faults().history()
     }
 
-    /// What stops the world's own life and every listener, once cancelled.
+    /// Token that stops the world and every listener when canceled.
     pub fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// World, ledger and rules, for those who outlive a borrow of the sim.
+    /// World, ledger and rules, for code that outlives a borrow of the sim.
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Tasks of this sim; listeners put theirs here.
+    /// Tasks of this sim, including those of its listeners.
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }
 
-    /// Stops everything and waits until it has.
+    /// Stops everything and waits until all tasks have ended.
     pub async fn shutdown(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -322,7 +322,7 @@ impl Sim {
     }
 }
 
-/// Names only: the world holds sessions and passwords.
+/// Shows names only, because the world holds sessions and passwords.
 impl fmt::Debug for Sim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let vcenters: Vec<&String> = self.vcenters.keys().collect();

@@ -1,4 +1,4 @@
-//! The Supervisor of a sim: its API server, and what a cloud provider is given to reach it.
+//! The Supervisor of a sim: its API server, and the credentials of a cloud provider.
 
 mod credentials;
 mod mounts;
@@ -20,28 +20,28 @@ pub use mounts::{credentials, owner_ref};
 /// The Supervisor's name in the ledger and in rules.
 pub const SUPERVISOR: &str = "supervisor";
 
-/// The name under which providers know it; its certificate carries it.
+/// Host name under which providers reach the Supervisor; the certificate includes it.
 pub const SUPERVISOR_HOST: &str = "supervisor.default.svc";
 
-/// The role, the binding and the account of a provider.
+/// Name of a provider's role, binding and account.
 const PROVIDER: &str = "cloud-provider";
 
-/// What a provider may do in the namespace of its cluster.
+/// Permissions of a provider in the namespace of its cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The role that Tanzu provisions: VirtualMachines can be read and not watched, services of
-    /// machines not listed, and nothing is granted of VPC.
+    /// The role that Tanzu provisions. It cannot watch VirtualMachines or list services of
+    /// machines, and has no permission for VPC.
     Tanzu,
-    /// The same with `watch` on VirtualMachines.
+    /// The Tanzu role with `watch` on VirtualMachines.
     Watch,
-    /// Everything that any provider asks for.
+    /// Every permission that any provider asks for.
     #[default]
     Full,
 }
 
 impl Profile {
-    /// The rules of its Role.
+    /// Rules of the Role.
     ///
     /// Follows tanzu-framework: `addons/controllers/cpi/vspherecpiconfig_controller.go`.
     fn rules(self) -> Value {
@@ -71,7 +71,7 @@ impl Profile {
     }
 }
 
-/// The Supervisor's API server. Clones are the same one.
+/// The Supervisor's API server. Clones refer to the same one.
 #[derive(Clone)]
 pub struct Supervisor {
     pub(crate) server: Server,
@@ -85,7 +85,7 @@ pub struct Supervisor {
     pub(crate) given: Arc<Mutex<Given>>,
 }
 
-/// Without the tokens.
+/// Omits the tokens.
 impl fmt::Debug for Supervisor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supervisor").field("namespace", &self.namespace).finish_non_exhaustive()
@@ -98,42 +98,42 @@ impl Supervisor {
         &self.server
     }
 
-    /// Bearer tokens that it accepts.
+    /// Bearer tokens that the Supervisor accepts.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
-    /// Who may do what: roles and bindings decide.
+    /// Authorization by roles and bindings.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// The bearer token of its administrator.
+    /// Bearer token of the Supervisor's administrator.
     pub fn admin_token(&self) -> &str {
         &self.admin_token
     }
 
-    /// The bearer token that a provider is given first.
+    /// First bearer token of the provider.
     pub fn provider_token(&self) -> &str {
         &self.provider_token
     }
 
-    /// The namespace in which everything of the workload cluster lives.
+    /// Namespace that contains everything of the workload cluster.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The workload cluster's name there.
+    /// Name of the workload cluster in the Supervisor.
     pub fn cluster_name(&self) -> &str {
         &self.cluster
     }
 
-    /// Who the provider is.
+    /// Identity of the provider.
     pub fn provider(&self) -> Identity {
         provider(&self.namespace)
     }
 
-    /// Grants the provider `profile`, and nothing else.
+    /// Grants the provider `profile`, in place of its earlier profile.
     pub fn grant(&self, profile: Profile) {
         let namespace = self.namespace.as_str();
         let role = json!({"metadata": {"name": PROVIDER}, "rules": profile.rules()});
@@ -155,7 +155,7 @@ impl Supervisor {
     }
 }
 
-/// The service account of a provider.
+/// Service account of a provider.
 pub(crate) fn provider(namespace: &str) -> Identity {
     Identity {
         user: format!("system:serviceaccount:{namespace}:{PROVIDER}"),

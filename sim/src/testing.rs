@@ -1,7 +1,7 @@
-//! Tests against a sim: virtual time, a world of their own, and the ledger in the message of a failure.
+//! Tests against a sim: virtual time, a separate world, and the ledger in the message of a failure.
 //!
-//! [`sim::test!`](crate::test) is for tests of any crate; [`run`] is what it stands on, for those who
-//! have a runtime or a test harness of their own.
+//! [`sim::test!`](crate::test) is for tests of any crate. It calls [`run`], which also serves tests
+//! that have their own runtime or test harness.
 
 use std::any::Any;
 use std::fmt;
@@ -12,14 +12,14 @@ use futures::FutureExt as _;
 
 use crate::{Builder, Sim};
 
-/// Virtual time that a body may take. What waits for something that never comes ends here, with the
-/// ledger, and not when somebody kills the run.
+/// Virtual time that a body may take: one day. A test that waits for something that never comes
+/// fails here, with the ledger, and need not be killed.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Lines of the ledger in a failure message; the end is what explains it.
+/// Maximum number of ledger lines in a failure message; the last ones explain the failure.
 const SHOWN: usize = 400;
 
-/// Tests, each with a paused clock and a fresh world. If one fails, its message shows the ledger.
+/// Declares tests, each with a paused clock and a new world. The message of a failure shows the ledger.
 ///
 /// A test fails when it panics, when it returns `Err`, or when a day of virtual time has passed. The
 /// world is the standard inventory under seed 0, unless a [`Builder`] says otherwise:
@@ -45,7 +45,7 @@ const SHOWN: usize = 400;
 /// # fn main() {}
 /// ```
 ///
-/// The crate that uses it brings the paused clock, so that no program of anybody's contains it:
+/// The crate that uses the macro adds the paused clock to its own dev-dependencies, so that no program contains it:
 ///
 /// ```toml
 /// [dev-dependencies]
@@ -53,8 +53,8 @@ const SHOWN: usize = 400;
 /// tokio = { version = "1", features = ["rt", "time", "test-util"] }
 /// ```
 ///
-/// Time passes when every task waits. That goes well with services and pipes, which need no socket;
-/// over sockets the clock would run away while bytes are on their way.
+/// Time passes when every task waits. Services and pipes work well with that, because they need no
+/// socket. Over sockets the clock would run away while bytes are on their way.
 #[macro_export]
 macro_rules! test {
     (@builder) => { $crate::Sim::builder() };
@@ -81,9 +81,9 @@ macro_rules! test {
     )*};
 }
 
-/// What the body of a test returns.
+/// Return type of the body of a test.
 pub trait Verdict {
-    /// Why it failed, if it did.
+    /// Reason for the failure, if any.
     fn failure(self) -> Option<String>;
 }
 
@@ -99,7 +99,7 @@ impl<E: fmt::Debug> Verdict for Result<(), E> {
     }
 }
 
-/// Starts a sim and runs `body` on it. Under a paused clock that is virtual time.
+/// Starts a sim and runs `body` on it. Under a paused clock the sim uses virtual time.
 ///
 /// ```
 /// let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -111,12 +111,12 @@ impl<E: fmt::Debug> Verdict for Result<(), E> {
 /// ```
 ///
 /// # Panics
-/// If the body panics, returns `Err` or takes more than a day. The message is what it said, followed
-/// by the ledger.
+/// If the body panics, returns `Err` or takes more than a day of virtual time. The message is that
+/// of the panic or error, followed by the ledger.
 pub async fn run<V: Verdict>(builder: Builder, body: impl AsyncFnOnce(&Sim) -> V) {
     let sim = builder.start();
     let limited = tokio::time::timeout(LIMIT, body(&sim));
-    // Nothing of the body is used after a panic; the ledger is whole under its lock.
+    // After a panic nothing of the body is used, and the ledger is consistent under its lock.
     let failure = match AssertUnwindSafe(limited).catch_unwind().await {
         Ok(Ok(verdict)) => verdict.failure(),
         Ok(Err(_)) => Some("the test waits for something that does not come within a day".into()),
@@ -134,7 +134,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "the test panicked".to_owned())
 }
 
-/// What a failed test leaves: how to begin the same way, and what happened.
+/// Evidence of a failed test: the seed, the ledger, and the number of times each rule fired.
 struct Evidence<'a>(&'a Sim);
 
 impl fmt::Display for Evidence<'_> {

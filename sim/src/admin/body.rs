@@ -1,4 +1,4 @@
-//! Bodies of requests to the admin port: how large one may be, how long it may take, and what all of them hold together.
+//! Limits the bodies of requests to the admin port: their size, the time they take to arrive, and the memory of all together.
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -9,12 +9,12 @@ use http::StatusCode;
 use super::AdminError;
 use crate::path::{Inbox, Limit, Unread};
 
-/// Requests larger than this are no requests of an administrator.
+/// Maximum size of a body in bytes (8 MiB); no request of an administrator needs more.
 const MAX_BODY: usize = 8 << 20;
 
-/// The same, where handlers get bodies that have arrived.
+/// Applies the limits to a router; its handlers get bodies that have arrived.
 pub(super) fn bounded<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    // Pieces that have arrived are not measured again.
+    // Disables the limit of axum: the body has arrived and is measured.
     router.layer(DefaultBodyLimit::disable()).layer(from_fn_with_state(Inbox::default(), arrive))
 }
 

@@ -1,6 +1,6 @@
-//! Tells whoever may use the admin port what every other client has to know: addresses, accounts, certificates.
+//! Serves the addresses, accounts and certificates of a sim to users of the admin port.
 //!
-//! For programs that start a sim and cannot read its files, as where it is a container.
+//! Programs that start a sim and cannot read its files, such as those of a container, learn them here.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +12,7 @@ use super::Ruled;
 use crate::control::Control;
 use crate::{Endpoint, Endpoints, Supervisor};
 
-/// Everything.
+/// The response of `GET /endpoints`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Told {
@@ -30,7 +30,7 @@ pub(super) struct Told {
 struct VCenterTold {
     name: String,
     url: String,
-    /// Of the certificate that new connections see, in upper case and with colons.
+    /// SHA-1 thumbprint of the certificate that new connections see, in upper case and with colons.
     #[serde(skip_serializing_if = "Option::is_none")]
     thumbprint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,9 +48,9 @@ struct Account {
 #[derive(Serialize)]
 struct ClusterTold {
     url: String,
-    /// The bearer token of its administrator.
+    /// Bearer token of the cluster's administrator.
     token: String,
-    /// The same as a file for kubectl.
+    /// The same token in a kubeconfig for kubectl.
     kubeconfig: String,
 }
 
@@ -58,14 +58,14 @@ struct ClusterTold {
 struct SupervisorTold {
     url: String,
     namespace: String,
-    /// The bearer token of its administrator.
+    /// Bearer token of the Supervisor's administrator.
     token: String,
-    /// The same as a file for kubectl.
+    /// The same token in a kubeconfig for kubectl.
     kubeconfig: String,
     provider: Given,
 }
 
-/// What a provider mounts, file by file.
+/// Contents of the files that a provider mounts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Given {
@@ -76,7 +76,7 @@ struct Given {
     owner_reference: Value,
 }
 
-/// `GET /endpoints`: as they are now. URLs are those that are advertised.
+/// `GET /endpoints`: the endpoints as they are now, with their advertised URLs.
 pub(super) async fn tell(State(ruled): State<Ruled>) -> Json<Told> {
     let Ruled { control, supervisor, endpoints } = ruled;
     let ca_pem = endpoints.ca_pem().map(str::to_owned);

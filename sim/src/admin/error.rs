@@ -1,4 +1,4 @@
-//! How the admin port says no.
+//! Error answers of the admin port.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A refusal: what is wrong and what to do about it.
+/// An error answer: what is wrong and what to do about it.
 #[derive(Debug)]
 pub(super) struct AdminError {
     status: StatusCode,
@@ -16,11 +16,11 @@ pub(super) struct AdminError {
 /// The body of every error.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Complaint {
-    /// What is wrong.
+    /// Problem, in a sentence.
     pub(crate) error: String,
-    /// What to do about it.
+    /// Remedy for the problem.
     pub(crate) remedy: String,
-    /// What was done of a list before that, as it would have been answered.
+    /// Answers for the events of a list that happened before the error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) done: Vec<Value>,
 }
@@ -33,24 +33,24 @@ impl AdminError {
         }
     }
 
-    /// A request that makes no sense.
+    /// An error for a request that cannot be understood.
     pub(super) fn bad(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    /// The same, of one of several things.
+    /// Prefixes the error with the place in a list.
     pub(super) fn at(mut self, place: &str) -> Self {
         self.body.error.insert_str(0, place);
         self
     }
 
-    /// The same, after these were done.
+    /// Adds the answers for the events of a list that happened before the error.
     pub(super) fn after(mut self, done: &[Value]) -> Self {
         self.body.done = done.to_vec();
         self
     }
 
-    /// The same, with the assurance that nothing of a list was done.
+    /// Adds the assurance that no event of the list happened.
     pub(super) fn none_happened(mut self) -> Self {
         self.body.remedy.push_str("; no event of this list has happened");
         self

@@ -1,4 +1,4 @@
-//! Makes things happen in the world.
+//! Applies events to the world and the Supervisor.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,10 +13,12 @@ use super::{AdminError, Ruled};
 use crate::control::Control;
 use crate::{Supervisor, document};
 
-/// `POST /world/events`: the body is a command, or a list of them, carried out in order. All of a list happen at one moment, or none.
+/// `POST /world/events`: the body is a command, or a list of them, carried out in order. All commands of a list happen at one
+/// moment, or none.
 ///
-/// What happens to the Supervisor as a server may stand among them. That it cannot be done, where its files cannot be written, shows only
-/// when it is tried: what happened before stands in the answer then. The events between two of these happen at one moment, or none.
+/// A list may contain events of the Supervisor as a server. Such an event can still fail when the sim carries it out, because it
+/// cannot write its files. The error answer then lists what happened before. The world events between two Supervisor events
+/// happen at one moment, or none.
 pub(super) async fn happen(
     State(ruled): State<Ruled>,
     body: Bytes,
@@ -43,16 +45,16 @@ pub(super) async fn happen(
     Ok(Json(Value::Array(answers)))
 }
 
-/// Why not all of a list happened.
+/// The error that ended a list, with its position and the answers before it.
 struct Stopped {
     error: AdminError,
-    /// Which of the list could not happen.
+    /// Index of the event that failed.
     at: usize,
-    /// The answers of those before that did.
+    /// Answers for the events that happened before the failed one.
     done: Vec<Value>,
 }
 
-/// Lets it all happen in order: events of the world that follow each other all at one moment, or none of them.
+/// Carries events out in order. World events that follow each other happen at one moment, or none of them.
 fn carry_out(
     control: &Control,
     supervisor: Option<&Supervisor>,
@@ -90,7 +92,7 @@ fn carry_out(
     Ok(done)
 }
 
-/// Lets events of the world happen; a single one needs no copy of the world.
+/// Applies world events. A single event needs no copy of the world.
 fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied>, (usize, Fault)> {
     if commands.len() == 1 {
         let applied = control.apply(commands.remove(0)).map_err(|fault| (0, fault))?;
@@ -99,8 +101,8 @@ fn happened(control: &Control, mut commands: Vec<Command>) -> Result<Vec<Applied
     control.apply_all(commands)
 }
 
-/// True if all of a list can happen in which the Supervisor has a part, tried on a copy of the world: events of the world alone are
-/// tried when they are carried out.
+/// Checks on a copy of the world that all events of a list with Supervisor events can happen. Lists of world events alone are
+/// checked when they are carried out.
 fn rehearse(
     control: &Control,
     supervisor: Option<&Supervisor>,
@@ -130,13 +132,13 @@ fn answer(applied: Applied) -> Value {
     match applied.outcome {
         Outcome::Reference(id) => answer["reference"] = json!(id.to_string()),
         Outcome::Id(id) => answer["id"] = json!(id),
-        // A session's token is a secret, objects are read from the cluster.
+        // The answer omits session tokens, which are secrets, and objects, which clients read from the cluster.
         _ => {}
     }
     answer
 }
 
-/// Something that is asked for.
+/// An event that a request asks for.
 enum Asked {
     World(Box<Command>),
     Supervisor(Happening),

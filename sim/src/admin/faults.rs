@@ -1,4 +1,4 @@
-//! Fault rules: which there are, one more, one less.
+//! Lists, adds and removes fault rules.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,14 +11,14 @@ use crate::control::Control;
 use crate::document;
 use crate::faults::{Armed, Rule, RuleError};
 
-/// `GET /faults`: the rules with their counters, in the order they are asked.
+/// `GET /faults`: the rules with their counters, in the order in which they are matched.
 pub(super) async fn list(State(control): State<Control>) -> Json<Vec<Armed>> {
     Json(control.faults.list())
 }
 
-/// `POST /faults`: the body is a rule or a list of rules, JSON or YAML. All of them or none.
+/// `POST /faults`: the body is a rule or a list of rules, JSON or YAML. Adds all of them or none.
 ///
-/// Operations that nothing answers are told as `warnings`; the rules are added all the same.
+/// `warnings` in the answer name operations that no face serves; the rules are added all the same.
 pub(super) async fn add(
     State(control): State<Control>,
     body: Bytes,
@@ -43,13 +43,13 @@ pub(super) async fn add(
     Ok((StatusCode::CREATED, Json(answer)))
 }
 
-/// `DELETE /faults`: every rule.
+/// `DELETE /faults`: removes every rule.
 pub(super) async fn clear(State(control): State<Control>) -> StatusCode {
     control.heal();
     StatusCode::NO_CONTENT
 }
 
-/// `DELETE /faults/{id}`.
+/// `DELETE /faults/{id}`: removes one rule.
 pub(super) async fn remove(
     State(control): State<Control>,
     Path(id): Path<String>,

@@ -1,8 +1,9 @@
-//! Who may use the admin port: everybody on loopback, holders of the token elsewhere and where one was asked for.
+//! Access to the admin port: open on loopback, bearer token elsewhere and where `--admin-token` sets one.
 //!
-//! A browser is on loopback, too, and does what the pages say that it shows. Without a token a request has to name an address
-//! or localhost (a name of somebody else may point here by now: DNS rebinding) and must not come from a page of elsewhere. And
-//! whatever has a body says that it is JSON, or YAML for rules: that no page may send unasked.
+//! A browser on this machine can reach loopback too, and runs the scripts of foreign pages. Without a token, a request must
+//! therefore name an IP address or localhost in `Host`, because a foreign name may point here by now (DNS rebinding). An `Origin`
+//! must name that host too, because a foreign page may have sent the request. Every POST must declare its body as JSON, or as
+//! YAML for rules, which a page may not send unasked.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -12,17 +13,17 @@ use sha2::{Digest, Sha256};
 
 use super::AdminError;
 
-/// What is asked for.
+/// The conditions that a request must meet.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     /// The digest of the token; comparing digests takes the same time for every guess.
     token: Option<[u8; 32]>,
-    /// The name that clients were told, `--admin-advertise`.
+    /// The host name in `--admin-advertise`, which clients use.
     advertised: Option<String>,
 }
 
 impl Guard {
-    /// For a port with this token, whose URL clients were told.
+    /// Builds the guard of a port with this token, whose clients use this URL.
     pub(super) fn new(token: Option<&str>, url: &str) -> Self {
         let advertised = url.parse::<http::Uri>().ok().and_then(|it| it.host().map(str::to_owned));
         Self { token: token.map(|token| Sha256::digest(token.as_bytes()).into()), advertised }
@@ -37,7 +38,7 @@ impl Guard {
     }
 }
 
-/// Lets a request in, or does not.
+/// Passes an admitted request on and refuses any other.
 pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     match guard.admits(&request) {
         Ok(()) => next.run(request).await,
@@ -45,7 +46,7 @@ pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Ne
     }
 }
 
-/// Whether the token is shown.
+/// Checks that the request carries the token.
 fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
     let shown = text(headers, header::AUTHORIZATION)
         .and_then(|value| value.strip_prefix("Bearer "))
@@ -57,7 +58,7 @@ fn shows(headers: &HeaderMap, wanted: [u8; 32]) -> Result<(), AdminError> {
         .remedy("send Authorization: Bearer with SIM_ADMIN_TOKEN of the file that --env named"))
 }
 
-/// Whether a request without a token may come from somebody on this machine, and from no page of elsewhere.
+/// Checks that a request without a token names this machine and does not come from a foreign page.
 fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), AdminError> {
     let headers = request.headers();
     let named = text(headers, header::HOST).or(request.uri().authority().map(|it| it.as_str()));
@@ -82,7 +83,7 @@ fn is_from_here(request: &Request, advertised: Option<&str>) -> Result<(), Admin
     }
 }
 
-/// Whether a name, perhaps with a port, is that of this machine for sure, or the one that clients were told.
+/// True if a name, perhaps with a port, certainly belongs to this machine, or is the advertised one.
 fn is_local(host: &str, advertised: Option<&str>) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
@@ -92,7 +93,7 @@ fn is_local(host: &str, advertised: Option<&str>) -> bool {
     is_localhost || is_advertised || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Whether a request with a body has a content type that is served there.
+/// Checks that a request with a body has a content type that its path accepts.
 fn says_what_it_is(request: &Request) -> Result<(), AdminError> {
     const JSON: &[&str] = &["application/json"];
     const RULES: &[&str] =

@@ -1,4 +1,4 @@
-//! Reads the ledger.
+//! Serves the ledger.
 
 use std::convert::Infallible;
 
@@ -14,13 +14,13 @@ use crate::control::Control;
 use crate::faults::Ops;
 use crate::ledger::{Counts, Kind, Ledger, Record};
 
-/// What to read.
+/// Query parameters of `GET /ledger`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Wanted {
-    /// From this sequence number on.
+    /// First sequence number to return.
     since: u64,
-    /// Calls of these operations only: exact, with `*`, or a class (`@login`).
+    /// Operations to return: exact, with `*`, or a class (`@login`).
     op: Option<String>,
     format: Format,
 }
@@ -68,7 +68,7 @@ pub(super) async fn read(
             let mut sum = Counts::default();
             for part in parts {
                 part.iter().filter(|record| chosen(record)).for_each(|record| sum.add(record));
-                // Calls are served meanwhile.
+                // Lets other tasks serve calls between parts.
                 tokio::task::yield_now().await;
             }
             axum::Json(counts(&sum)).into_response()
@@ -76,10 +76,10 @@ pub(super) async fn read(
     })
 }
 
-/// Records that one read of the ledger copies. Calls wait while they are copied.
+/// Number of records that one read of the ledger copies. Calls wait while they are copied.
 const PART: usize = 256;
 
-/// The records that there were at the beginning, part by part: a long ledger is never in memory twice.
+/// Iterates in parts over the records that exist at the beginning, so that a long ledger is never in memory twice.
 struct Parts {
     ledger: Ledger,
     next: u64,
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::Sim;
 
-    /// Reads a ledger of ten parts, a poll at a time: how often something else could be done meanwhile, and the body.
+    /// Reads a ledger of ten parts, one poll at a time. Returns how often another task could run meanwhile, and the body.
     async fn read_beside_others(format: Format) -> (usize, String) {
         let sim = Sim::builder().start();
         for n in 0..10 * PART {

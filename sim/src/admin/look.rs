@@ -1,4 +1,4 @@
-//! Looks at the world: what there is, and what time it is.
+//! Serves the state of the world and its clock.
 
 use std::net::IpAddr;
 
@@ -12,15 +12,15 @@ use sim_world::{State as WorldState, Time};
 use super::AdminError;
 use crate::control::Control;
 
-/// What to look at.
+/// Query parameters of `GET /world`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Wanted {
-    /// The machine of this name only.
+    /// Name of the only machine to return.
     machine: Option<String>,
 }
 
-/// The world in a few words.
+/// Summary of the world.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Summary {
@@ -136,7 +136,7 @@ fn machine(
     })
 }
 
-/// `GET /clock`: world time in nanoseconds, and as a reading of the wall.
+/// `GET /clock`: world time in nanoseconds and as a wall-clock timestamp.
 pub(super) async fn clock(State(control): State<Control>) -> Json<Value> {
     let (now, epoch) = (control.world.now(), control.world.clock().epoch());
     let due = control.world.read(|world| world.next_timer());

@@ -1,8 +1,8 @@
-//! The admin port: look at the world, make things happen, set fault rules, read the ledger, learn where everything is.
+//! The admin port: shows and changes the world, sets fault rules, and serves the ledger and the endpoints.
 //!
-//! It has its own listener, and is no part of what is simulated: its calls are never counted, never
-//! faulted, and recorded only as what they did to the world or to the rules. Every path is there at
-//! the root and below `/admin/v1`. Errors are JSON: what was wrong, and what to do about it.
+//! The admin port has its own listener and is not part of the simulation. The sim never counts its calls and never applies faults
+//! to them. The ledger records only what they did to the world or to the rules. Every path is served below `/admin/v1`, and all
+//! but `version` and `healthz` at the root too. Errors are JSON: what is wrong, and what to do about it.
 
 mod body;
 mod endpoints;
@@ -26,7 +26,7 @@ use crate::{Endpoints, Supervisor};
 use error::AdminError;
 pub(crate) use error::Complaint;
 
-/// What the admin port rules over.
+/// The objects that the handlers read and change.
 #[derive(Clone)]
 struct Ruled {
     control: Control,
@@ -40,7 +40,7 @@ impl FromRef<Ruled> for Control {
     }
 }
 
-/// The admin port of one sim. If `endpoints` has a token for it, callers have to show it, except to learn that it lives.
+/// Router of the admin port of one sim. If `endpoints` has an admin token, callers must send it, except for `healthz`.
 pub(crate) fn router(
     control: Control,
     supervisor: Option<Supervisor>,
@@ -64,13 +64,13 @@ pub(crate) fn router(
         .method_not_allowed_fallback(not_allowed);
     body::bounded(router)
         .layer(axum::middleware::from_fn_with_state(guard, guard::check))
-        // Outside the guard: a health check holds no secrets.
+        // Outside the guard, because a health check has no token.
         .route("/admin/v1/healthz", get(|| async { "ok\n" }).fallback(not_allowed))
         .layer(axum::middleware::map_response(signed))
         .with_state(ruled)
 }
 
-/// In every answer: what answers, so that no client takes another server for a sim.
+/// Header of every answer, by which clients recognize a sim.
 pub(crate) const VERSION_HEADER: &str = "sim-version";
 
 async fn signed(mut response: axum::response::Response) -> axum::response::Response {

@@ -1,4 +1,4 @@
-//! What happens to the Supervisor as a server: tokens, certificates, roles, and what a provider mounts.
+//! Events of the Supervisor as a server: tokens, certificates, roles, and the files that a provider mounts.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use super::AdminError;
 use crate::tls::Certificate;
 use crate::{Profile, Supervisor, SupervisorError};
 
-/// What the names of these begin with.
+/// Prefix of the names of these events.
 const PREFIX: &str = "supervisor.";
 
-/// Something that happens to it.
+/// An event of the Supervisor as a server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) enum Happening {
-    /// The provider gets another token.
+    /// Gives the provider another token.
     #[serde(rename = "supervisor.token.rotate")]
     RotateToken(Rotation),
-    /// Another authority signs its certificate.
+    /// Has another authority sign the Supervisor's certificate.
     #[serde(rename = "supervisor.ca.rotate")]
     RotateAuthority {},
-    /// New connections see another certificate.
+    /// Shows another certificate to new connections.
     #[serde(rename = "supervisor.certificate")]
     ShowCertificate(Certificate),
-    /// The provider's files name another namespace.
+    /// Names another namespace in the provider's files.
     #[serde(rename = "supervisor.namespace")]
     MountNamespace(String),
-    /// The provider gets another role.
+    /// Gives the provider another role.
     #[serde(rename = "supervisor.grant")]
     Grant(Profile),
 }
 
-/// How a token is rotated.
+/// Parameters of a token rotation.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rotation {
-    /// How long the token before stays good.
+    /// Time for which the previous token stays valid; zero by default.
     #[serde(with = "sim_world::duration")]
     grace: Duration,
 }
 
 impl Happening {
-    /// Whether a name is one of these, and none of the world's own.
+    /// True if a name belongs to one of these events and not to an event of the world.
     pub(super) fn is_called(name: &str) -> bool {
         name.starts_with(PREFIX) && name != "supervisor.quota"
     }

@@ -250,7 +250,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// The world's command.
+    /// Name of the world's command.
     pub(super) fn command(self) -> &'static str {
         match self {
             Self::PowerOn => "vm.powerOn",

@@ -12,10 +12,10 @@ use super::CliError;
 use super::args::Admin;
 use crate::admin::{Complaint, VERSION_HEADER};
 
-/// A sim answers at once; a large ledger takes a moment.
+/// Longest wait for an answer. A sim answers at once, but a large ledger takes a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Rules may be written in YAML, of which JSON is a part; events are JSON.
+/// Content type of a request body. Rules may be YAML, which includes JSON; events are JSON.
 fn content_type(path: &str) -> &'static str {
     if path == "/faults" { "application/yaml" } else { "application/json" }
 }
@@ -23,7 +23,7 @@ fn content_type(path: &str) -> &'static str {
 /// Sends one request and returns the body of the answer.
 ///
 /// # Errors
-/// No connection, or what the admin port complains about.
+/// No connection, or an error answer of the admin port.
 pub(super) fn call(
     admin: &Admin,
     method: Method,
@@ -57,7 +57,7 @@ pub(super) fn call(
     let exchange = async {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let response = client.request(request).await.map_err(|error| {
-            // The client's own words say less than their cause.
+            // The client's own message says less than its cause.
             let cause = std::error::Error::source(&error);
             match cause {
                 Some(cause) => unreachable(&cause),
@@ -85,14 +85,14 @@ pub(super) fn call(
         return Ok(text);
     }
     let (error, remedy) = match serde_json::from_str::<Complaint>(&text) {
-        // The admin port speaks of its paths; who types commands knows them by another name.
+        // The admin port names its paths in the remedy; the command line has commands instead.
         Ok(Complaint { error, remedy, .. }) => {
             (error, remedy.replace("GET /world", "sim world list"))
         }
         Err(_) => (format!("{base} answers {status}: {text}"), "is that a sim?".to_owned()),
     };
     Err(match status {
-        // What was named is not there, or what was written makes no sense.
+        // The named object does not exist, or the input is not valid.
         StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => CliError::input(error, remedy),
         _ => CliError::failed(error, remedy),
     })

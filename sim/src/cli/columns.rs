@@ -1,14 +1,14 @@
 //! Tables for people: every column as wide as its widest cell.
 
-/// How a column is set.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
-    /// For numbers.
+    /// Right-aligned, for numbers.
     Right,
 }
 
-/// Rows of cells as lines of text. Nothing trails the last cell of a row.
+/// Formats rows of cells as lines of text, without trailing spaces.
 pub(super) fn columns<const N: usize>(aligns: [Align; N], rows: &[[String; N]]) -> String {
     let mut widths = [0; N];
     for row in rows {

@@ -1,4 +1,4 @@
-//! Why a command ends badly, and with which exit code.
+//! Errors that end a command, with their exit codes.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use crate::ListenError;
 use crate::document::Wrong;
 
-/// Bad input: a command line, a file or an address that cannot be used.
+/// Exit code for bad input: a command line, a file or an address that cannot be used.
 const BAD_INPUT: u8 = 2;
 
-/// Why a command ends badly.
+/// Error that ends a command.
 #[derive(Debug)]
 pub(super) struct CliError {
     what: String,
@@ -18,23 +18,23 @@ pub(super) struct CliError {
 }
 
 impl CliError {
-    /// Something that was given cannot be used.
+    /// An error for input that cannot be used.
     pub(super) fn input(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into(), code: BAD_INPUT }
     }
 
-    /// Something did not work although the input was good.
+    /// An error for something that failed although the input was good.
     pub(super) fn failed(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into(), code: 1 }
     }
 
-    /// A document in a file that a flag named.
+    /// An error in a document of a file that a flag names.
     pub(super) fn document(flag: &str, path: &Path, wrong: &Wrong) -> Self {
         let what = format!("{flag} {}: {}", path.display(), wrong.what());
         Self::input(what, wrong.remedy.clone())
     }
 
-    /// A file or directory that a flag named.
+    /// An error of a file or directory that a flag names.
     pub(super) fn file(flag: &str, path: &Path, error: &std::io::Error) -> Self {
         let remedy = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path",

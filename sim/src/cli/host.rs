@@ -1,18 +1,18 @@
-//! Names under which clients reach a sim, as they are written on the command line.
+//! Parses the names on the command line under which clients reach a sim.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What a name may be.
+/// Error text for a name that is not valid.
 const NAMES: &str = "write a host name or an IP address, such as vc.example or 10.0.0.5";
 
-/// A name or address that a certificate is to be good for.
+/// Parses a name or address to be included in the certificates.
 pub(super) fn name(text: &str) -> Result<String, String> {
     let plain = text.strip_prefix("*.").unwrap_or(text);
     let is_good = text.parse::<Ipv6Addr>().is_ok() || is_host(plain);
     if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
 }
 
-/// `HOST[:PORT]`.
+/// Parses `HOST[:PORT]`.
 pub(super) fn advertised(text: &str) -> Result<String, String> {
     if text.parse::<Ipv6Addr>().is_ok() {
         return Err(format!("write [{text}], with a port after the brackets if there is one"));
@@ -32,7 +32,7 @@ pub(super) fn advertised(text: &str) -> Result<String, String> {
     if is_good { Ok(text.to_owned()) } else { Err(NAMES.to_owned()) }
 }
 
-/// A bearer token as a header can carry it.
+/// Parses a bearer token that a header can carry.
 pub(super) fn token(text: &str) -> Result<String, String> {
     match !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic()) {
         true => Ok(text.to_owned()),
@@ -40,7 +40,7 @@ pub(super) fn token(text: &str) -> Result<String, String> {
     }
 }
 
-/// The port of what [`advertised`] let through.
+/// Returns the port of a name that [`advertised`] accepts.
 pub(super) fn port(advertised: &str) -> Option<u16> {
     if advertised.ends_with(']') {
         return None;
@@ -48,7 +48,7 @@ pub(super) fn port(advertised: &str) -> Option<u16> {
     advertised.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
 }
 
-/// An IPv4 address or labels with dots between them.
+/// True for an IPv4 address and for labels separated by dots.
 fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -1,8 +1,7 @@
-//! The command line: `sim serve`, and clients of the admin port of a sim that serves.
+//! The command line: `sim serve`, and clients of the admin port of a running sim.
 //!
-//! What cannot be used as given, a flag, a file, a busy port or a name that nothing has, ends with exit
-//! code 2 and a message that names flag or file, key, value and remedy. Everything else that fails ends
-//! with 1.
+//! Input that cannot be used (a flag, a file, a busy port or an unknown name) ends the command with exit code 2 and a message
+//! that names flag or file, key, value and remedy. Every other failure ends it with 1.
 
 mod args;
 mod client;
@@ -31,12 +30,13 @@ use args::{Arguments, Command};
 use error::CliError;
 use terminal::Terminal;
 
-/// Runs a command line, the name of the program first. `now` is the wall clock's reading.
+/// Runs a command line, which begins with the name of the program. `now` is the reading of the wall clock.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, now: Timestamp) -> ExitCode {
     let terminal = Terminal;
     let Arguments { log, command } = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        // clap knows where to print and how to end: 0 for help, 2 for what it cannot read.
+        // clap knows where to print and which exit code to use: 0 for help, 2 for a command line
+        // that it cannot parse.
         Err(error) => error.exit(),
     };
     let result = match &command {

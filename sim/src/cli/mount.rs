@@ -1,4 +1,4 @@
-//! What a provider is given to reach the Supervisor: files below a directory, and flags that name them.
+//! Files and flags with which a provider reaches the Supervisor.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -8,7 +8,7 @@ use crate::files::Lock;
 use crate::supervisor::{SupervisorError, credentials, owner_ref};
 use crate::{Endpoint, Endpoints, Sim};
 
-/// Makes the directory, in which no other sim writes while the lock lives.
+/// Creates the directory and locks it; no other sim writes there while the lock lives.
 pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
     let lock = fs::create_dir_all(below).and_then(|()| Lock::new(below.join(".lock")));
     lock.map_err(|error| match error.kind() {
@@ -20,7 +20,7 @@ pub(super) fn claim(below: &Path) -> Result<Lock, CliError> {
     })
 }
 
-/// Writes the files, and writes them again whenever what they hold changes.
+/// Writes the files, and writes them again whenever their contents change.
 pub(super) fn write(sim: &Sim, endpoints: &Endpoints, below: &Path) -> Result<(), CliError> {
     let Some(supervisor) = sim.supervisor() else { return Ok(()) };
     match supervisor.mount(below, endpoints.ca_pem().unwrap_or_default()) {
@@ -30,7 +30,7 @@ pub(super) fn write(sim: &Sim, endpoints: &Endpoints, below: &Path) -> Result<()
     }
 }
 
-/// The flags of a provider that runs outside a pod.
+/// Flags for a provider that runs outside a pod.
 pub(super) fn flags(endpoint: &Endpoint, below: &Path) -> String {
     let below = fs::canonicalize(below).unwrap_or_else(|_| PathBuf::from(below));
     format!(

@@ -1,4 +1,4 @@
-//! Commands that ask a running sim.
+//! Commands that query and change a running sim.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -30,7 +30,7 @@ pub(super) fn world(command: &World) -> Result<(), CliError> {
             Terminal.say(&format!("{answer}\n"));
         }
         World::Vm { verb, names, admin } => {
-            // All are there, or nothing happens to any.
+            // An unknown name changes no machine.
             let answer = call(admin, Method::GET, "/world", Vec::new())?;
             all_known(names, &parsed(&answer))?;
             for name in names {
@@ -97,7 +97,7 @@ pub(super) fn fault(command: &Fault) -> Result<(), CliError> {
                 .flatten()
                 .filter_map(|armed| armed["rule"]["id"].as_str())
                 .collect();
-            // All are there, or none is removed.
+            // An unknown id removes no rule.
             if let Some(id) = ids.iter().find(|id| !known.contains(&id.as_str())) {
                 let remedy = match known.as_slice() {
                     [] => "no rule is in force".to_owned(),
@@ -149,7 +149,7 @@ pub(super) fn ledger(command: &Ledger) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Nothing was found, and perhaps because there is nothing of that name.
+/// Warns after an empty result that the operation may not exist.
 fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
     let (Some(op), true) = (op, is_empty) else { return };
     let ops: Ops = op.split(',').collect();
@@ -158,7 +158,7 @@ fn warn_of_nothing(op: Option<&str>, is_empty: bool) {
     }
 }
 
-/// Whether every name is a machine's.
+/// Checks that every name is the name of a machine.
 fn all_known(names: &[String], world: &Value) -> Result<(), CliError> {
     let machines = world["machines"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_called = |machine: &Value, name: &str| {
@@ -215,7 +215,7 @@ fn standard_input() -> Result<Vec<u8>, CliError> {
     }
 }
 
-/// A word as part of a URL.
+/// Percent-encodes a word for a URL.
 fn escaped(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

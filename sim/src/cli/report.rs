@@ -1,4 +1,4 @@
-//! What `sim serve` prints, and writes for other programs to read.
+//! Output of `sim serve`: text for people, and shell variables for other programs.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use sim_world::{ADMINISTRATOR, PROVIDER_USER};
 use super::mount;
 use crate::{Endpoint, Endpoints, Sim};
 
-/// Lines for a shell: every variable that a client may want. Without `directory` there are no files to name.
+/// Shell lines that export every variable a client may need. Without `directory` they name no files.
 pub(super) fn variables(
     sim: &Sim,
     endpoints: &Endpoints,
@@ -60,7 +60,7 @@ pub(super) fn variables(
         if let Some(kubeconfig) = path("supervisor.kubeconfig") {
             export("SIM_SUPERVISOR_KUBECONFIG", &kubeconfig);
         }
-        // What the upstream provider asks for, beside the files that it mounts.
+        // The upstream provider needs this beside the files that it mounts.
         export("SUPERVISOR_APISERVER_PORT", &endpoint.address.port().to_string());
         if let Some(mounts) = mounts {
             export("SIM_SUPERVISOR_FLAGS", &mount::flags(endpoint, mounts));
@@ -73,16 +73,16 @@ pub(super) fn variables(
     out
 }
 
-/// Where a world that is kept comes from.
+/// Origin of a saved world.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum World {
-    /// The options say what it is.
+    /// A new world, built from the options.
     New,
-    /// It was found; options that describe a world say nothing then.
+    /// The world of the last run; options that describe a world have no effect.
     GoesOn,
 }
 
-/// What people read: where everything is, then the lines for a shell.
+/// Text for people: the endpoints, then the shell lines.
 pub(super) fn text(
     sim: &Sim,
     endpoints: &Endpoints,
@@ -139,7 +139,7 @@ pub(super) fn text(
     out
 }
 
-/// The faces that are reached from elsewhere, and which of their secrets come from the seed.
+/// Faces that listen beyond loopback, each with its kind of secrets that come from the seed.
 fn exposed(endpoints: &Endpoints) -> impl Iterator<Item = (&'static str, &'static str)> {
     let is_open = |endpoint: &Endpoint| !endpoint.address.ip().is_loopback();
     let faces = [
@@ -150,7 +150,7 @@ fn exposed(endpoints: &Endpoints) -> impl Iterator<Item = (&'static str, &'stati
     faces.into_iter().filter(|(_, _, is_open)| *is_open).map(|(face, secrets, _)| (face, secrets))
 }
 
-/// A word of a shell.
+/// Quotes a word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

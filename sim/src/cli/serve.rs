@@ -1,4 +1,4 @@
-//! `sim serve`: a world, its listeners, and what tells the user where they are.
+//! `sim serve`: builds a world, opens its listeners, and tells the user their addresses.
 
 use std::path::Path;
 use std::{fs, io};
@@ -16,14 +16,15 @@ use crate::files::{self, Scratch};
 use crate::ledger::Keep;
 use crate::{Advertise, ListenOptions, Sim, Transport, document};
 
-/// Bytes of records that stay in memory; a day of a busy lab would fill it otherwise. About 150,000 calls.
+/// Bytes of ledger records that stay in memory (128 MiB, about 150,000 calls). A busy lab would otherwise fill the memory
+/// within a day.
 const KEPT_RECORDS: usize = 128 << 20;
 
-/// Each vCenter has a listener, a certificate and a state of its own: a hundred are up within seconds, and
-/// nobody links more.
+/// Maximum number of vCenters. Each has a listener, a certificate and a state of its own; a hundred are up within seconds, and no
+/// known setup links more.
 const MAX_VCENTERS: u32 = 100;
 
-/// Serves until a signal.
+/// Serves until a signal arrives.
 pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     let Serve {
         world: _,
@@ -52,7 +53,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         tls_sans,
         plain_text,
     } = options;
-    // A file of an earlier run says nothing about this one; one of a sim that runs is not ours.
+    // A file of an earlier run does not describe this one. The file of a sim that still runs is an error.
     let _env = env.as_deref().map(forget).transpose()?;
     let _mounts = supervisor.as_deref().map(mount::claim).transpose()?;
     let rules = faults.as_deref().map(read_rules).transpose()?.unwrap_or_default();
@@ -70,7 +71,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     builder = match restored {
         Some(state) => builder.seed(state.ids().seed()).restore(state.resumed_at(now)),
         None => {
-            // Nodes are most of the work, and no vCenter has to wait for them.
+            // Kubelets start later: Nodes are most of the work, and no vCenter has to wait for them.
             kubelets = kubelets_of(&topology);
             let topology = Topology { registered: false, ..topology };
             builder.topology(topology).seed(known_seed.unwrap_or_default())
@@ -97,7 +98,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     if let Some(state) = &state {
         state.recall(&mut listen)?;
     }
-    // Said now goes before what was kept.
+    // The command line overrides the saved token.
     listen.admin_token = admin_token.clone().or(listen.admin_token);
     let spill = ledger.as_deref().map(ledger_file).transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -107,7 +108,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     runtime.block_on(async {
         let mut signals = Signals::new()?;
         let sim = builder.start();
-        // It ends with this function.
+        // The tasks of this set end with this block.
         let mut beside = JoinSet::new();
         if let (Some(spill), Some(path)) = (spill, ledger) {
             let begun = sim.ledger().spill_to(spill);
@@ -141,14 +142,14 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
         let plan =
             Plan { listen, kubelets, state: state.as_ref(), origin, env: env.as_deref(), mounts };
         let served = serve(&sim, plan, &mut signals).await;
-        // Where the world cannot be kept, the ledger is written all the same.
+        // Writes the ledger even if the world cannot be saved.
         let kept = match (&served, &state) {
             (Ok(()), Some(state)) => state.keep_world(&sim),
             _ => Ok(()),
         };
         let kept_ledger = sim.ledger().clone();
         tokio::select! {
-            // A second signal goes before a clean end.
+            // Polls the signal first, so that a second signal overrides a clean end.
             biased;
             () = signals.next() => {
                 return Err(CliError::failed("aborted by a second signal", ""));
@@ -164,7 +165,7 @@ pub(super) fn run(options: &Serve, now: Timestamp) -> Result<(), CliError> {
     })
 }
 
-/// The file of `--ledger`, which no other sim writes.
+/// Opens the file of `--ledger`, which no other sim may write.
 fn ledger_file(path: &Path) -> Result<fs::File, CliError> {
     files::exclusive(path).map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => CliError::input(
@@ -175,7 +176,7 @@ fn ledger_file(path: &Path) -> Result<fs::File, CliError> {
     })
 }
 
-/// An option about a Supervisor, and a world without one.
+/// An error for an option about a Supervisor in a world without one.
 fn no_supervisor(option: &str) -> CliError {
     let what = format!("{option}: this world has no Supervisor");
     CliError::input(
@@ -184,7 +185,7 @@ fn no_supervisor(option: &str) -> CliError {
     )
 }
 
-/// What the world begins with: the file, then the options.
+/// Returns the initial topology and seed: the values of the file, overridden by the options.
 fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     let Serve { world, vms, nodes, zones, vcenters, seed, supervisor, .. } = options;
     let (mut topology, known_seed) = match world {
@@ -238,7 +239,7 @@ fn topology(options: &Serve) -> Result<(Topology, Option<u64>), CliError> {
     Ok((topology, seed.or(known_seed)))
 }
 
-/// Advertised ports count up with the vCenters.
+/// Checks that the advertised ports, which count up with the vCenters, stay below 65536.
 fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError> {
     let Some(advertised) = advertised else { return Ok(()) };
     let Some(port) = host::port(advertised) else { return Ok(()) };
@@ -251,15 +252,15 @@ fn check_ports(advertised: Option<&str>, n_vcenters: u32) -> Result<(), CliError
     Err(CliError::input(what, "choose a lower port, or leave it out"))
 }
 
-/// What is left to do when the world is there.
+/// Work that remains once the world exists.
 struct Plan<'a> {
     listen: ListenOptions,
     kubelets: Vec<Named>,
     state: Option<&'a StateDirectory>,
-    /// Where the world in `state` comes from.
+    /// Origin of the world in `state`.
     origin: report::World,
     env: Option<&'a Path>,
-    /// Where to write what a provider mounts.
+    /// Directory for the files that a provider mounts.
     mounts: Option<&'a Path>,
 }
 
@@ -319,7 +320,7 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
         }
         Some(state) => {
             state.keep_until(signals.next(), sim, &endpoints, changes).await;
-            // Certificates may have been swapped since.
+            // Certificates may have changed since the last save.
             state.keep(&endpoints)
         }
     };
@@ -330,7 +331,7 @@ async fn serve(sim: &Sim, plan: Plan<'_>, signals: &mut Signals) -> Result<(), C
     kept
 }
 
-/// Removes the file of `--env`, so that nobody connects to what is not there; one that was written since is somebody else's.
+/// Removes the file of `--env`, so that no client looks for a sim that has ended. Leaves a file that was written since.
 fn take_away(path: &Path, variables: &str) {
     let is_ours = fs::read(path).is_ok_and(|text| text == variables.as_bytes());
     if is_ours && let Err(error) = fs::remove_file(path) {
@@ -338,7 +339,8 @@ fn take_away(path: &Path, variables: &str) {
     }
 }
 
-/// A container whose file system is read-only still serves; what would be in the files is on the admin port.
+/// Warning for a missing temporary directory. A container with a read-only file system still serves, and the admin port has the
+/// contents of the files.
 fn no_files(error: &std::io::Error) -> String {
     format!(
         "no temporary directory, so no certificate and no kubeconfig is written: {error}\n  \
@@ -362,9 +364,9 @@ fn kubelets_of(topology: &Topology) -> Vec<Named> {
     (0..topology.vcenters).flat_map(of_vcenter).collect()
 }
 
-/// Removes the file of `--env`, which no other sim writes while the lock lives.
+/// Removes the file of `--env` and locks it; no other sim writes it while the lock lives.
 fn forget(path: &Path) -> Result<files::Lock, CliError> {
-    // Better now than when everything listens.
+    // Fails now instead of after the listeners have started.
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty())
         && let Err(error) = fs::read_dir(parent)
     {

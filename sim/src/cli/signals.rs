@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first ends a sim in order, a later one at once.
+//! Handles SIGTERM and SIGINT: the first signal shuts a sim down cleanly, a later one ends it at once.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use super::CliError;
 
-/// Signals that come this soon after the first are the first: `timeout` and a terminal's Ctrl-C send one to
-/// the process and one to its group, in the same moment.
+/// Signals within this time after the first count as the first: `timeout` and a terminal's Ctrl-C send one to the process and one
+/// to its group at the same moment.
 const ONE_MOMENT: Duration = Duration::from_secs(1);
 
 /// The signals that end a process.
@@ -31,7 +31,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one of them that says something new.
+    /// Waits for the next signal, without repetitions of the first.
     ///
     /// Cancel safe.
     pub(super) async fn next(&mut self) {
@@ -47,12 +47,12 @@ impl Signals {
     }
 }
 
-/// When the first signal came.
+/// Time of the first signal.
 #[derive(Debug, Default)]
 struct Moment(Option<Instant>);
 
 impl Moment {
-    /// Whether a signal that comes now is another one than the first.
+    /// True if a signal that arrives now is the first, or comes at least [`ONE_MOMENT`] after it.
     fn is_new(&mut self, now: Instant) -> bool {
         match self.0 {
             Some(first) => now.duration_since(first) >= ONE_MOMENT,

@@ -1,7 +1,7 @@
-//! What a sim keeps over restarts: certificates, keys, ports, and its world.
+//! Saves over restarts: certificates, keys, ports, the admin token, and the world.
 //!
-//! Files are replaced as a whole. While the sim serves, [`StateDirectory::keep_until`] writes what has
-//! changed, so a process that is killed loses the last seconds and nothing else.
+//! Files are replaced as a whole. While the sim serves, [`StateDirectory::keep_until`] writes the changes, so that a killed
+//! process loses only the last seconds.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,23 +17,23 @@ use super::CliError;
 use crate::tls::{Authority, Leaf};
 use crate::{Changes, Endpoints, ListenOptions, Sim, files};
 
-/// How soon after a change the world is kept, and how often at most.
+/// Delay between a change and the save of the world, and minimum time between saves.
 const KEPT_EVERY: Duration = Duration::from_secs(2);
 
-/// A large world takes long to write; it is written less often then, for 5 % of the time at most.
+/// Pause after a save, as a multiple of its duration. Saves of a large world take at most 5 % of the time.
 const PAUSE_PER_WRITE: u32 = 20;
 
-/// The format of `sim.json`.
+/// Version of the format of `sim.json`.
 const VERSION: u32 = 1;
 
-/// The directory. While this lives, no other sim uses it.
+/// The directory of `--state`. While this value lives, no other sim uses the directory.
 #[derive(Debug)]
 pub(super) struct StateDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-/// `sim.json`: everything but the world.
+/// Contents of `sim.json`: everything but the world.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Kept {
@@ -55,7 +55,7 @@ struct Pair {
 }
 
 impl StateDirectory {
-    /// Opens the directory, and makes it if it is not there.
+    /// Opens the directory, and creates it if it does not exist.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |error: &std::io::Error| CliError::file("--state", path, error);
         files::private_directory(path).map_err(|error| failed(&error))?;
@@ -71,7 +71,7 @@ impl StateDirectory {
         Ok(state)
     }
 
-    /// Removes what a killed process had not finished writing.
+    /// Removes files that a killed process had not finished writing.
     fn sweep(&self) -> std::io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
@@ -86,12 +86,12 @@ impl StateDirectory {
         &self.path
     }
 
-    /// The world of the last run, if there was one.
+    /// Reads the world of the last run, if any.
     pub(super) fn world(&self) -> Result<Option<World>, CliError> {
         self.read("world.json")
     }
 
-    /// Takes certificates, ports and token of the last run.
+    /// Restores certificates, ports and token of the last run.
     pub(super) fn recall(&self, options: &mut ListenOptions) -> Result<(), CliError> {
         let Some(kept) = self.read::<serde_json::Value>("sim.json")? else { return Ok(()) };
         let version = &kept["version"];
@@ -129,7 +129,7 @@ impl StateDirectory {
         Ok(())
     }
 
-    /// Keeps everything but the world.
+    /// Saves everything but the world.
     pub(super) fn keep(&self, endpoints: &Endpoints) -> Result<(), CliError> {
         let pairs = |endpoint: &crate::Endpoint| {
             let leaves = endpoint.certificates().into_iter();
@@ -160,10 +160,9 @@ impl StateDirectory {
         self.write("sim.json", &kept)
     }
 
-    /// Keeps what changes until `told` ends. `changes` has been watched since the world was last kept.
+    /// Saves changes until `told` completes. `changes` must have been watched since the last save.
     ///
-    /// A write that fails is told in the log and tried again with the next change: a full disk is no
-    /// reason to stop serving.
+    /// A failed save is logged and tried again after the next change: a full disk does not stop the sim.
     pub(super) async fn keep_until(
         &self,
         told: impl Future<Output = ()>,
@@ -184,7 +183,7 @@ impl StateDirectory {
                 () = changed => {}
             }
             let began = Instant::now();
-            // What happens from here on is news for the next round.
+            // Changes from here on belong to the next round.
             changes.mark_unchanged();
             match self.keep(endpoints).and_then(|()| self.keep_world(sim)) {
                 Ok(()) => tracing::info!("the world is kept"),
@@ -194,7 +193,7 @@ impl StateDirectory {
         }
     }
 
-    /// Keeps the world as it is now.
+    /// Saves the current world.
     pub(super) fn keep_world(&self, sim: &Sim) -> Result<(), CliError> {
         let state = sim.world().read(|world| world.state().clone());
         self.write("world.json", &state)

@@ -11,18 +11,18 @@ use super::CliError;
 pub(super) struct Terminal;
 
 impl Terminal {
-    /// Says what was asked for. A reader that went away is no error of ours.
+    /// Prints to standard output. Ignores an error, because a reader may have gone away.
     pub(super) fn say(self, text: &str) {
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Says what is wrong.
+    /// Prints an error to standard error.
     pub(super) fn complain(self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "error: {text}");
     }
 
-    /// Says what may not be what was meant.
+    /// Prints a warning to standard error.
     pub(super) fn warn(self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "warning: {text}");
     }
@@ -33,7 +33,7 @@ impl Terminal {
             CliError::input(format!("--log {filter}: {error}"), "write a level, such as info")
         })?;
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter);
-        // A second subscriber in one process is not installed, and the first goes on.
+        // A second subscriber in one process is not installed; the first one stays.
         let _ = subscriber.with_writer(std::io::stderr).try_init();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A world as a file: `kind: World`.
+//! Reads a world file: `kind: World`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::document::{self, Wrong};
 
 const API_VERSION: &str = "sim.vsphere/v1alpha1";
 
-/// The file as it is written; `spec` is read on its own.
+/// Top level of the file; [`read`] parses `spec` separately.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct File {
@@ -20,7 +20,7 @@ struct File {
     spec: serde_json::Map<String, Value>,
 }
 
-/// For the people who read it.
+/// Metadata for people, which the sim ignores.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Metadata {
@@ -32,7 +32,7 @@ struct Metadata {
     _annotations: std::collections::BTreeMap<String, String>,
 }
 
-/// A topology, and a seed if the file has one.
+/// Parses a topology, and the seed if the file has one.
 pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
     let document = document::yaml(text)?;
     let remedy = || format!("begin with `apiVersion: {API_VERSION}` and `kind: World`");
@@ -49,7 +49,7 @@ pub(crate) fn read(text: &[u8]) -> Result<(Topology, Option<u64>), Wrong> {
             return Err(Wrong::at(key, value, "is not known here", format!("write {want}")));
         }
     }
-    // The seed stands beside the topology; how its keys are named is the topology's own affair.
+    // `spec` has the seed beside the keys of the topology, which the topology defines itself.
     let seed = match spec.remove("seed") {
         None | Some(Value::Null) => None,
         Some(seed) => {

@@ -1,4 +1,4 @@
-//! Failures with names: what production has seen of a Supervisor, ready to be added.
+//! Named failures: rules for what production has seen of a Supervisor.
 
 use std::sync::LazyLock;
 
@@ -12,30 +12,30 @@ static CATALOGUE: LazyLock<Vec<Known>> = LazyLock::new(|| {
     serde_saphyr::from_str(include_str!("catalogue.yaml")).expect("catalogue.yaml is readable")
 });
 
-/// A failure with a name.
+/// A named failure.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// What it is, in one line.
+    /// Description in one line.
     pub about: String,
-    /// The rule; its id is the name.
+    /// The rule; its id is the name of the failure.
     pub rule: Rule,
 }
 
 impl Known {
-    /// Its name.
+    /// Name of the failure.
     pub fn name(&self) -> &str {
         &self.rule.id
     }
 }
 
-/// Every failure with a name.
+/// Every named failure.
 pub fn catalogue() -> &'static [Known] {
     &CATALOGUE
 }
 
-/// A rule of a document with what its name stands for: a text is a name, and an object with `use` is the
-/// rule of that name with its own keys in place of the rule's.
+/// Expands the names of failures in a rule of a document. A text is a name; an object with `use` is the rule of that name, whose
+/// keys its own keys replace.
 pub(crate) fn named(value: Value) -> Result<Value, Wrong> {
     let (name, own) = match value {
         Value::String(name) => (name, None),

@@ -1,37 +1,37 @@
-//! What a fired rule asks of the handler itself, beyond delaying or replacing its answer.
+//! Effects of fired rules on the handler itself, beyond delaying or replacing its answer.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How a handler must bend its answer. The default bends nothing.
+/// Changes that a handler must make to its answer. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
-    /// Answer as if nothing matched: an empty search, an empty list.
+    /// Answers as if nothing matched: an empty search, an empty list.
     pub empty_result: bool,
-    /// Objects the caller does not get to see, by machine name, object name or managed object id.
+    /// Objects that the caller does not see, by machine name, object name or managed object id.
     pub hidden: Vec<String>,
-    /// Property paths that come as `missingSet` entries.
+    /// Property paths that the answer reports as `missingSet` entries.
     pub missing_set: Vec<MissingPaths>,
-    /// Treat the collector version in the request as unknown.
+    /// Treats the collector version in the request as unknown.
     pub version_reset: bool,
-    /// What happens to a watch.
+    /// Effects on a watch.
     pub watch: WatchEffects,
-    /// Lists have only so many objects.
+    /// Maximum number of objects in a list.
     pub partial: Option<usize>,
-    /// Reads of any state get that before so many changes.
+    /// Number of changes by which reads that accept any state (`resourceVersion=0`) lag behind.
     pub stale: Option<usize>,
-    /// Every read gets the state before so many changes.
+    /// Number of changes by which every read lags behind.
     pub read_stale: Option<usize>,
-    /// Lists cannot be gone on with.
+    /// Answers requests that continue a list with 410.
     pub continue_expired: bool,
-    /// The conversion webhook does not answer.
+    /// Makes the conversion webhook unavailable.
     pub conversion_down: bool,
-    /// How many changes per resource the cluster remembers from this call on.
+    /// Number of changes per resource that the cluster remembers from this call on.
     pub compact: Option<usize>,
 }
 
-/// Property paths that cannot be read, and the fault that says why.
+/// Property paths that cannot be read, with the fault that explains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingPaths {
@@ -41,31 +41,31 @@ pub struct MissingPaths {
     pub fault: String,
 }
 
-/// What happens to a Kubernetes watch.
+/// Effects on a Kubernetes watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchEffects {
-    /// An ERROR event with code 410 and the end of the stream, at once.
+    /// Sends an ERROR event with code 410 at once and ends the stream.
     pub gone410: bool,
-    /// An ERROR event with code 410 and the end of the stream after this many events.
+    /// Sends an ERROR event with code 410 after this many events and ends the stream.
     pub gone_after: Option<u64>,
-    /// The stream stays open and says nothing: no events, no bookmarks.
+    /// Keeps the stream open without any event or bookmark.
     pub silent: bool,
-    /// Events come, bookmarks do not.
+    /// Sends events, but no bookmarks.
     pub no_bookmark: bool,
-    /// The stream ends after this many events.
+    /// Ends the stream after this many events.
     pub close_after: Option<u64>,
-    /// Everything is told twice.
+    /// Sends everything twice.
     pub duplicate: bool,
-    /// What happens is told this much later.
+    /// Delays events by this time.
     pub delay: Option<Duration>,
-    /// The stream ends after this long.
+    /// Ends the stream after this time.
     pub lasts: Option<Duration>,
-    /// After this many events nothing comes any more, and no end either.
+    /// Sends nothing more after this many events, and does not end the stream.
     pub hold_after: Option<u64>,
 }
 
 impl Effects {
-    /// Whether an API server of Kubernetes has to answer otherwise than it would. What is about vCenter means nothing to it.
+    /// True if a Kubernetes API server must change its answer. Effects on vCenter do not count.
     pub(crate) fn bend_a_cluster(&self) -> bool {
         let about_vcenter = Self {
             missing_set: self.missing_set.clone(),
@@ -75,12 +75,12 @@ impl Effects {
         *self != about_vcenter
     }
 
-    /// How many objects a list may show, if not all.
+    /// Maximum number of objects in a list; `None` for no limit.
     pub(crate) fn shown_objects(&self) -> Option<usize> {
         if self.empty_result { Some(0) } else { self.partial }
     }
 
-    /// Whether an object with this name or managed object id is hidden.
+    /// True if an object with this name or managed object id is hidden.
     pub fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
     }

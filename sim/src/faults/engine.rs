@@ -1,7 +1,7 @@
-//! The judge: a call and the time come in, a verdict goes out. No clock, no I/O.
+//! Judges calls: takes a call and the time, and returns a verdict. Uses no clock and no I/O.
 //!
-//! Draws are keyed: seed, rule, client and the count of matches give the number. Rules do not
-//! disturb each other, and removing one leaves the draws of the others as they were.
+//! Draws are keyed: seed, rule, client and the count of matches determine each number. Rules do not
+//! disturb each other, and the removal of one leaves the draws of the others unchanged.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -13,21 +13,21 @@ use super::rule::{Action, Denial, Effect, KubeStatus, Matcher, Rule, Spoil, Thro
 use super::{Effects, MissingPaths};
 use crate::Call;
 
-/// What a rule decided about a call that it matched.
+/// Decision of a rule about a call that it matched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// The rule.
+    /// Id of the rule.
     pub rule: String,
-    /// Its how-manieth match this is.
+    /// Number of this match of the rule, from 1.
     pub n: u64,
-    /// What was drawn, if its gate draws.
+    /// The number drawn, if the rule has a probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<f64>,
-    /// Whether it fired.
+    /// True if the rule fired.
     pub fired: bool,
 }
 
-/// How the answer is replaced.
+/// Replacement of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ending {
     SoapFault { class: String, message: Option<String> },
@@ -39,7 +39,7 @@ pub(crate) enum Ending {
     Cluster(ClusterAnswer),
 }
 
-/// What an API server is made to say.
+/// Answer that an API server is made to give.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ClusterAnswer {
     Status(KubeStatus),
@@ -51,7 +51,7 @@ pub(crate) enum ClusterAnswer {
 }
 
 impl ClusterAnswer {
-    /// The code it comes with.
+    /// HTTP status code of the answer.
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Status(status) => status.code,
@@ -64,18 +64,18 @@ impl ClusterAnswer {
     }
 }
 
-/// What happens to a call.
+/// Decision about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
-    /// How long to wait first.
+    /// Delay before everything else.
     pub(crate) delay: Duration,
-    /// What replaces the answer.
+    /// Replacement of the answer.
     pub(crate) ending: Option<Ending>,
-    /// Whether the operation is carried out although the answer is replaced.
+    /// True if the operation is carried out although the answer is replaced.
     pub(crate) applied: bool,
-    /// What the handler bends.
+    /// Changes that the handler makes to its answer.
     pub(crate) effects: Effects,
-    /// Every rule that matched, fired or not.
+    /// Evaluation of every rule that matched, fired or not.
     pub(crate) evaluations: Vec<Evaluation>,
 }
 
@@ -85,36 +85,36 @@ pub(crate) struct Verdict {
 pub struct Armed {
     /// The rule.
     pub rule: Rule,
-    /// Calls that matched.
+    /// Number of calls that matched.
     pub matched: u64,
-    /// Times it fired.
+    /// Number of times the rule fired.
     pub fired: u64,
-    /// When it was added.
+    /// World time at which the rule was added.
     pub added: Time,
 }
 
-/// Why a rule was not accepted.
+/// Reason why a rule is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// The rule makes no sense.
+    /// The rule is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// There is one of this name.
+    /// A rule of this id exists.
     #[error("a rule called `{0}` exists; remove it first or choose another id")]
     Exists(String),
 }
 
-/// The rules in force. Clones share them.
+/// The rules in force. Clones share the rules.
 #[derive(Clone, Debug)]
 pub struct Faults {
     seed: u64,
     rules: Arc<Mutex<Vec<Armed>>>,
-    /// How often rules fired that are gone.
+    /// Ids of removed rules with the number of times they fired.
     gone: Arc<Mutex<Vec<(String, u64)>>>,
 }
 
 impl Faults {
-    /// No rules yet; draws come from `seed`.
+    /// Returns an engine without rules, whose draws come from `seed`.
     pub fn new(seed: u64) -> Self {
         Self { seed, rules: Arc::default(), gone: Arc::default() }
     }
@@ -122,7 +122,7 @@ impl Faults {
     /// Adds a rule, in force from the next call on.
     ///
     /// # Errors
-    /// A rule that makes no sense, or a name that is taken.
+    /// A rule that is not valid, or an id that is taken.
     pub fn add(&self, now: Time, rule: Rule) -> Result<(), RuleError> {
         rule.check().map_err(RuleError::Invalid)?;
         let mut rules = self.lock();
@@ -134,7 +134,7 @@ impl Faults {
         Ok(())
     }
 
-    /// Removes a rule; `false` if there is none of this name.
+    /// Removes a rule; returns `false` if no rule has this id.
     pub fn remove(&self, id: &str) -> bool {
         let mut rules = self.lock();
         let before = rules.len();
@@ -147,7 +147,7 @@ impl Faults {
         self.bury(&mut self.lock(), |_| true);
     }
 
-    /// How often each rule fired that is or was in force.
+    /// Number of times that each rule fired, including removed rules.
     pub fn history(&self) -> Vec<(String, u64)> {
         let rules = self.lock();
         let mut all = self.gone.lock().expect("no holder of the counters panics").clone();
@@ -155,7 +155,7 @@ impl Faults {
         all
     }
 
-    /// Takes rules out of force and remembers how often they fired.
+    /// Removes rules and remembers how often they fired.
     fn bury(&self, rules: &mut Vec<Armed>, goes: impl Fn(&Armed) -> bool) {
         let mut gone = self.gone.lock().expect("no holder of the counters panics");
         rules.retain(|armed| {
@@ -167,12 +167,12 @@ impl Faults {
         });
     }
 
-    /// The rules in force with their counters, in the order they are asked.
+    /// The rules in force with their counters, in the order of evaluation.
     pub fn list(&self) -> Vec<Armed> {
         self.lock().clone()
     }
 
-    /// How often a rule has fired; 0 for an unknown one.
+    /// Number of times a rule in force has fired; 0 for an unknown one.
     pub fn fired(&self, id: &str) -> u64 {
         self.lock().iter().find(|armed| armed.rule.id == id).map_or(0, |armed| armed.fired)
     }
@@ -229,7 +229,7 @@ fn matches(matcher: &Matcher, call: &Call) -> bool {
         && is(&client.user_agent, Some(&call.caller.user_agent))
 }
 
-/// Whether the rule fires on this match, and what was drawn.
+/// Decides if the rule fires on this match; returns the number drawn, too.
 fn gate(seed: u64, armed: &Armed, call: &Call, now: Time) -> (bool, Option<f64>) {
     let When { nth, first, after, every, max, probability, between } = &armed.rule.when;
     let n = armed.matched;
@@ -261,7 +261,7 @@ fn act(rule: &Rule, verdict: &mut Verdict) {
     }
 }
 
-/// What replaces the answer, if the action does.
+/// Returns the replacement of the answer, if the action is one.
 fn ending(action: &Action) -> Option<Ending> {
     Some(match action {
         Action::SoapFault { class, message } => {
@@ -284,7 +284,7 @@ fn ending(action: &Action) -> Option<Ending> {
     })
 }
 
-/// What the handler does otherwise than it would.
+/// Adds the effect of an action on the handler.
 fn bend(action: &Action, effects: &mut Effects) {
     match action {
         Action::EmptyResult => effects.empty_result = true,
@@ -309,7 +309,7 @@ fn bend(action: &Action, effects: &mut Effects) {
         Action::ListContinueExpired => effects.continue_expired = true,
         Action::ConversionDown => effects.conversion_down = true,
         Action::Compact(keep) => effects.compact = Some(*keep),
-        // A pause, or what replaces the answer.
+        // Delays and replacements do not affect the handler.
         Action::Delay(_)
         | Action::SoapFault { .. }
         | Action::Status { .. }
@@ -327,8 +327,8 @@ fn bend(action: &Action, effects: &mut Effects) {
 }
 
 impl Action {
-    /// Whether it asks something of a Kubernetes API server's answer itself; what only delays, replaces or breaks an
-    /// answer can be done to any server from outside.
+    /// True if the action changes the answer of a Kubernetes API server itself. Actions that only delay, replace or break an
+    /// answer apply to any server from outside.
     pub fn bends_a_cluster(&self) -> bool {
         let mut effects = Effects::default();
         bend(self, &mut effects);
@@ -336,7 +336,7 @@ impl Action {
     }
 }
 
-/// A number in [0, 1) that follows from the seed, the rule, the stream and the count.
+/// Returns a number in [0, 1) that seed, rule, stream and count determine.
 fn draw(seed: u64, rule: &str, stream: &str, n: u64) -> f64 {
     let mut state = splitmix(seed);
     for byte in rule.bytes().chain([0]).chain(stream.bytes()) {

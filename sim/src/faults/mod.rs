@@ -1,6 +1,6 @@
-//! Failures on demand: rules, the pure engine that judges a call, and what handlers must bend.
+//! Failures on demand: rules, the pure engine that judges a call, and the effects on handlers.
 //!
-//! A [`Rule`] says which calls it is about, when it fires and what then happens. In a file, for
+//! A [`Rule`] states which calls it matches, when it fires and what it does then. In a file, for
 //! `sim serve --faults` and `sim fault add`:
 //!
 //! ```yaml
@@ -34,10 +34,10 @@
 //! assert!(Rule::known("conversion-webhook-down").is_some());
 //! ```
 //!
-//! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger. One that no
-//! server answers is accepted, because a rule can be about a call that is refused; [`Rule::doubts`] tells of
-//! it, and `sim serve --faults` and `sim fault add` warn. Classes of faults are [`sim::fault_classes`](crate::fault_classes). How often a rule fired is told by
-//! [`Sim::fired`](crate::Sim::fired): a test whose rule never fired has tested nothing.
+//! Names of operations are those of [`sim::operations`](crate::operations) and of the ledger. A rule may name an operation that
+//! no server answers, because a rule can match a call that is refused. [`Rule::doubts`] reports such a name, and
+//! `sim serve --faults` and `sim fault add` warn of it. Classes of faults are [`sim::fault_classes`](crate::fault_classes).
+//! [`Sim::fired`](crate::Sim::fired) counts how often a rule fired: a test whose rule never fired has tested nothing.
 
 mod catalogue;
 mod effects;

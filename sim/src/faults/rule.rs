@@ -1,6 +1,6 @@
-//! The language of rules: what a call must look like, when a rule fires, what then happens.
+//! The language of rules: the calls that a rule matches, when it fires, and what it does then.
 //!
-//! Rules are read from YAML or JSON and built in Rust; both are these types.
+//! Rules are read from YAML or JSON or built in Rust; both use these types.
 
 mod action;
 mod check;
@@ -27,24 +27,24 @@ pub use when::{Between, Nth, When};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Rule {
-    /// Its name; unique.
+    /// Unique name of the rule.
     pub id: String,
-    /// Rules of lower priority are asked first; then file order decides.
+    /// Order of evaluation: rules of lower priority first, then file order.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Which calls it is about.
+    /// The calls that the rule matches.
     #[serde(rename = "match", default)]
     pub matcher: Matcher,
-    /// When it fires; all of these must hold. Always, if empty.
+    /// Conditions under which the rule fires; all of these must hold. Always, if empty.
     #[serde(default, skip_serializing_if = "When::is_always")]
     pub when: When,
-    /// What happens, in order.
+    /// Actions of the rule, in order.
     #[serde(rename = "do")]
     pub actions: Vec<Action>,
-    /// Whether the operation is carried out although the answer fails.
+    /// Effect of the operation when its answer fails.
     #[serde(default, skip_serializing_if = "Effect::is_none")]
     pub effect: Effect,
-    /// How long the rule lives after it was added; for ever if left out.
+    /// Lifetime of the rule after it was added; unlimited if left out.
     #[serde(
         default,
         with = "sim_world::duration::option",
@@ -57,14 +57,14 @@ fn is_zero(priority: &i32) -> bool {
     *priority == 0
 }
 
-/// Whether the operation is carried out when its answer fails.
+/// Effect of an operation whose answer fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// The world does not change.
     #[default]
     None,
-    /// The operation is carried out, then the failure is delivered.
+    /// The operation is carried out, then the client gets the failure.
     Applied,
 }
 
@@ -75,59 +75,59 @@ impl Effect {
 }
 
 impl Rule {
-    /// A rule that always fires.
+    /// Returns a rule that always fires.
     pub fn new(id: impl Into<String>, actions: impl IntoIterator<Item = Action>) -> Self {
         Self { id: id.into(), actions: actions.into_iter().collect(), ..Self::default() }
     }
 
-    /// A rule of the catalogue, by its name.
+    /// Returns the rule of this name in the catalogue.
     pub fn known(name: &str) -> Option<Self> {
         super::catalogue().iter().find(|known| known.name() == name).map(|known| known.rule.clone())
     }
 
-    /// For one front end.
+    /// Restricts the rule to one front end.
     #[must_use]
     pub fn on(mut self, face: Face) -> Self {
         self.matcher.protocol = Some(face);
         self
     }
 
-    /// For one server.
+    /// Restricts the rule to one server.
     #[must_use]
     pub fn at(mut self, server: impl Into<String>) -> Self {
         self.matcher.server = Some(server.into());
         self
     }
 
-    /// For these operations.
+    /// Restricts the rule to these operations.
     #[must_use]
     pub fn op<'a>(mut self, patterns: impl IntoIterator<Item = &'a str>) -> Self {
         self.matcher.op = patterns.into_iter().collect();
         self
     }
 
-    /// For the object of this name.
+    /// Restricts the rule to the object of this name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.matcher.resource.name = Some(name.into());
         self
     }
 
-    /// For the n-th match only.
+    /// Lets the rule fire on the n-th match only.
     #[must_use]
     pub fn nth(mut self, n: u64) -> Self {
         self.when.nth = Nth(vec![(n, n)]);
         self
     }
 
-    /// For the first so many matches.
+    /// Lets the rule fire on the first `n` matches.
     #[must_use]
     pub fn first(mut self, n: u64) -> Self {
         self.when.first = Some(n);
         self
     }
 
-    /// With the operation carried out.
+    /// Lets the operation take effect although its answer fails.
     #[must_use]
     pub fn applied(mut self) -> Self {
         self.effect = Effect::Applied;

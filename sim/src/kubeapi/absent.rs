@@ -1,8 +1,8 @@
-//! What there is not: paths that nobody serves, and methods that do not fit.
+//! 404 and 405 answers: paths that are not served, and methods that a path does not allow.
 //!
 //! After `apiserver: pkg/server/handler.go`: a path below a web service (the core API, a built-in
-//! group) is answered with a `Status`, every other one with a page. Custom resources have no web
-//! service; their handler knows parts and methods, and passes on whatever else it is asked
+//! group) is answered with a `Status`, every other path with a text page. Custom resources have no web
+//! service; their handler knows subresources and methods, and passes on all other requests
 //! (`apiextensions-apiserver: pkg/apiserver/customresource_handler.go`).
 
 use http::Method;
@@ -15,10 +15,10 @@ use super::{KubeApi, Request, answer, failure};
 use crate::Reply;
 
 impl KubeApi {
-    /// Answers a request for a path that there is not.
+    /// Answers a request for a path that is not served.
     pub(super) fn absent(&self, request: &Request) -> Reply {
         if let Some(id) = self.lacked(request) {
-            // Whoever reads the ledger can tell it from an object that there is not.
+            // In the ledger this fault differs from that of an object that does not exist.
             return answer::failure(&failure::not_served(&id)).with_fault("NotImplemented");
         }
         match self.custom(request) {
@@ -30,7 +30,7 @@ impl KubeApi {
         }
     }
 
-    /// The resource that a path is about, if the real server has it and this one has not.
+    /// The resource that a path is about, if the real server has it and this one does not.
     pub(super) fn lacked(&self, request: &Request) -> Option<GroupResource> {
         let object = object(request)?;
         let Object { group, resource, subresource, .. } = &object;
@@ -43,7 +43,7 @@ impl KubeApi {
         is_lacked.then(|| id(&object))
     }
 
-    /// Answers a request for an object whose namespace is left out of the path.
+    /// Answers a request for an object whose path has an empty namespace.
     pub(super) fn unplaced(&self, request: &Request) -> Reply {
         let is_namespaced = object(request).is_some_and(|object| {
             let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
@@ -56,10 +56,10 @@ impl KubeApi {
         }
     }
 
-    /// Answers a request for a resource that is not served there.
+    /// Answers a request for a resource that is not served at this path.
     pub(super) fn misplaced(&self, request: &Request, target: &Target) -> Reply {
         let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
-        // All of them can be read there, and that is all.
+        // The path of all namespaces only allows reads.
         let is_collection = target.namespace.is_empty()
             && matches!(target.verb, Verb::Create | Verb::DeleteCollection);
         match def {
@@ -100,7 +100,7 @@ impl KubeApi {
         }
     }
 
-    /// Whether a path to something that there is has any method at all.
+    /// Returns whether the path of a known resource allows any method at all.
     fn place(&self, request: &Request) -> Place {
         let Some(object) = object(request) else { return Place::Right };
         let def = self.cluster.read(|store| store.resource(&id(&object)).cloned());
@@ -108,7 +108,7 @@ impl KubeApi {
             Some(def) if def.custom.is_some() => return Place::WrongOfCustom,
             Some(def) => {
                 let is_one = !object.name.is_empty();
-                // A namespace is in itself.
+                // A Namespace counts as being in itself.
                 let is_here = match def.namespaced {
                     true => !object.namespace.is_empty() || !is_one,
                     false => object.namespace.is_empty() || object.resource == "namespaces",
@@ -120,7 +120,7 @@ impl KubeApi {
         if is_right { Place::Right } else { Place::Wrong }
     }
 
-    /// Whether the path is about something that there is, whatever is to be done with it.
+    /// True if the path is about a known resource, with any method.
     pub(super) fn knows(&self, request: &Request) -> bool {
         let Some(object) = object(request) else { return self.has_service(&request.path) };
         let is_review =
@@ -144,7 +144,7 @@ impl KubeApi {
         is_served.then_some((def, object))
     }
 
-    /// Whether a web service of the real server claims this path.
+    /// True if a web service of the real server claims this path.
     pub(super) fn has_service(&self, path: &str) -> bool {
         let mut steps = path.strip_prefix('/').unwrap_or(path).split('/');
         match (steps.next(), steps.next()) {
@@ -177,7 +177,7 @@ fn id(object: &Object) -> GroupResource {
     GroupResource { group: object.group.clone().into(), resource: object.resource.clone().into() }
 }
 
-/// The version in the path of an object, `/api/<version>`, `/apis/<group>/<version>`.
+/// The version in the path of an object: `/api/<version>` or `/apis/<group>/<version>`.
 fn version(path: &str) -> &str {
     let mut steps = path.trim_matches('/').split('/');
     match steps.next() {

@@ -1,24 +1,24 @@
-//! Which representation of an answer a client wants, from its `Accept` header.
+//! Chooses the representation of an answer from the `Accept` header.
 //!
-//! Follows `apiserver: pkg/endpoints/handlers/negotiation`: clauses by weight, then by specificity,
-//! then in their order; the first that can be served wins, a conversion that cannot be served is
-//! passed over. Answers are JSON whatever else is acceptable: protobuf and YAML are only read.
+//! Follows `apiserver: pkg/endpoints/handlers/negotiation`. Clauses are sorted by weight, then by
+//! specificity, then by position. The first clause that can be served wins; conversions that cannot be
+//! served are skipped. Answers are always JSON: protobuf and YAML are accepted in requests only.
 
 use sim_world::objects::Status;
 
-/// What the client gets.
+/// Negotiated representation of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// What is made of objects.
+    /// Conversion of the objects.
     pub(super) form: Form,
-    /// Whether people read it.
+    /// True if the client asks for indented JSON.
     pub(super) pretty: bool,
 }
 
-/// What is made of objects before they go out.
+/// Conversion of objects before they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Form {
-    /// Objects as they are.
+    /// Whole objects.
     #[default]
     Whole,
     /// Rows and columns, as `kubectl get` prints them.
@@ -37,7 +37,7 @@ pub(super) enum Meta {
 }
 
 impl Meta {
-    /// As objects name it.
+    /// The `apiVersion` of objects in this version.
     pub(super) fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "meta.k8s.io/v1",
@@ -70,7 +70,7 @@ impl<'a> Clause<'a> {
         self.parameters.iter().find(|(given, _)| *given == name).map_or("", |(_, value)| value)
     }
 
-    /// Whether this clause lets `media_type` through.
+    /// True if this clause accepts `media_type`.
     fn takes(&self, media_type: &str) -> bool {
         let (wide, _) = media_type.split_once('/').unwrap_or((media_type, ""));
         self.media_type == media_type
@@ -78,12 +78,12 @@ impl<'a> Clause<'a> {
             || self.media_type.strip_suffix("/*") == Some(wide)
     }
 
-    /// Exact types come before wildcards.
+    /// Number of wildcards in the media type; exact types come first.
     fn n_wildcards(&self) -> usize {
         self.media_type.matches('*').count()
     }
 
-    /// What it converts to; `None` if there is no such conversion.
+    /// Conversion that the clause asks for; `None` if the conversion is unknown.
     fn form(&self) -> Option<Form> {
         let meta = || match (self.get("g"), self.get("v")) {
             ("meta.k8s.io", "v1") => Some(Meta::V1),
@@ -108,21 +108,21 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// What is asked for, as far as it decides about representations.
+/// Class of the requested resource, which decides the possible representations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     One,
-    /// May also be watched.
+    /// A collection, which may also be watched.
     List,
-    /// Objects of a custom kind: there is no protobuf of them (the real server says that there is),
-    /// and no router in front of them.
+    /// Objects of a custom kind. They have no protobuf (although the real server lists it), and no
+    /// router in front of them.
     Custom,
 }
 
 /// Chooses a representation of objects.
 ///
 /// # Errors
-/// 406 in the words of the real server, or naming what this one cannot write.
+/// 406, in the words of the real server or naming the media type that this server cannot write.
 pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
     const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let others: &[&str] = match asked {
@@ -157,7 +157,7 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
         let message = format!("only the following media types are accepted: {TYPES}");
         return Err(Status::new(406, "NotAcceptable", message));
     }
-    // Nothing of it is known to the router, which words this differently.
+    // If no clause is known, the router refuses the request, in other words.
     let streams = match asked {
         Asked::List => {
             ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
@@ -170,10 +170,10 @@ pub(super) fn objects(header: &str, asked: Asked) -> Result<Wanted, Status> {
     Err(status)
 }
 
-/// The version of aggregated discovery that the client prefers to plain JSON, if it does.
+/// Version of aggregated discovery that the client prefers; `None` if it prefers plain JSON.
 ///
 /// # Errors
-/// 406 if the client wants neither.
+/// 406 if the client accepts neither.
 pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>, Status> {
     let clauses = clauses(header);
     for clause in clauses.iter().filter(|clause| clause.takes("application/json")) {
@@ -189,11 +189,11 @@ pub(super) fn aggregated_discovery(header: &str) -> Result<Option<&'static str>,
     if clauses.is_empty() {
         return Ok(None);
     }
-    // Nobody routes here: the refusal is the one for custom kinds.
+    // Discovery has no router in front, so the refusal is the one for custom kinds.
     objects(header, Asked::Custom).map(|_| None)
 }
 
-/// Whether a document may be JSON.
+/// True if the client accepts a document as plain JSON.
 pub(super) fn takes_json(header: &str) -> bool {
     let clauses = clauses(header);
     let is_plain =
@@ -201,7 +201,7 @@ pub(super) fn takes_json(header: &str) -> bool {
     clauses.is_empty() || clauses.iter().any(is_plain)
 }
 
-/// A flag as `strconv.ParseBool` reads it.
+/// True if `strconv.ParseBool` reads the text as true.
 pub(super) fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }

@@ -21,15 +21,15 @@ use crate::reply::full;
 
 pub(super) const JSON: &str = "application/json";
 
-/// Answers up to here are never compressed.
+/// Answers up to this size in bytes are never compressed.
 const MIN_ZIPPED_BYTES: u64 = 128 * 1024;
 
-/// A JSON document, with the line feed that Go's encoder ends it with.
+/// A JSON document with the line feed that Go's encoder appends.
 pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Reply {
     typed(status, JSON, document)
 }
 
-/// The same under another name of JSON.
+/// A JSON document with a line feed, under another content type.
 pub(super) fn typed(status: StatusCode, content_type: &str, document: &impl Serialize) -> Reply {
     let mut bytes = serde_json::to_vec(document).unwrap_or_default();
     bytes.push(b'\n');
@@ -44,20 +44,20 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
     Reply::new(status, "text/plain; charset=utf-8", text)
 }
 
-/// What the real server answers for a path that nobody serves: no `Status`.
+/// The real server's answer for a path that is not served: a text page, not a `Status`.
 pub(super) fn page_not_found() -> Reply {
     let reply = text(StatusCode::NOT_FOUND, "404 page not found\n").with_fault("NotFound");
     unsniffed(reply)
 }
 
-/// The same, for browsers that would look into it for what it is.
+/// Adds `nosniff`, so that browsers do not guess the content type.
 pub(super) fn unsniffed(mut reply: Reply) -> Reply {
     let nosniff = HeaderValue::from_static("nosniff");
     reply.response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, nosniff);
     reply
 }
 
-/// 304: the client has this state of a document already, which a tag names.
+/// 304: the client already has the state of the document that `tag` names.
 pub(super) fn unchanged(tag: &HeaderValue) -> Reply {
     let mut reply = Reply::new(StatusCode::NOT_MODIFIED, "", "");
     let headers = reply.response.headers_mut();
@@ -67,7 +67,7 @@ pub(super) fn unchanged(tag: &HeaderValue) -> Reply {
     reply
 }
 
-/// A failure.
+/// A failure as a `Status`.
 pub(super) fn failure(status: &Status) -> Reply {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut reply = json(code, &status.to_value());
@@ -83,7 +83,7 @@ pub(super) fn failure(status: &Status) -> Reply {
     warnings::told(reply.with_fault(fault), &status.warnings)
 }
 
-/// The success of a deletion that answers no object.
+/// The answer to a successful deletion that returns no object.
 pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     let mut details = Map::new();
     details.insert("name".into(), object["metadata"]["name"].clone());
@@ -101,7 +101,7 @@ pub(super) fn deleted(def: &ResourceDef, object: &Value) -> Reply {
     )
 }
 
-/// Where a list stands.
+/// Metadata of a list: revision, continue token and number of remaining items.
 pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
     let Page { items: _, revision, continue_token, remaining } = page;
     let mut metadata = Map::new();
@@ -115,10 +115,10 @@ pub(super) fn list_metadata(page: &Page) -> Map<String, Value> {
     metadata
 }
 
-/// A list. Its items do not say their kind: the list does; those of custom kinds do, too.
+/// A list. Its items omit `kind` and `apiVersion`, except items of custom kinds.
 pub(super) fn list(def: &ResourceDef, page: &Page, mut metadata: Map<String, Value>) -> Reply {
     if def.custom.is_some() {
-        // Of these the real server says whether there is more even if there is not.
+        // For custom kinds the real server writes `continue` even if it is empty.
         metadata.entry("continue").or_insert_with(|| "".into());
     }
     let list = List {
@@ -139,7 +139,7 @@ fn is_json(reply: &Reply) -> bool {
     content_type.is_some_and(|it| it.as_bytes().starts_with(JSON.as_bytes()))
 }
 
-/// The same answer compressed, if it is large. A stream stays as it is.
+/// Compresses a large JSON answer. A stream stays unchanged.
 ///
 /// After `apiserver: pkg/endpoints/handlers/responsewriters/writers.go`.
 pub(super) async fn zipped(reply: Reply) -> Reply {
@@ -164,9 +164,9 @@ pub(super) async fn zipped(reply: Reply) -> Reply {
     Reply { response: http::Response::from_parts(parts, body), outcome }
 }
 
-/// The same answer as people like to read it: indented, without a line feed at the end.
+/// Indents a JSON answer for human readers, without a line feed at the end.
 ///
-/// A stream stays as it is.
+/// A stream stays unchanged.
 pub(super) async fn pretty(reply: Reply) -> Reply {
     if !is_json(&reply) || reply.response.body().size_hint().exact().is_none() {
         return reply;
@@ -180,8 +180,8 @@ pub(super) async fn pretty(reply: Reply) -> Reply {
     Reply { response: http::Response::from_parts(parts, full(indented)), outcome }
 }
 
-/// What every answer has in common: nobody keeps it who is not told to, and whoever asks with HEAD
-/// gets the head.
+/// Finishes an answer: forbids caching unless the answer sets `Cache-Control`, and drops the body
+/// for HEAD.
 pub(super) fn finished(mut reply: Reply, is_head: bool) -> Reply {
     let headers = reply.response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert_with(|| HeaderValue::from_static("no-cache, private"));
@@ -191,7 +191,7 @@ pub(super) fn finished(mut reply: Reply, is_head: bool) -> Reply {
     reply
 }
 
-/// `v1`, `coordination.k8s.io/v1`.
+/// The `apiVersion` of a resource, such as `v1` or `coordination.k8s.io/v1`.
 pub(super) fn api_version(def: &ResourceDef) -> String {
     match def.id.group.as_ref() {
         "" => def.version.to_string(),
@@ -199,7 +199,7 @@ pub(super) fn api_version(def: &ResourceDef) -> String {
     }
 }
 
-/// Serialised straight from the store's objects.
+/// A list that is serialized straight from the store's objects.
 struct List<'a> {
     kind: String,
     api_version: String,

@@ -1,8 +1,8 @@
-//! An API server of somebody else behind this one: it answers, and everything around the answer stays as it is.
+//! A foreign API server behind this one: it answers requests, and everything around the answers stays unchanged.
 //!
-//! TLS, credentials, the ledger and rules that delay, replace or cut an answer are this server's. What a rule asks of the
-//! answer itself (a list without some object, a watch that says nothing) only the built-in one can do; such a call is refused
-//! and not served as if nothing were asked.
+//! This server keeps TLS, credentials, the ledger and the rules that delay, replace or cut an answer. Only the built-in
+//! server can apply a rule that changes the answer itself (a list without some object, a silent watch). Such a call is
+//! refused, not served as if the rule did not exist.
 
 use std::fmt;
 use std::io;
@@ -26,24 +26,24 @@ use crate::faults::Effects;
 use crate::reply::full;
 use crate::{Body, Call, Class, Outcome, Reply};
 
-/// What a [`Backing`] answers, in time.
+/// Future answer of a [`Backing`].
 pub type Answering = Pin<Box<dyn Future<Output = io::Result<Response<Body>>> + Send>>;
 
-/// What answers in place of the built-in API server.
+/// Server that answers in place of the built-in API server.
 pub trait Backing: fmt::Debug + Send + Sync {
-    /// Answers a request of somebody who may make it. It carries the path, the query, the body and the headers that are
-    /// about the request, and no credentials.
+    /// Answers an authorized request. The request carries path, query, body and the headers that are about the request,
+    /// and no credentials.
     ///
-    /// A caller that goes away drops what this returns; what must come to its end all the same needs a task.
+    /// The future is dropped when the client disconnects. Work that must be completed anyway needs its own task.
     fn answer(&self, call: &Call, request: http::Request<Bytes>) -> Answering;
 }
 
-/// Room for a [`Backing`]. Clones are the same room.
+/// Slot for a [`Backing`]. Clones share the slot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backed(Arc<OnceLock<Arc<dyn Backing>>>);
 
 impl Backed {
-    /// From now on this one answers. The first stays.
+    /// Lets `backing` answer from now on. The first one set stays.
     pub(crate) fn set(&self, backing: Arc<dyn Backing>) {
         let _ = self.0.set(backing);
     }
@@ -52,13 +52,13 @@ impl Backed {
         self.0.get()
     }
 
-    /// What it is told of a request, if there is one.
+    /// Copy of a request's head for the backing server; `None` without one.
     pub(super) fn head(&self, parts: &Parts) -> Option<Box<Parts>> {
         self.get().map(|_| Box::new(parts.clone()))
     }
 }
 
-/// Between two servers, or about the connection; and what proves who asks.
+/// Headers that are not passed on: those about the connection or between two servers, and credentials.
 const NOT_PASSED_ON: [HeaderName; 8] =
     [AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE];
 
@@ -68,7 +68,7 @@ fn passed_on(headers: &mut HeaderMap) {
     }
 }
 
-/// The answer of whoever is behind.
+/// Passes a request to the backing server and returns its answer.
 pub(super) async fn ask(
     backing: &dyn Backing,
     call: &Call,
@@ -97,7 +97,7 @@ fn away(error: &io::Error) -> Reply {
     answer::failure(&Status::new(StatusCode::BAD_GATEWAY.as_u16(), "BadGateway", why))
 }
 
-/// The answer as it goes on, with what the ledger records of it. What may go on for long goes on as it comes.
+/// The answer for the client, with the outcome for the ledger. The answer to a long poll is streamed, without an outcome.
 async fn told(call: &Call, mut response: Response<Body>) -> Reply {
     passed_on(response.headers_mut());
     if call.class == Class::Longpoll && response.status().is_success() {
@@ -129,12 +129,12 @@ fn outcome(call: &Call, status: StatusCode, headers: &HeaderMap, body: &[u8]) ->
     Outcome { objects, ..Outcome::default() }
 }
 
-/// What can be seen of an answer without knowing its kind.
+/// Facts of an answer that can be read without its schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Glance {
-    /// Of a Status that is a failure.
+    /// Reason of a failure `Status`.
     pub(super) reason: String,
-    /// How many it carries.
+    /// Number of objects in the answer.
     pub(super) objects: u64,
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use crate::Sim;
     use crate::faults::{Action, Rule};
 
-    /// Says the same to everybody and remembers what it was asked.
+    /// Gives the same answer to every request and records the requests.
     #[derive(Debug, Default)]
     struct Echo(Mutex<Vec<(String, HeaderMap)>>);
 

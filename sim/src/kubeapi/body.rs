@@ -1,4 +1,4 @@
-//! Bodies: objects, patches and options, read and refused in the words of the real decoder.
+//! Reads objects, patches and options from request bodies, and refuses them in the words of the real decoder.
 
 use serde_json::{Map, Value};
 use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status, json_type};
@@ -6,7 +6,7 @@ use sim_world::objects::{FieldValidation, PatchKind, ResourceDef, Status, json_t
 use super::protobuf::{self, ProtobufError};
 use super::{Request, duplicates, json};
 
-/// The real server's limit.
+/// Largest accepted body in bytes, the real server's limit.
 pub(crate) const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 const BODY_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -15,18 +15,18 @@ const CUSTOM_BODY_TYPES: &str = "application/json, application/yaml";
 const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// Go's type of whatever says what it is.
+/// Go's type of the `apiVersion` and `kind` of a document.
 const HEAD: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
-/// Why a body cannot be read.
+/// Reason why a body cannot be read.
 enum Unreadable {
-    /// Nobody can tell what it is.
+    /// The type of the document is not recognizable.
     Unrecognized(String),
     Refused(Status),
 }
 
 impl Request {
-    /// The body as JSON if it can be had, for those who only want to know what it is about.
+    /// The body as JSON, for callers that only need to know what it is about; `None` if it cannot be read.
     pub(super) fn glimpse(&self, api_version: &str, kind: &str) -> Option<Value> {
         if self.body.len() > MAX_BODY_BYTES {
             return None;
@@ -51,7 +51,7 @@ impl Request {
         })
     }
 
-    /// `DeleteOptions` from the body; null if there is none.
+    /// `DeleteOptions` from the body; null if the body is empty.
     ///
     /// # Errors
     /// 413, 415, or 400 in the words of the real decoder.
@@ -85,7 +85,7 @@ impl Request {
             _ => return Err(Unreadable::Refused(unsupported(BODY_TYPES))),
         };
         if object.is_null() && has_protobuf {
-            // To Go's types nothing is an empty object.
+            // Go's types read null as an empty object.
             return Ok(Value::Object(Map::new()));
         }
         check_head(&object).map_err(|why| {
@@ -107,7 +107,7 @@ impl Request {
         })
     }
 
-    /// How to read the patch in the body.
+    /// Type of the patch in the body, from the content type.
     ///
     /// # Errors
     /// 415.
@@ -133,10 +133,10 @@ impl Request {
         }
     }
 
-    /// The patch in the body and how to read it.
+    /// The patch in the body and its type.
     ///
-    /// After `apiserver: pkg/endpoints/handlers/patch.go`: the real server reads a patch twice where
-    /// it looks for unknown fields, and says so when the first time fails.
+    /// After `apiserver: pkg/endpoints/handlers/patch.go`: the real server reads a patch twice if it
+    /// checks for unknown fields, and its message says so if the first read fails.
     ///
     /// # Errors
     /// 413, 415, or 400 in the words of the real decoder.
@@ -183,8 +183,8 @@ impl Request {
         Ok((kind, patch))
     }
 
-    /// Paths of fields that stand twice in a JSON body; of YAML they are not told, and protobuf has
-    /// none.
+    /// Paths of fields that occur twice in a JSON body. Those of YAML are not reported, and protobuf
+    /// has none.
     pub(super) fn duplicate_fields(&self) -> Vec<String> {
         match self.media_type() {
             "application/yaml" | protobuf::MEDIA_TYPE => Vec::new(),
@@ -213,7 +213,7 @@ fn unreadable(error: ProtobufError, kind: &str) -> Unreadable {
     }
 }
 
-/// Looks whether a document can say what it is.
+/// Checks that a document is an object whose `apiVersion` and `kind` are strings, null or absent.
 fn check_head(document: &Value) -> Result<(), String> {
     let Some(map) = document.as_object() else {
         let found = json_type(document);
@@ -238,7 +238,7 @@ fn unsupported(accepted: &str) -> Status {
     Status::new(415, "UnsupportedMediaType", message)
 }
 
-/// The beginning of a body, as the real server shows it. Never more than thirty bytes.
+/// The first bytes of a body, at most 30, as the real server shows them.
 fn shown(body: &[u8]) -> String {
     const N_SHOWN: usize = 30;
     let (head, dots) = match body.get(..N_SHOWN) {

@@ -1,4 +1,4 @@
-//! What an API server serves: the objects of one of the world's clusters.
+//! Access of an API server to the objects of one of the world's clusters.
 
 use jiff::Timestamp;
 use sim_world::objects::{Command, Reply, Status, Store};
@@ -23,7 +23,7 @@ impl ClusterHandle {
         self.plane
     }
 
-    /// What its calls are named in ledgers and rules.
+    /// Face that ledgers and rules give to the calls of this cluster.
     pub(super) fn face(&self) -> Face {
         match self.plane {
             ControlPlane::Workload => Face::Cluster,
@@ -31,15 +31,15 @@ impl ClusterHandle {
         }
     }
 
-    /// Looks at its objects.
+    /// Reads the cluster's objects.
     pub(super) fn read<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
         self.world.read(|world| look(world.objects(self.plane)))
     }
 
-    /// Carries out what a client asks for.
+    /// Carries out a client's command.
     ///
     /// # Errors
-    /// The store's refusal; nothing has changed then.
+    /// The store's refusal; the cluster is unchanged.
     pub(super) fn apply(&self, command: Command) -> Result<Reply, Status> {
         let command = match self.plane {
             ControlPlane::Workload => sim_world::Command::Cluster(command),
@@ -59,12 +59,12 @@ impl ClusterHandle {
         }
     }
 
-    /// Now, in world time.
+    /// The current world time.
     pub(super) fn now(&self) -> Time {
         self.world.now()
     }
 
-    /// Now, as objects tell it.
+    /// The current time as objects record it.
     pub(super) fn timestamp(&self) -> Timestamp {
         self.world.now().timestamp(self.world.clock().epoch())
     }

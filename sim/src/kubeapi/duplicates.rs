@@ -1,16 +1,16 @@
-//! Fields that stand twice in a JSON object: a parsed document does not show them any more.
+//! Finds fields that occur twice in a JSON object, which a parsed document no longer shows.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// More of them than anybody reads; the real decoder stops there as well.
+/// Number of reported fields; the real decoder stops there as well.
 const MAX_FOUND: usize = 100;
 
-/// The paths of such fields, in the order in which they come a second time, each once.
+/// Paths of duplicate fields, each once, in the order of their second occurrence.
 ///
-/// A body that is no JSON has none.
+/// Empty for a body that is not valid JSON.
 pub(crate) fn find(body: &[u8]) -> Vec<String> {
     let mut finder = Finder { path: String::new(), found: Vec::new() };
     let mut deserializer = serde_json::Deserializer::from_slice(body);
@@ -25,7 +25,7 @@ struct Finder {
     found: Vec<String>,
 }
 
-/// One value, to be passed over.
+/// Visitor that scans one value without keeping it.
 struct Value<'a>(&'a mut Finder);
 
 impl<'de> DeserializeSeed<'de> for Value<'_> {

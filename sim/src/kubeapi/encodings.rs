@@ -1,8 +1,8 @@
-//! Serialised objects, shared by all watches: each is written once per form, not once per client.
+//! Serialized objects, shared by all watches: each is written once per form, not once per client.
 //!
-//! Fifty watchers of five thousand nodes are a quarter of a million events; what differs between them
-//! is who reads. Kept are the newest bytes up to a bound; what is older is written again if somebody
-//! still needs it.
+//! Fifty watchers of five thousand nodes are a quarter of a million events, which differ only in their
+//! reader. The newest bytes are kept up to a bound; older ones are written again if a watch still
+//! needs them.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -16,33 +16,33 @@ use tokio::time::Instant;
 use super::accept::Form;
 use super::table::Include;
 
-/// Five thousand nodes of a few kilobytes, three times over.
+/// Bound of the kept bytes: five thousand nodes of a few kilobytes, three times over.
 const MAX_BYTES: usize = 64 << 20;
 
-/// All who watch are told of a change within this time, but for slow readers.
+/// Age after which bytes are dropped. Only slow readers need the bytes of a change for longer.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
-/// What tells serialised objects apart.
+/// Key of a serialized object.
 ///
-/// A revision of the store is one change of one object, but for those that every cluster begins with:
-/// these all have the first one. At a revision there is the object as it is since then and, for those
-/// who see it go, its last state.
+/// A revision of the store is one change of one object, except that all objects that every cluster
+/// begins with have the first revision. One revision has the new state of the object and, for watches
+/// that the object leaves, its last state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Edition {
     pub(super) revision: u64,
     pub(super) uid: String,
     pub(super) is_gone: bool,
-    /// Whether nothing is hidden in it that readers do not see.
+    /// True if the object is as stored, including fields that are hidden from other readers.
     pub(super) as_kept: bool,
     pub(super) version: Cow<'static, str>,
-    /// Since when the schemas of its kind are what they are; 0 for those of built-in kinds.
+    /// Revision since which the schemas of the kind are unchanged; 0 for built-in kinds.
     pub(super) schemas: u64,
     pub(super) form: Form,
-    /// What else a table depends on.
+    /// Further inputs of a table; `None` for other forms.
     pub(super) table: Option<Moment>,
 }
 
-/// What a table depends on besides its object: ages are told in seconds, columns once.
+/// Inputs of a table besides its object. Ages are in seconds, and only the first table has columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Moment {
     pub(super) at: i64,
@@ -50,7 +50,7 @@ pub(super) struct Moment {
     pub(super) with_columns: bool,
 }
 
-/// Serialised objects. Clones are the same.
+/// Serialized objects. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Encodings {
     shared: Arc<Mutex<Shared>>,
@@ -59,16 +59,16 @@ pub(super) struct Encodings {
 #[derive(Debug, Default)]
 struct Shared {
     bytes: HashMap<Edition, Arc<OnceLock<Bytes>>>,
-    /// The oldest first, and since when they are kept.
+    /// Editions, oldest first, with the instants since which they are kept.
     order: VecDeque<(Instant, Edition)>,
     n_bytes: usize,
     n_written: u64,
 }
 
 impl Encodings {
-    /// The bytes of an edition; `object` makes them if nobody has yet.
+    /// The bytes of an edition; calls `object` to make them if they do not exist yet.
     ///
-    /// Written outside the lock: who comes meanwhile for the same waits, everybody else does not.
+    /// `object` runs outside the lock, so that only callers for the same edition wait for it.
     pub(super) fn bytes(&self, edition: Edition, object: impl FnOnce() -> Bytes) -> Bytes {
         let cell = self.lock().cell(&edition);
         let bytes = cell.get_or_init(|| {
@@ -79,7 +79,7 @@ impl Encodings {
         bytes.clone()
     }
 
-    /// How many objects have been written so far.
+    /// Number of objects written so far.
     #[cfg(test)]
     pub(super) fn n_written(&self) -> u64 {
         self.lock().n_written
@@ -91,7 +91,7 @@ impl Encodings {
 }
 
 impl Shared {
-    /// Where the bytes of an edition are or will be.
+    /// Cell that holds the bytes of an edition, or will hold them.
     fn cell(&mut self, edition: &Edition) -> Arc<OnceLock<Bytes>> {
         let now = Instant::now();
         while self.order.front().is_some_and(|(since, _)| now.duration_since(*since) > MAX_AGE) {
@@ -106,10 +106,10 @@ impl Shared {
         cell
     }
 
-    /// Counts so many bytes, and lets go of the oldest if there are too many.
+    /// Counts written bytes, and drops the oldest editions above [`MAX_BYTES`].
     fn written(&mut self, edition: &Edition, n_bytes: usize) {
         self.n_written += 1;
-        // Whoever was let go of meanwhile no longer counts.
+        // An edition that was dropped meanwhile does not count.
         if self.bytes.contains_key(edition) {
             self.n_bytes += n_bytes;
         }

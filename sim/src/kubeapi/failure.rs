@@ -1,17 +1,17 @@
-//! Failures that fault rules ask for, and those of the machinery around resources.
+//! Failures that fault rules ask for, and failures of the router and the handlers of resources.
 
 use sim_world::objects::{Details, GroupResource, Status};
 
 use crate::Call;
 
-/// Something that the real server has and this one has not.
+/// 501 for a feature that the real server has and this one does not.
 pub(super) fn not_implemented(what: &str) -> Status {
     let message = format!("this simulated API server does not implement {what}");
     Status::new(501, "NotImplemented", message)
 }
 
-/// A resource that the real server has and this one has not. Clients of a server that never had it see
-/// the same status and reason.
+/// 404 for a resource that the real server has and this one does not. Clients of a server that never
+/// had it see the same status and reason.
 pub(super) fn not_served(resource: &GroupResource) -> Status {
     let message = format!("this simulated API server does not serve {resource}");
     let mut status = Status::new(404, "NotFound", message);
@@ -56,7 +56,7 @@ pub(super) fn not_supported(resource: &GroupResource, verb: &str) -> Status {
 
 /// A failure with this code, as the real server would word it for this call.
 ///
-/// `resource` is what the call is about, if that is known.
+/// `resource` is the resource of the call, if known.
 pub(super) fn asked_for(
     call: &Call,
     resource: Option<&GroupResource>,
@@ -78,7 +78,7 @@ pub(super) fn asked_for(
     status
 }
 
-/// What the real server says with this code; where it has several words for one, the reason decides.
+/// The real server's usual failure with this code; if it has several, the reason decides.
 fn usual(call: &Call, resource: Option<&GroupResource>, code: u16, reason: Option<&str>) -> Status {
     let verb = call.operation.split(' ').next().unwrap_or_default();
     let unknown = || GroupResource { group: "".into(), resource: plural(call).to_owned().into() };
@@ -104,7 +104,7 @@ fn usual(call: &Call, resource: Option<&GroupResource>, code: u16, reason: Optio
     }
 }
 
-/// What depends on nothing but the code.
+/// Failure that depends on the code alone.
 fn plain(code: u16) -> Status {
     let (reason, message) = match code {
         400 => ("BadRequest", "the server rejected our request for an unknown reason"),
@@ -143,7 +143,7 @@ fn with_details(mut status: Status, retry_after_seconds: u32) -> Status {
     status
 }
 
-/// The plural of what a call is about, from its operation.
+/// Plural of a call's resource, from its operation.
 pub(super) fn plural(call: &Call) -> &str {
     let rest = call.operation.split_once(' ').map_or("", |(_, rest)| rest);
     rest.split('/').next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What fault rules make an API server say: webhooks that deny or are away, throttling, what is not served.
+//! Answers that fault rules force on an API server: webhooks that deny or are unreachable, throttling, missing resources.
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use sim_world::objects::{Cause, Details, GroupResource, ResourceDef, Status};
@@ -8,7 +8,7 @@ use super::{KubeApi, answer, failure};
 use crate::faults::{ClusterAnswer, Denial, KubeCause, KubeStatus, Throttle};
 use crate::{Call, Reply};
 
-/// The two headers of priority and fairness, and the uids that this server gives for want of the objects.
+/// The two headers of priority and fairness, with fixed UIDs, because this server lacks the objects.
 ///
 /// After `api: flowcontrol/v1/types.go`, `apiserver: pkg/server/filters/priority-and-fairness.go`.
 const FLOW_CONTROL: [(HeaderName, HeaderValue); 2] = [
@@ -80,7 +80,7 @@ fn cause(words: &KubeCause) -> Cause {
     Cause { reason: reason.clone().into(), message: message.clone(), field: field.clone() }
 }
 
-/// 422 as a schema has it: kind and name, and what is wrong with which field.
+/// Words a 422 as schema validation does: kind and name, then each field with its problem.
 fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut Status) {
     let name = call.target.name.as_deref().unwrap_or_default();
     let wrong: Vec<String> =
@@ -99,7 +99,7 @@ fn invalid(call: &Call, def: &ResourceDef, causes: &[KubeCause], status: &mut St
     def.kind.as_ref().clone_into(&mut details.kind);
 }
 
-/// No `Status`: who is turned away at the door gets a page.
+/// 429 of the filter in front of the handlers: a text page, not a `Status`.
 fn throttled(seconds: u32) -> Reply {
     let text = "Too many requests, please try again later.\n";
     let reply = answer::text(StatusCode::TOO_MANY_REQUESTS, text).with_fault("TooManyRequests");
@@ -133,7 +133,7 @@ fn unreachable(about: Option<&ResourceDef>) -> Status {
     ))
 }
 
-/// A webhook's name as VM Operator gives them.
+/// A webhook's name in the format of VM Operator.
 fn webhook_of(about: Option<&ResourceDef>, what: &str) -> String {
     match about {
         Some(def) => {

@@ -1,22 +1,22 @@
-//! Properties of what reads bodies.
+//! Properties of the decoders of bodies.
 
 use super::{duplicates, json as document, protobuf as wire};
 
-/// A body of protobuf is refused, or read; what is read can be written and read again.
+/// Checks that a protobuf body is either refused, or reads the same after it is written again.
 ///
 /// # Panics
-/// If it is not so.
+/// If the property does not hold.
 pub fn protobuf(body: &[u8]) {
     let Ok(object) = wire::decode(body, "v1", "Node") else { return };
     let written = wire::encode(&object).expect("what was read is of a known kind");
     assert_eq!(wire::decode(&written, "", "").as_ref(), Ok(&object));
 }
 
-/// A body of JSON is read if serde reads it, and then says the same; what else is read reads again as it
-/// is written.
+/// Checks that a JSON body that serde reads gives the same value, and that any other accepted body reads
+/// the same after it is written again.
 ///
 /// # Panics
-/// If it is not so.
+/// If the property does not hold.
 pub fn json(body: &[u8]) {
     let _ = duplicates::find(body);
     let strict = serde_json::from_slice::<serde_json::Value>(body);

@@ -1,6 +1,6 @@
 //! `/healthz`, `/livez`, `/readyz`: a sim that answers is healthy.
 //!
-//! Checks have the names of the real server's, so that whoever looks for one finds it.
+//! Checks have the real server's names, so that clients find the one that they look for.
 //! After `apiserver: pkg/server/healthz/healthz.go`.
 
 use http::StatusCode;
@@ -50,7 +50,7 @@ pub(super) fn answer(path: &str, request: &Request) -> Reply {
     let checks = checks(door);
     if !check.is_empty() {
         let is_known = checks.contains(&check);
-        // One check alone is answered by another handler, which does not care about browsers.
+        // Another handler answers a single check, without `nosniff`.
         let fine = || answer::text(StatusCode::OK, "ok");
         return if is_known { fine() } else { answer::page_not_found() };
     }

@@ -1,7 +1,7 @@
-//! Acting as somebody else: headers of impersonation, and whose permission they take.
+//! Impersonation: its headers, and the permissions that it needs.
 //!
-//! After `apiserver: pkg/endpoints/filters/impersonation`, of which the modes that constrain what may be
-//! done as somebody else are known by their words alone: nobody is let through by them.
+//! After `apiserver: pkg/endpoints/filters/impersonation`. The modes of constrained impersonation only
+//! affect the words of a refusal: they never let a request through.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use super::access::{self, Attributes, Object};
 use super::query;
 use super::tokens::Identity;
 
-/// As whom a request shall count.
+/// Identity that a request asks to act as.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Impersonated {
     user: String,
@@ -25,7 +25,7 @@ pub(super) struct Impersonated {
 }
 
 impl Impersonated {
-    /// The user and the groups. A service account has the groups of all of them, unless others are named.
+    /// User and groups. A service account gets the groups of service accounts, unless the request names groups.
     fn identity(&self) -> Identity {
         let Self { user, groups, uid: _, extra: _ } = self;
         let groups = match self.account() {
@@ -38,7 +38,7 @@ impl Impersonated {
         Identity { user: user.clone(), groups }
     }
 
-    /// The namespace and name of a service account.
+    /// Namespace and name, if the user is a service account.
     fn account(&self) -> Option<(&str, &str)> {
         let (namespace, name) =
             self.user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
@@ -46,7 +46,7 @@ impl Impersonated {
         is_one.then_some((namespace, name))
     }
 
-    /// Whose permission it takes, the user first. Nobody is asked for the groups that an account has anyway.
+    /// Objects that need the permission to impersonate, the user first. The implied groups of an account need none.
     fn objects(&self) -> Vec<Object> {
         let object = |group: &str, resource: &str, name: &str| Object {
             group: group.into(),
@@ -74,7 +74,7 @@ impl Impersonated {
         objects
     }
 
-    /// What was said about somebody besides user and groups.
+    /// Adds the UID and extra fields of the identity to `info`, if the request names them.
     pub(super) fn tell_more(&self, info: &mut Value) {
         if !self.uid.is_empty() {
             info["uid"] = self.uid.as_str().into();
@@ -84,7 +84,7 @@ impl Impersonated {
         }
     }
 
-    /// The first mode of constrained impersonation that the real server tries for somebody like this.
+    /// The first mode of constrained impersonation that the real server tries for this identity.
     fn mode(&self) -> Option<&'static str> {
         let Self { user, groups, uid, extra } = self;
         let is_bare = groups.is_empty() && uid.is_empty() && extra.is_empty();
@@ -95,7 +95,7 @@ impl Impersonated {
         }
     }
 
-    /// As Go prints it.
+    /// The identity as Go prints it.
     fn printed(&self) -> String {
         let Self { user, groups, uid, extra } = self;
         let list = |all: &[String]| {
@@ -113,7 +113,7 @@ impl Impersonated {
     }
 }
 
-/// As whom the request shall count, if as somebody else.
+/// Reads the identity to act as; `None` if no header asks for one.
 pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
     const EXTRA: &str = "impersonate-extra-";
     let all = |name: &str| {
@@ -146,14 +146,14 @@ pub(super) fn impersonated(headers: &HeaderMap) -> Option<Impersonated> {
     is_asked.then_some(other)
 }
 
-/// Who has acted as somebody else before. Clones are the same.
+/// Users that have impersonated before. Clones share the set.
 ///
-/// The real server asks the mode that worked for them first, and its words are those of a refusal.
+/// For such a user the real server first tries the mode that worked, and refuses in its words.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Impersonators(Arc<Mutex<BTreeSet<String>>>);
 
 impl Impersonators {
-    /// As many as the real server remembers.
+    /// Number of users that the real server remembers.
     const MAX: usize = 10_000;
 
     fn know(&self, user: &str) -> bool {
@@ -173,10 +173,10 @@ impl Impersonators {
 }
 
 impl KubeApi {
-    /// Whether somebody may act as somebody else.
+    /// Returns the identity of `other` if `identity` may act as it.
     ///
     /// # Errors
-    /// 400 if nobody is named, 403 if they may not.
+    /// 400 if no user is named, 403 if a permission is missing.
     pub(super) fn impersonate(
         &self,
         identity: &Identity,
@@ -200,7 +200,7 @@ impl KubeApi {
             }
             let mode = other.mode().filter(|_| !self.impersonators.know(&identity.user));
             return Err(match mode {
-                // Who may not be that one could still be allowed to do just this as them.
+                // The real server then looks for the permission to do only this as `other`.
                 Some(mode) => {
                     let verb = format!("impersonate-on:{mode}:{}", what.verb);
                     access::forbidden(identity, &Attributes { verb, ..what }, "")

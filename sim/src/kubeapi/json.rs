@@ -1,6 +1,6 @@
-//! JSON as Go reads it, and its complaints as Go words them.
+//! Reads JSON as Go does, with errors in Go's words.
 //!
-//! Go takes what is no UTF-8, and the escape of half a character, for U+FFFD; serde refuses both.
+//! Go reads invalid UTF-8 and the escape of a lone surrogate as U+FFFD; serde refuses both.
 
 use serde_json::Value;
 use sim_world::objects::json_problem;
@@ -8,9 +8,9 @@ use sim_world::objects::json_problem;
 /// Reads a document.
 ///
 /// # Errors
-/// Go's complaint, as far as it can be told.
+/// Go's error message, as far as it can be derived.
 pub(super) fn read(body: &[u8]) -> Result<Value, String> {
-    // Only a body that serde refuses is looked at twice.
+    // Only a body that serde refuses is read twice.
     serde_json::from_slice(body).or_else(|_| {
         let mended = mended(body);
         serde_json::from_slice(&mended)
@@ -23,7 +23,7 @@ fn mended(body: &[u8]) -> Vec<u8> {
     let mut text = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
         text.push_str(chunk.valid());
-        // One for every byte.
+        // One replacement character for every byte.
         chunk.invalid().iter().for_each(|_| text.push('\u{fffd}'));
     }
     let mut out = text.into_bytes();
@@ -42,14 +42,14 @@ fn mended(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The half of a character that is escaped at `at`.
+/// The surrogate that is escaped at `at`.
 fn surrogate(text: &[u8], at: usize) -> Option<u32> {
     let hex = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
     let hex = std::str::from_utf8(hex).ok().filter(|hex| !hex.starts_with('+'))?;
     u32::from_str_radix(hex, 16).ok().filter(|code| (0xd800..0xe000).contains(code))
 }
 
-/// What serde minds and Go does not.
+/// Message for a problem that serde finds and Go's scanner does not; Go's words for too deep nesting.
 fn complaint(body: &[u8], error: &serde_json::Error) -> String {
     let said = error.to_string();
     if !said.starts_with("recursion limit") {

@@ -1,7 +1,7 @@
-//! The Kubernetes API of the workload cluster, as kube-apiserver 1.36.3 speaks it.
+//! The Kubernetes API of a workload cluster or a Supervisor, as kube-apiserver 1.36.3 speaks it.
 //!
-//! [`KubeApi::classify`] says what a request is; [`KubeApi::handle`] answers it from the shared
-//! world. Answers are JSON. What is not there is refused with a `Status` that names it.
+//! [`KubeApi::classify`] names the call of a request; [`KubeApi::handle`] answers it from the shared
+//! world. Answers are JSON. A request for an API that this server lacks gets a `Status` that names it.
 
 mod absent;
 mod accept;
@@ -70,7 +70,7 @@ pub(crate) struct KubeApi {
 }
 
 impl KubeApi {
-    /// The API server named `server` in ledgers, over the objects of `cluster`, open to those who hold `tokens`.
+    /// Creates an API server that ledgers name `server`, that serves the objects of `cluster` and accepts `tokens`.
     pub(crate) fn new(server: impl Into<String>, cluster: ClusterHandle, tokens: Tokens) -> Self {
         let access = Access::default();
         let (encodings, impersonators, backed) = Default::default();
@@ -78,22 +78,22 @@ impl KubeApi {
         Self { server, cluster, tokens, access, encodings, impersonators, backed }
     }
 
-    /// The same with `access` as what decides who may do what.
+    /// Returns this server with `access` as the authorizer of requests.
     pub(crate) fn with_access(self, access: Access) -> Self {
         Self { access, ..self }
     }
 
-    /// The same with room for somebody who answers in its place.
+    /// Returns this server with `backed` as the slot for a [`Backing`] that answers in its place.
     pub(crate) fn with_backing(self, backed: Backed) -> Self {
         Self { backed, ..self }
     }
 
-    /// Whose objects it serves.
+    /// Control plane whose objects this server serves.
     pub(crate) fn plane(&self) -> ControlPlane {
         self.cluster.plane()
     }
 
-    /// Says what a request is, without judging it.
+    /// Parses a request and names its call, without deciding whether it is allowed.
     pub(crate) fn classify(&self, incoming: &Incoming) -> (Call, Request) {
         let mut request = Request::read(incoming);
         request.head = self.backed.head(&incoming.parts);
@@ -113,7 +113,7 @@ impl KubeApi {
 
     /// Answers a request.
     ///
-    /// Cancel safe: what a dropped call has changed is changed as a whole.
+    /// Cancel safe: a dropped call leaves each change either complete or not made.
     pub(crate) async fn handle(&self, call: &Call, request: Request, effects: &Effects) -> Reply {
         if let Some(reply) = unroutable(&request) {
             return reply;
@@ -125,7 +125,7 @@ impl KubeApi {
             };
         }
         let (is_pretty, is_head) = (request.is_pretty(), request.method == Method::HEAD);
-        // The documents of OpenAPI are files to the real server.
+        // The real server serves the OpenAPI documents as files, without compression.
         let is_zipped = request.takes_gzip && !matches!(request.route, Route::OpenApi(_));
         let reply = match self.admit(&request) {
             Ok(identity) => self.dispatch(call, request, &identity, effects),
@@ -137,7 +137,7 @@ impl KubeApi {
         answer::finished(reply, is_head)
     }
 
-    /// Who asks, if they may.
+    /// Returns the identity that the request counts as, if it may make the request.
     fn admit(&self, request: &Request) -> Result<Identity, Status> {
         let identity = self.authenticate(request)?.authenticated();
         let (method, path, query) = (&request.method, request.path.as_str(), &request.query);
@@ -148,7 +148,7 @@ impl KubeApi {
                 self.impersonate(&identity, other, what)?
             }
         };
-        // Nothing more to decide for those who may do everything.
+        // Without RBAC every identity that comes this far may do everything.
         if self.access.is_rbac() {
             let what = Attributes::of(method, path, query);
             let verdict = self.cluster.read(|store| self.access.decide(&identity, &what, store));
@@ -166,7 +166,7 @@ impl KubeApi {
         }
         match &request.token {
             Some(token) => self.tokens.identify(token, self.cluster.now()).ok_or_else(unauthorized),
-            // Somebody in this process who needs no credentials.
+            // A client in this process needs no credentials.
             None if !request.client.is_empty() => Ok(Identity::admin()),
             None if request.route.is_public() || self.access.is_rbac() => Ok(Identity::anonymous()),
             None => Err(unauthorized()),
@@ -180,13 +180,13 @@ impl KubeApi {
         identity: &Identity,
         effects: &Effects,
     ) -> Reply {
-        // Of custom kinds alone the head can be read.
+        // Only custom resources can be read with HEAD.
         if request.method == Method::HEAD && self.custom(&request).is_some() {
             request.method = Method::GET;
             request.route = Route::find(&request.method, &request.path, &request.query);
         }
         match &request.route {
-            // In the real server these have a router that looks at methods; for the other documents any does.
+            // The real server's router checks the method for these documents; the others accept every method.
             Route::Version | Route::Core | Route::GroupVersion(..)
                 if request.method != Method::GET && self.has_service(&request.path) =>
             {
@@ -218,7 +218,7 @@ impl KubeApi {
         }
     }
 
-    /// The answer to a body that breaks off or breaks the rules of HTTP.
+    /// The answer to a body that ends early or violates HTTP.
     pub(crate) fn unreadable(why: impl Into<String>) -> Reply {
         answer::failure(&Status::new(500, "", why.into()))
     }
@@ -236,15 +236,15 @@ impl KubeApi {
         let resource = about.as_ref().map(|def| &def.id);
         let status = failure::asked_for(call, resource, code, reason, message, retry_after);
         let reply = answer::failure(&status);
-        // As those of whoever decides about permissions.
+        // Like the 403 answers of the authorizer.
         if code == 403 { answer::unsniffed(reply) } else { reply }
     }
 }
 
-/// What is refused before anybody asks who it is.
+/// The answer to a request that is refused before authentication; `None` for all others.
 fn unroutable(request: &Request) -> Option<Reply> {
     match &request.route {
-        // By the HTTP of the real server.
+        // The real server's HTTP library gives this answer.
         Route::Malformed => {
             let text = "400 Bad Request";
             Some(answer::text(StatusCode::BAD_REQUEST, text).with_fault("BadRequest"))

@@ -1,4 +1,4 @@
-//! Objects: reading, listing and writing them.
+//! Reads, lists and writes objects.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl KubeApi {
         effects: &Effects,
     ) -> Reply {
         let def = self.cluster.read(|store| store.resource(&target.resource).cloned());
-        // Where a namespace should stand, even if it is none.
+        // True if the path has an empty namespace.
         let is_of_namespace = request.path.contains("/namespaces//");
         let fits =
             |def: &ResourceDef| is_served(def, target) && (def.namespaced || !is_of_namespace);
@@ -147,7 +147,7 @@ impl KubeApi {
     ) -> Result<Reply, Status> {
         let rendering = Rendering::of(&self.cluster, def, request)?;
         if target.verb == Verb::Patch {
-            // Which options make sense depends on it.
+            // The valid options depend on the patch type.
             request.patch_kind(def)?;
         }
         let options = WriteOptions::read(&request.query, target.verb)?;
@@ -194,7 +194,7 @@ impl KubeApi {
         rendering.one(def, StatusCode::OK, &object, self.cluster.timestamp())
     }
 
-    /// One deletion after the other, as the real server does it; the answer lists what was there.
+    /// Deletes one object after the other, as the real server does; the answer lists the objects before the deletion.
     fn delete_collection(
         &self,
         def: &ResourceDef,
@@ -218,7 +218,7 @@ impl KubeApi {
         rendering.list(def, &page, self.cluster.timestamp())
     }
 
-    /// Turns stored objects into those of the version that was asked for.
+    /// Converts stored objects to the requested version.
     fn show(&self, def: &ResourceDef, page: &mut Page) -> Result<(), Status> {
         if def.is_shown_as_kept() {
             return Ok(());
@@ -237,7 +237,8 @@ impl KubeApi {
     }
 }
 
-/// The old state that a reader gets, if a rule says so: one who is content with any state, or every one.
+/// The old state that a rule makes a read return: `read_stale` for reads without a version or with version 0,
+/// `stale` for version 0 only, and never for a continued list.
 pub(super) fn stale(
     store: &Store,
     def: &ResourceDef,
@@ -257,7 +258,7 @@ pub(super) fn stale(
     })
 }
 
-/// An object as it was in that state.
+/// The object in the state that `paging` names.
 fn as_of(
     store: &Store,
     def: &ResourceDef,
@@ -269,7 +270,7 @@ fn as_of(
     Ok(page.items.into_iter().find(|item| name_of(item) == target.name))
 }
 
-/// Whether this resource is served at this path.
+/// True if this resource is served at this path.
 fn is_served(def: &ResourceDef, target: &Target) -> bool {
     let is_everywhere = target.name.is_empty() && matches!(target.verb, Verb::List | Verb::Watch);
     let is_placed = match (def.namespaced, target.namespace.is_empty()) {
@@ -296,7 +297,7 @@ fn key(def: &ResourceDef, target: &Target) -> Key {
     Key::new(def.id.clone(), target.namespace.as_str(), target.name.as_str())
 }
 
-/// Why a name cannot stand in a path.
+/// Reason why a name is not allowed in a path; `None` if it is allowed.
 ///
 /// After `apimachinery: pkg/api/validation/path/name.go`.
 fn unfit_name(name: &str) -> Option<&'static str> {
@@ -332,7 +333,7 @@ pub(super) fn selection(
 /// A field selector that selects only the object of this name.
 ///
 /// # Errors
-/// 400 if it asks for another one.
+/// 400 if the selector asks for another name.
 fn named(selector: &str, name: &str) -> Result<String, Status> {
     let other = selector.split(',').find_map(|term| {
         term.strip_prefix("metadata.name==").or(term.strip_prefix("metadata.name="))

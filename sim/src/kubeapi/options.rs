@@ -25,7 +25,7 @@ impl WriteOptions {
     /// Reads and checks the options of a write.
     ///
     /// # Errors
-    /// 422 for what makes no sense.
+    /// 422 for invalid options.
     pub(super) fn read(query: &Query, verb: Verb) -> Result<Self, Status> {
         let kind = match verb {
             Verb::Create => "CreateOptions",
@@ -33,7 +33,7 @@ impl WriteOptions {
             _ => "PatchOptions",
         };
         let mut errors = FieldErrors::default();
-        // Server-side apply, the one patch that may be forced, is refused before.
+        // Server-side apply, the only patch that may be forced, is refused earlier.
         if verb == Verb::Patch && query.has("force") {
             errors.forbidden("force", "may not be specified for non-apply patch");
         }
@@ -58,8 +58,8 @@ impl WriteOptions {
 
 /// Options of a deletion.
 ///
-/// There is no garbage collector: what is deleted in the foreground, or orphans what it owns, waits until
-/// somebody removes the finalizer that says so.
+/// This server has no garbage collector: an object deleted in the foreground, or with its dependents
+/// orphaned, stays until a client removes the finalizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DeleteOptions {
     pub(super) preconditions: Preconditions,
@@ -72,7 +72,7 @@ impl DeleteOptions {
     /// the query.
     ///
     /// # Errors
-    /// 400 for what cannot be read, 422 for what makes no sense.
+    /// 400 for unreadable options, 422 for invalid ones.
     pub(super) fn read(request: &Request) -> Result<Self, Status> {
         let body = request.delete_options()?;
         let query = &request.query;
@@ -161,7 +161,7 @@ fn check_types(body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether nothing shall happen.
+/// True if the request asks for a dry run.
 fn dry_run(asked: &[&str], errors: &mut FieldErrors) -> bool {
     if asked.iter().any(|it| *it != "All") {
         errors.none_supported("dryRun", asked, &["All"]);
@@ -173,10 +173,10 @@ fn checked<T>(options: T, kind: &str, errors: FieldErrors) -> Result<T, Status> 
     if errors.is_empty() { Ok(options) } else { Err(Status::invalid(GROUP, kind, "", errors)) }
 }
 
-/// Checks the `timeout` of a request that is no watch. Answers come at once, so that it ends none.
+/// Checks the `timeout` of a request that is not a watch. The timeout never expires, because answers are immediate.
 ///
 /// # Errors
-/// 400 for what is no duration of Go's.
+/// 400 if it is not a valid Go duration.
 pub(super) fn check_timeout(query: &Query) -> Result<(), Status> {
     let text = query.get("timeout");
     if text.is_empty() || is_duration(text) {
@@ -187,7 +187,7 @@ pub(super) fn check_timeout(query: &Query) -> Result<(), Status> {
     Err(Status::bad_request(message))
 }
 
-/// `1h2.5m30s`, as `time.ParseDuration` reads it.
+/// True if `time.ParseDuration` accepts the text, such as `1h2.5m30s`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// Asked of the real server (1.36.3).
+    /// The messages are those of the real server (1.36.3).
     #[test]
     fn options_are_refused_in_the_real_servers_words() {
         let read = |verb, query| {

@@ -18,7 +18,7 @@ impl Query {
         Self(text.split('&').filter(|part| !part.is_empty()).map(pair).collect())
     }
 
-    /// The first value of a parameter; empty if there is none.
+    /// The first value of a parameter; empty if the parameter is absent.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(given, _)| given == name).map_or("", |(_, value)| value)
     }
@@ -28,15 +28,15 @@ impl Query {
         self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the parameter is there at all.
+    /// True if the query has the parameter, even without a value.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(given, _)| given == name)
     }
 
-    /// A whole number as `strconv.ParseInt` reads it; none if there is no such parameter.
+    /// A whole number as `strconv.ParseInt` reads it; `None` if the parameter is absent.
     ///
     /// # Errors
-    /// What Go says of one that is none, or that 64 bits do not hold.
+    /// Go's message for a value that is not a number or needs more than 64 bits.
     pub(super) fn integer(&self, name: &str) -> Result<Option<i64>, String> {
         if !self.has(name) {
             return Ok(None);
@@ -51,10 +51,10 @@ impl Query {
         })
     }
 
-    /// The version that is asked for; 0 if none is.
+    /// The requested `resourceVersion`; 0 if absent.
     ///
     /// # Errors
-    /// 500, as the real server has it, if it is no number.
+    /// 500, as in the real server, if it is not a number.
     pub(super) fn version(&self) -> Result<u64, Status> {
         match self.get("resourceVersion") {
             "" => Ok(0),
@@ -64,20 +64,20 @@ impl Query {
         }
     }
 
-    /// A flag as Go's conversion of query strings reads it: anything but `false` and `0` is true.
+    /// A flag as Go's conversion of query strings reads it: any value but `false` and `0` is true.
     pub(super) fn flag(&self, name: &str) -> bool {
         let is_false = |value: &str| matches!(value.to_ascii_lowercase().as_str(), "false" | "0");
         self.0.iter().find(|(given, _)| given == name).is_some_and(|(_, value)| !is_false(value))
     }
 }
 
-/// Whether a path is one: it begins with a slash, and every `%` with two hexadecimal digits is an escape.
+/// True if a path begins with a slash or is `*`, and every `%` is followed by two hexadecimal digits.
 pub(super) fn is_well_formed(path: &str) -> bool {
     let is_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     (path.starts_with('/') || path == "*") && path.split('%').skip(1).all(is_escape)
 }
 
-/// Undoes percent encoding; what is not UTF-8 becomes replacement characters.
+/// Undoes percent encoding; invalid UTF-8 becomes replacement characters.
 pub(super) fn decode(text: &str, plus_is_space: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

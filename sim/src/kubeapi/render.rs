@@ -1,4 +1,4 @@
-//! Objects on their way out: as they are, as a table, or as metadata only.
+//! Renders objects for answers: whole, as a table, or as metadata only.
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -12,19 +12,19 @@ use super::{Request, answer};
 use crate::Reply;
 use crate::ledger::Digest;
 
-/// How one request wants its objects.
+/// Rendering of objects that one request asks for.
 #[derive(Clone, Debug)]
 pub(super) struct Rendering {
     pub(super) form: Form,
-    /// For tables only.
+    /// Layout of a table; `None` for other forms.
     layout: Option<Layout>,
 }
 
 impl Rendering {
-    /// What this request wants of this resource.
+    /// The rendering that this request asks for.
     ///
     /// # Errors
-    /// 406 for what cannot be had, 400 for parameters that make no sense.
+    /// 406 for unavailable representations, 400 for invalid parameters.
     pub(super) fn of(
         cluster: &ClusterHandle,
         def: &ResourceDef,
@@ -97,7 +97,7 @@ impl Rendering {
         Ok(reply.with_objects(page.items.len()).saying(said))
     }
 
-    /// One object of a watch, or of an answer; only the first table of a watch has columns.
+    /// Renders one object of a watch or an answer; only the first table of a watch has columns.
     pub(super) fn value(&self, object: &Value, with_columns: bool, now: Timestamp) -> Value {
         match (self.form, &self.layout) {
             (Form::Table(_), Some(layout)) => {
@@ -114,12 +114,12 @@ impl Rendering {
         }
     }
 
-    /// What tables have of their objects; `None` if this is no table.
+    /// Part of the objects that tables include; `None` if this is not a table.
     pub(super) fn include(&self) -> Option<Include> {
         self.layout.as_ref().map(Layout::include)
     }
 
-    /// 406: one object and a list of objects are not the same.
+    /// 406 for metadata of a list where the answer is one object, or the reverse.
     pub(super) fn unfit(&self, def: &ResourceDef, list: &str) -> Status {
         let (wanted, is) = match list {
             "" => ("PartialObjectMetadataList", "not a list"),
@@ -134,7 +134,7 @@ impl Rendering {
     }
 }
 
-/// What objects say, in whatever form: which they are, and which state of them.
+/// Digest of the UIDs and versions of objects, which does not depend on their form.
 fn versions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Digest {
     let said = objects.into_iter().flat_map(|object| {
         let metadata = &object["metadata"];
@@ -143,7 +143,7 @@ fn versions<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Digest {
     Digest::of_parts(said)
 }
 
-/// The Go package in which the real server has the kinds of a group.
+/// The Go package that holds the kinds of a group in the real server.
 fn go_package(def: &ResourceDef) -> &str {
     match def.id.group.as_ref() {
         "" => "core",

@@ -1,4 +1,4 @@
-//! A request, taken apart once: route, query, credentials. Its body is read by [`super::body`].
+//! Parses a request once into route, query and credentials. [`super::body`] reads its body.
 
 use bytes::Bytes;
 use http::header::{
@@ -20,25 +20,25 @@ pub(crate) struct Request {
     pub(super) route: Route,
     pub(super) query: Query,
     pub(super) method: Method,
-    /// The path, its escapes undone.
+    /// The path with its escapes undone.
     pub(super) path: String,
-    /// Whom the client certificate names, if there is one.
+    /// Identity of the client certificate; `None` without one.
     pub(super) certificate: Option<Identity>,
-    /// As whom the request shall count, if as somebody else.
+    /// Identity that the request asks to act as.
     pub(super) impersonated: Option<Box<Impersonated>>,
-    /// The bearer token, if there is one.
+    /// The bearer token; `None` without one.
     pub(super) token: Option<String>,
     /// The driver's label of an in-process connection.
     pub(super) client: String,
     accept: String,
     user_agent: String,
     content_type: String,
-    /// The state of a document that the client has already, `"tag"`.
+    /// `If-None-Match`: tags of the document states that the client already has, such as `"tag"`.
     pub(super) if_none_match: String,
-    /// Whether the answer may be compressed.
+    /// True if the client accepts gzip.
     pub(super) takes_gzip: bool,
     pub(super) body: Bytes,
-    /// The request as it came, if somebody else answers it.
+    /// Unchanged head of the request, if a backing server answers it.
     pub(super) head: Option<Box<http::request::Parts>>,
 }
 
@@ -75,20 +75,20 @@ impl Request {
         }
     }
 
-    /// Which representation the answer should have.
+    /// Representation that the client asks for.
     ///
     /// # Errors
-    /// 406 that says what could be had.
+    /// 406 that names the available representations.
     pub(super) fn wanted(&self) -> Result<Wanted, Status> {
         let is_list = |target: &Target| matches!(target.verb, Verb::List | Verb::Watch);
         let is_list = matches!(&self.route, Route::Resource(target) if is_list(target));
         accept::objects(&self.accept, if is_list { Asked::List } else { Asked::One })
     }
 
-    /// The same for objects of this kind.
+    /// Representation that the client asks for, for objects of this kind.
     ///
     /// # Errors
-    /// 406 that says what could be had.
+    /// 406 that names the available representations.
     pub(super) fn wanted_of(&self, def: &ResourceDef) -> Result<Wanted, Status> {
         match def.custom {
             None => self.wanted(),
@@ -96,25 +96,25 @@ impl Request {
         }
     }
 
-    /// Whether the answer is a scale.
+    /// True if the answer is a scale.
     pub(super) fn is_of_scale(&self) -> bool {
         matches!(&self.route, Route::Resource(target) if target.is_scale)
     }
 
-    /// The version of aggregated discovery that the client prefers to plain JSON, if it does.
+    /// Version of aggregated discovery that the client prefers; `None` if it prefers plain JSON.
     ///
     /// # Errors
-    /// 406 if the client wants neither.
+    /// 406 if the client accepts neither.
     pub(super) fn aggregated_discovery(&self) -> Result<Option<&'static str>, Status> {
         accept::aggregated_discovery(&self.accept)
     }
 
-    /// Whether a document that is no object may be JSON.
+    /// True if the client accepts JSON for a document that is not an object.
     pub(super) fn accepts_json(&self) -> bool {
         accept::takes_json(&self.accept)
     }
 
-    /// Whether a person reads the answer: asked for, or a browser or a tool for the command line.
+    /// True if the answer should be indented: the request asks for it, or comes from curl, Wget or a browser.
     ///
     /// After `apiserver: pkg/endpoints/handlers/negotiation`, `isPrettyPrint`.
     pub(super) fn is_pretty(&self) -> bool {
@@ -128,7 +128,7 @@ impl Request {
         }
     }
 
-    /// Who writes: as the request says, or else the first part of the client's name.
+    /// Field manager of a write: `fieldManager`, or else the first part of `User-Agent`.
     pub(super) fn manager(&self) -> String {
         const MAX_LENGTH: usize = 128;
         match self.query.get("fieldManager") {
@@ -145,7 +145,7 @@ impl Request {
 
     pub(super) fn media_type(&self) -> &str {
         match self.content_type.split(';').next().unwrap_or_default().trim() {
-            // Something is said, and it is nothing.
+            // The header is present and names no media type.
             "" if !self.content_type.is_empty() => ";",
             media_type => media_type,
         }

@@ -1,4 +1,4 @@
-//! Questions about tokens, users and permissions: answered, and not kept.
+//! Reviews of tokens, users and permissions, which are answered and not stored.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use super::route::Review;
 use super::{Identity, KubeApi, Request, answer};
 use crate::Reply;
 
-/// For whom tokens are, where nobody says otherwise.
+/// Audience of every token.
 const AUDIENCE: &str = "https://kubernetes.default.svc.cluster.local";
 
 impl KubeApi {
     /// Answers a review.
     ///
     /// # Errors
-    /// 400 or 422 for a question that makes no sense.
+    /// 400 or 422 for an invalid review.
     pub(super) fn review(
         &self,
         review: Review,
@@ -60,7 +60,7 @@ impl KubeApi {
         let mut answered = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         match review {
             Review::SelfSubject => {}
-            // The real server forgets what it was asked.
+            // The real server leaves the spec empty.
             Review::SelfSubjectRules => answered["spec"] = json!({}),
             _ => answered["spec"] = body.get("spec").cloned().unwrap_or_else(|| json!({})),
         }
@@ -117,7 +117,7 @@ fn subject(body: &Value) -> Identity {
     Identity { user: text(body, "/spec/user").to_owned(), groups: groups.collect() }
 }
 
-/// What is asked about; `subject` is there if somebody else is asked for.
+/// Attributes that a review asks about; `subject` is set if it asks for another user.
 ///
 /// After `kubernetes: pkg/apis/authorization/validation`.
 fn attributes(

@@ -1,4 +1,4 @@
-//! Paths and methods: which part of the API a request is for.
+//! Finds the part of the API that a request is for, from path and method.
 
 use http::Method;
 use sim_world::objects::GroupResource;
@@ -6,14 +6,14 @@ use sim_world::objects::GroupResource;
 use super::query::Query;
 use super::served;
 
-/// What a request is for.
+/// Part of the API that a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// `/healthz` and its kin.
+    /// `/healthz`, `/livez`, `/readyz` and the paths below them.
     Health,
     /// `/version`.
     Version,
-    /// `/`: the paths there are.
+    /// `/`: the list of paths.
     Root,
     /// `/api`.
     Core,
@@ -23,27 +23,27 @@ pub(super) enum Route {
     Group(String),
     /// `/api/v1`, `/apis/<group>/<version>`.
     GroupVersion(String, String),
-    /// `/openapi/v3` and what is below it.
+    /// `/openapi/v3` and the paths below it; holds the rest of the path.
     OpenApi(String),
-    /// A question that is answered and not kept, and its namespace if it has one.
+    /// A review and its namespace, empty without one.
     Review(Review, String),
     /// Objects.
     Resource(Target),
-    /// An object of a namespace, and the namespace is empty.
+    /// One object in an empty namespace.
     Unplaced,
-    /// Something that the real server has and this one has not.
+    /// A feature that the real server has and this one does not.
     Absent(String),
-    /// The path exists, not for this method.
+    /// The path exists, but not for this method.
     NotAllowed,
     /// No such path.
     Unknown,
-    /// No path at all, or escapes that are none.
+    /// A path without a leading slash or with an invalid escape.
     Malformed,
-    /// A verb in the path (`/api/v1/watch`), and nothing that it is about: path and query as they came.
+    /// A path that ends with a verb (`/api/v1/watch`) and names no object; holds path and query unchanged.
     Objectless(String),
 }
 
-/// A question that is answered and not kept.
+/// A request about tokens, users or permissions that is answered and not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Review {
     Token,
@@ -93,7 +93,7 @@ impl Review {
         }
     }
 
-    /// The review at this path below its group and version, and its namespace.
+    /// Finds the review, and its namespace, by the path below group and version.
     fn find(group: &str, rest: &[&str]) -> Option<(Self, String)> {
         let (namespace, resource) = match rest {
             [resource] => ("", *resource),
@@ -107,7 +107,7 @@ impl Review {
     }
 }
 
-/// Objects of a resource, or one of them.
+/// A collection of a resource, or one object of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) resource: GroupResource,
@@ -121,7 +121,7 @@ pub(super) struct Target {
     pub(super) verb: Verb,
 }
 
-/// What to do with objects.
+/// Operation on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verb {
     Get,
@@ -135,7 +135,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    /// As authorizers and ledgers name it.
+    /// Name of the verb for authorizers and ledgers.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -151,12 +151,12 @@ impl Verb {
 }
 
 impl Route {
-    /// Finds the route of a request; escapes in its path are undone, so that `%2F` separates as `/` does.
+    /// Finds the route of a request. `path` has its escapes undone, so that `%2F` separates as `/` does.
     pub(super) fn find(method: &Method, path: &str, query: &Query) -> Self {
         let Some(path) = path.strip_prefix('/').filter(|rest| !rest.starts_with('/')) else {
             return Self::Unknown;
         };
-        // Pages are found by their whole path, the API behind them does not count slashes at the end.
+        // Pages match by their whole path; the API ignores trailing slashes.
         let is_api = ["api", "apis", "version"].iter().any(|it| path.starts_with(it));
         if let (false, Some(what)) = (is_api, served::other(path)) {
             return Self::Absent(what.into());
@@ -182,7 +182,7 @@ impl Route {
         }
     }
 
-    /// Whether a path names a verb, and nothing that it is about.
+    /// True if a path ends with a verb and names no object.
     pub(super) fn is_objectless(path: &str) -> bool {
         let mut steps = path.trim_matches('/').split('/');
         let n_before = match steps.next() {
@@ -193,13 +193,13 @@ impl Route {
         matches!(steps.nth(n_before), Some("watch" | "proxy")) && steps.next().is_none()
     }
 
-    /// Whether everybody may ask.
+    /// True if the route needs no credentials.
     pub(super) fn is_public(&self) -> bool {
         matches!(self, Self::Health | Self::Version)
     }
 }
 
-/// Where a path below its group and version leads.
+/// Parts of a path below group and version.
 struct Place<'a> {
     namespace: &'a str,
     resource: &'a str,
@@ -207,7 +207,7 @@ struct Place<'a> {
     name: &'a str,
     /// `status`, `log`; empty for the whole object.
     part: &'a str,
-    /// `namespaces//pods`: a namespace should have stood there.
+    /// True for an empty namespace, as in `namespaces//pods`.
     is_without_namespace: bool,
 }
 
@@ -244,7 +244,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
         let is_post = *method == Method::POST;
         return if is_post { Route::Review(review, namespace) } else { Route::NotAllowed };
     }
-    // Deprecated: the verb stands in the path.
+    // Deprecated: the verb is part of the path.
     let (rest, is_in_path) = match rest {
         ["watch", rest @ ..] => (rest, true),
         rest => (rest, false),
@@ -287,7 +287,7 @@ fn resource(method: &Method, group: &str, version: &str, rest: &[&str], query: &
     })
 }
 
-/// What a method does to a collection, or to one object.
+/// Verb of a method on a collection or on one object; `None` if the method is not allowed.
 fn verb(method: &Method, is_collection: bool, is_whole: bool, query: &Query) -> Option<Verb> {
     Some(match (method, is_collection) {
         (&Method::GET, true) if query.flag("watch") => Verb::Watch,

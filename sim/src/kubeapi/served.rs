@@ -1,20 +1,20 @@
-//! What kube-apiserver 1.36.3 serves, in the terms of its own discovery: group and version, resource,
-//! parts of it. What this server lacks can so be told from what nobody has.
+//! Resources that kube-apiserver 1.36.3 serves, from its own discovery: group and version, resource,
+//! subresources. They separate what only this server lacks from what no server has.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 type Resources = BTreeMap<&'static str, Vec<&'static str>>;
 
-/// By group and version, `v1`, `apps/v1`. Never changes once it is read.
+/// Resources by group and version, such as `v1` or `apps/v1`. Never changes once it is read.
 static SERVED: LazyLock<BTreeMap<&'static str, Resources>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("served.json")).expect("served.json is readable")
 });
 
-/// Paths beside groups and resources, without the slash at their beginning, and what is there.
+/// Paths other than groups and resources, without the leading slash, and names of what is served there.
 ///
-/// `/logs` and `/debug` itself are not among them: a real server does not serve them either, unless it
-/// is told to.
+/// `/logs` and `/debug` itself are not among them: a real server serves them only if it is configured
+/// to.
 const OTHERS: [(&str, &str); 8] = [
     ("openapi/v2", "OpenAPI v2"),
     ("metrics", "metrics"),
@@ -26,22 +26,22 @@ const OTHERS: [(&str, &str); 8] = [
     ("debug/flags/v", "debug/flags"),
 ];
 
-/// Whether the real server has this resource.
+/// True if the real server has this resource.
 pub(super) fn has_resource(group: &str, version: &str, resource: &str) -> bool {
     parts(group, version, resource).is_some()
 }
 
-/// Whether the real server has this part of a resource, `log` of `pods`.
+/// True if the real server has this subresource, such as `log` of `pods`.
 pub(super) fn has_part(group: &str, version: &str, resource: &str, part: &str) -> bool {
     parts(group, version, resource).is_some_and(|parts| parts.contains(&part))
 }
 
-/// Whether the real server has this group in any version.
+/// True if the real server has this group in any version.
 pub(super) fn has_group(group: &str) -> bool {
     SERVED.keys().any(|it| it.split_once('/').is_some_and(|(name, _)| name == group))
 }
 
-/// What the real server has at a path that is not about groups and resources.
+/// Name of what the real server serves at a path other than groups and resources.
 pub(super) fn other(path: &str) -> Option<&'static str> {
     // All profiles are below one page.
     if path == "debug/pprof" || path.starts_with("debug/pprof/") {

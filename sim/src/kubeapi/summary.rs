@@ -1,4 +1,4 @@
-//! What the ledger keeps of a request.
+//! Summarizes a request for the ledger.
 
 use http::header::USER_AGENT;
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use super::route::{Route, Target, Verb};
 use super::tokens::fingerprint;
 use crate::{Call, Caller, Class, Face, Incoming, RequestNote};
 
-/// As much of a body as a transcript shows, in characters.
+/// Largest length in characters of a path, a resource or a detail in the ledger.
 const MAX_DETAIL: usize = 200;
 
-/// Classifies a request; `kind` knows apiVersion and kind of registered resources.
+/// Classifies a request; `kind` returns apiVersion and kind of a registered resource.
 pub(super) fn call(
     face: Face,
     server: &str,
@@ -114,7 +114,7 @@ fn about(target: &Target, body: Option<&Value>, kind: Option<String>) -> crate::
     }
 }
 
-/// What a reader of a transcript wants to see. Never what a Secret or a ConfigMap holds.
+/// Details of a request for transcripts. They never contain the data of a Secret or a ConfigMap.
 fn detail(target: &Target, request: &Request, body: Option<&Value>) -> String {
     let resource = target.resource.resource.as_ref();
     match target.verb {

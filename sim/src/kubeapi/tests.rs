@@ -1,4 +1,4 @@
-//! Requests in, bytes out.
+//! Tests that send requests and compare the bytes of the answers.
 
 mod answers;
 mod differences;
@@ -25,7 +25,7 @@ struct Lab {
     client: &'static str,
 }
 
-/// An answer as a person would look at it.
+/// An answer with its body as text.
 struct Answer {
     code: u16,
     content_type: String,

@@ -1,4 +1,4 @@
-//! Who holds which bearer token.
+//! Bearer tokens and their holders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 use sim_world::Time;
 
-/// Who asks without saying so.
+/// User of requests without credentials.
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Everybody who is known.
+/// Group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// A user as authentication knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// User name, `system:serviceaccount:kube-system:cloud-controller-manager`.
+    /// User name, such as `system:serviceaccount:kube-system:cloud-controller-manager`.
     pub user: String,
     /// Groups.
     pub groups: Vec<String>,
 }
 
 impl Identity {
-    /// Somebody who may do everything.
+    /// An identity that may do everything.
     pub fn admin() -> Self {
         Self {
             user: "kubernetes-admin".into(),
@@ -31,8 +31,8 @@ impl Identity {
         }
     }
 
-    /// The same with the group of everybody who is known, or of those who are not; who says to be one of
-    /// the others is believed.
+    /// Adds the group of authenticated users, or that of unauthenticated users for the anonymous one.
+    /// An identity that already claims to be unauthenticated stays unchanged.
     pub(super) fn authenticated(mut self) -> Self {
         let is_nobody = self.user == ANONYMOUS;
         let is_said =
@@ -49,9 +49,9 @@ impl Identity {
     }
 }
 
-/// The table of bearer tokens, shared by everybody who has a copy.
+/// The table of bearer tokens. Clones share it.
 ///
-/// Holds digests: what it prints gives no token away.
+/// Holds digests, so that its debug output reveals no token.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     table: Arc<Mutex<BTreeMap<[u8; 32], Entry>>>,
@@ -64,24 +64,24 @@ struct Entry {
 }
 
 impl Tokens {
-    /// Lets `token` stand for `identity`, until it expires if it does.
+    /// Makes `token` valid for `identity`, until `expires` if set.
     pub fn issue(&self, token: &str, identity: Identity, expires: Option<Time>) {
         self.lock().insert(digest(token), Entry { identity, expires });
     }
 
-    /// Makes `token` worthless.
+    /// Makes `token` invalid.
     pub fn revoke(&self, token: &str) {
         self.lock().remove(&digest(token));
     }
 
-    /// Whose token this is, if it is good at `now`.
+    /// Identity of the token's holder, if the token is valid at `now`.
     pub fn identify(&self, token: &str, now: Time) -> Option<Identity> {
         let table = self.lock();
         let entry = table.get(&digest(token))?;
         entry.expires.is_none_or(|expires| now < expires).then(|| entry.identity.clone())
     }
 
-    /// Whose token this is, expired or not.
+    /// User name of the token's holder, even if the token has expired.
     pub(super) fn user_of(&self, token: &str) -> Option<String> {
         self.lock().get(&digest(token)).map(|entry| entry.identity.user.clone())
     }

@@ -1,4 +1,4 @@
-//! `Warning` headers: what a client should know besides the answer.
+//! `Warning` headers, which tell clients more than the answer does.
 
 use http::HeaderValue;
 use http::header::WARNING;

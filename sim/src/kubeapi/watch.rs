@@ -1,4 +1,4 @@
-//! Watches: an answer that goes on telling what happens.
+//! Watches: answers that stream the changes of objects.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,16 +27,16 @@ use crate::faults::{Effects, WatchEffects};
 use crate::signal::Changes;
 use crate::{Body, Outcome, Reply};
 
-/// The real server closes watches that set no time after 30 to 60 minutes, at random.
+/// Duration of a watch without a timeout: 30 minutes. The real server draws 30 to 60 minutes at random.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Longer than anybody waits, and no clock overflows.
+/// Longest duration of a watch: ten years, so that no clock overflows.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How often the real server tells a watch how far it is.
+/// Interval at which the real server sends bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// How long before its end a watch is told once more.
+/// Time from the last bookmark to the end of the watch.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// Starts a watch.
@@ -88,15 +88,15 @@ pub(super) fn answer(
     Ok(Reply { response: streamed(watch), outcome: Outcome::default() })
 }
 
-/// How long a watch may last.
+/// Duration of a watch.
 ///
 /// # Errors
-/// 400 for what is no number.
+/// 400 if `timeoutSeconds` is not a number.
 fn timeout(query: &Query) -> Result<Duration, Status> {
     let seconds = query.integer("timeoutSeconds").map_err(Status::bad_request)?;
     Ok(match seconds.unwrap_or_default() {
         0 => DEFAULT_TIMEOUT,
-        // One that is over before it began is an empty stream.
+        // A negative timeout gives an empty stream.
         seconds => Duration::from_secs(seconds.try_into().unwrap_or_default()).min(LONGEST),
     })
 }
@@ -147,43 +147,43 @@ fn streamed(watch: Watch) -> Response<Body> {
     response
 }
 
-/// A running watch. Its body polls it; nothing else does.
+/// A running watch. Only the body of its answer polls it.
 struct Watch {
     cluster: ClusterHandle,
     changes: Changes,
     encodings: Encodings,
     rendering: Rendering,
-    /// Whether a table has told its columns; later ones do not repeat them.
+    /// True after a table has been sent with columns; later tables omit them.
     has_columns: bool,
     def: ResourceDef,
     selection: Selection,
     effects: Effects,
-    /// The revision when it began: what is newer happened while it watched.
+    /// Revision at which the watch began; newer changes are live.
     began: u64,
-    /// How often all watches had been ended when it began.
+    /// Number of times that all watches had been ended when this one began.
     generation: u64,
-    /// Everything up to this revision is told or pending.
+    /// Changes up to this revision are sent, pending or late.
     cursor: u64,
-    /// Objects and not bytes: a slow reader holds references, and no copies.
+    /// Events to send. They hold references to objects, not bytes, so that a slow reader costs no copies.
     pending: VecDeque<Pending>,
-    /// When these were taken in.
+    /// Time at which the watch last read the store.
     taken: Instant,
-    /// What is told when its time has come, if a rule delays it.
+    /// Events that a rule delays, each with the time at which it is due.
     late: VecDeque<(Instant, &'static str, Arc<Value>)>,
-    /// Events told, bookmarks and errors apart.
+    /// Number of events so far, without bookmarks and errors.
     n_told: u64,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
-    /// Nothing comes any more, and no end either.
+    /// True if the watch sends nothing more and never ends.
     is_held: bool,
     is_over: bool,
 }
 
 impl Watch {
-    /// The next line, or none when the watch is over.
+    /// The next line; `None` when the watch is over.
     ///
-    /// Cancel safe: nothing is taken out before it is answered.
+    /// Cancel safe: an event leaves the queue only when its line is returned.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             self.let_go();
@@ -202,7 +202,7 @@ impl Watch {
                 continue;
             }
             self.tell_late();
-            // Seen before looking: what changes after the look wakes us.
+            // Marked before the store is read: a change after the read wakes this watch.
             self.changes.mark_unchanged();
             self.taken = Instant::now();
             self.look();
@@ -222,10 +222,10 @@ impl Watch {
         }
     }
 
-    /// Takes in what comes before any change: everything, or nothing.
+    /// Queues the initial events: all objects, or none.
     ///
     /// # Errors
-    /// 410 and the like; once a watch is accepted, whatever else is wrong comes as an event.
+    /// Refusals of the initial list, such as 410; all other failures are sent as events.
     fn begin(
         &mut self,
         asked: u64,
@@ -243,14 +243,14 @@ impl Watch {
                 self.tell_initial_end();
             }
             (Some(false), 0) => self.cursor = current,
-            // Without a version a watch begins with all that there is.
+            // Without a version a watch begins with all objects.
             (None, 0) => self.begin_with_everything(&state)?,
             (_, _) => {}
         }
         Ok(())
     }
 
-    /// Sets the time of the bookmark after one at `now`: a minute later, or shortly before the end.
+    /// Sets the time of the next bookmark: a minute after `now`, or shortly before the end if that is earlier.
     fn schedule_bookmark(&mut self, now: Instant) {
         let next = now + BOOKMARK_PERIOD;
         let last = self.deadline.checked_sub(LAST_BOOKMARK).filter(|last| now < *last);
@@ -261,8 +261,8 @@ impl Watch {
         let now = Instant::now();
         if self.bookmarks && now >= self.next_bookmark {
             self.schedule_bookmark(now);
-            // It would say that what is late has been told. A watch from a version that the store has not reached, as after
-            // a restore, gets none: the real server's watch cache drops bookmarks up to the version asked for.
+            // A bookmark would claim that late events have been sent. A watch from a version that the store has not reached,
+            // as after a restore, gets none: the real server's watch cache drops bookmarks up to the requested version.
             let is_ahead = self.cluster.read(|store| store.revision()) < self.cursor;
             if self.late.is_empty() && !is_ahead {
                 self.bookmark(None);
@@ -271,7 +271,7 @@ impl Watch {
         self.is_over |= now >= self.deadline;
     }
 
-    /// Takes in what has happened since the cursor.
+    /// Queues the changes since the cursor.
     fn look(&mut self) {
         let (events, revision, may_go_on) = self.cluster.read(|store| {
             let events = store.watch_since(&self.def.id, &self.selection, self.cursor);
@@ -289,7 +289,7 @@ impl Watch {
             }
             Err(status) => self.fail(&status),
         }
-        // A watch ends when the definition of what it watches goes or changes, and when all do.
+        // A watch ends when the definition of its kind is deleted or changed, and when all watches are ended.
         self.is_over |= !may_go_on;
     }
 
@@ -323,7 +323,7 @@ impl Watch {
         }
     }
 
-    /// Tells what is late and whose time has come.
+    /// Queues the late events that are due.
     fn tell_late(&mut self) {
         let now = Instant::now();
         while self.late.front().is_some_and(|(due, ..)| *due <= now) {
@@ -338,8 +338,8 @@ impl Watch {
             return;
         }
         self.n_told += 1;
-        // In the real server what happens while somebody watches comes wrapped, and nothing is hidden
-        // in what is wrapped (`apiserver: pkg/storage/cacher/caching_object.go`).
+        // The real server wraps the objects of live events, and hides nothing in wrapped objects
+        // (`apiserver: pkg/storage/cacher/caching_object.go`).
         let as_kept = is_live && self.def.strategy.hide.is_some();
         let object = if as_kept { Ok(object.clone()) } else { self.shown(object) };
         match object {
@@ -354,7 +354,7 @@ impl Watch {
         self.interrupt();
     }
 
-    /// Does what rules ask for after as many events as are told.
+    /// Ends or holds the watch if a rule asks for that after this number of events.
     fn interrupt(&mut self) {
         let WatchEffects { gone_after, close_after, hold_after, .. } = self.effects.watch;
         let is_due = |limit: Option<u64>| limit.is_some_and(|limit| self.n_told >= limit);
@@ -367,8 +367,8 @@ impl Watch {
         }
     }
 
-    /// Ends the watch of a reader that is so slow that what it has yet to read is older than all that is kept: otherwise it
-    /// would keep that alive, for everybody, as long as it likes.
+    /// Ends the watch of a reader so slow that its pending events are older than the kept history. Otherwise the reader
+    /// would keep the old objects in memory for as long as it likes.
     fn let_go(&mut self) {
         if self.pending.is_empty() || self.is_over || self.taken.elapsed() < SLOW {
             return;
@@ -380,13 +380,13 @@ impl Watch {
         }
     }
 
-    /// Ends as a watch ends whose place in history is forgotten.
+    /// Ends the watch with the error for a revision that is no longer known.
     fn forget(&mut self) {
         let at = self.cursor;
         self.fail(&Status::expired(format!("too old resource version: {at} ({})", at + 1)));
     }
 
-    /// The object in the version that is watched.
+    /// The object in the watched version.
     fn shown(&self, object: &Arc<Value>) -> Result<Arc<Value>, Status> {
         let def = &self.def;
         if def.is_shown_as_kept() {
@@ -421,14 +421,14 @@ impl Watch {
         self.is_over = true;
     }
 
-    /// Whether everybody who asks alike gets the same bytes. Columns of custom kinds change with their
+    /// True if all watches of the same form get the same bytes. Columns of custom kinds change with their
     /// definitions, so that two tables of one object may differ.
     fn is_shared(&self, kind: &str) -> bool {
         let is_table = self.rendering.include().is_some();
         !is_table || (kind != BOOKMARK && self.def.custom.is_none())
     }
 
-    /// One line of the answer. What many watches tell is serialised once for all of them.
+    /// One line of the answer. An event that many watches send is serialized once for all of them.
     fn write(&mut self, pending: Pending) -> Bytes {
         let Pending { kind, object, as_kept } = pending;
         let bytes = match kind {
@@ -476,14 +476,14 @@ impl Watch {
     }
 }
 
-/// How old what is pending has to be before it is asked whether it is still kept.
+/// Age of pending events after which the watch checks that the history still has them.
 const SLOW: Duration = Duration::from_secs(60);
 
-/// Something to be told.
+/// An event to send.
 struct Pending {
     kind: &'static str,
     object: Arc<Value>,
-    /// Whether nothing is hidden in it.
+    /// True if the object is as stored, with nothing hidden.
     as_kept: bool,
 }
 

@@ -1,8 +1,9 @@
-//! What an answer said, as 64 bits: the same for the same, so that a reader of the ledger sees who is told nothing new.
+//! Digests of answers in 64 bits. Equal answers have equal digests, so that a reader of the ledger sees which reads brought
+//! nothing new.
 //!
-//! Of objects of a Kubernetes API it is their UIDs and versions, whatever the encoding; of everything else the bytes. What
-//! changes by the asking alone is left out: the revision of a list, and what a session says of its own use. No secret can be had
-//! back from it, and it is no proof against somebody who looks for two answers with the same digest.
+//! For objects of a Kubernetes API the digest covers their UIDs and versions, whatever the encoding; for everything else the
+//! bytes. Parts that change with every request are left out: the revision of a list, and the use counters of a session. A digest
+//! reveals no secret. It does not resist an attacker who looks for two answers with the same digest.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -13,18 +14,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
 
-/// What a session says of its own use, as vCenter's two protocols have it.
+/// Start and end of the fields in which a session reports its own use, in vCenter's two protocols.
 const PASSING: [(&[u8], &[u8]); 3] = [
     (b"<lastActiveTime>", b"</lastActiveTime>"),
     (b"<callCount>", b"</callCount>"),
     (b"\"last_accessed_time\":\"", b"\""),
 ];
 
-/// Answers about a session are no longer than this; longer ones are not searched for it.
+/// Maximum length in bytes of an answer about a session; longer answers are not searched for these fields.
 const ABOUT_A_SESSION: usize = 4096;
 
 impl Digest {
-    /// Of a whole body.
+    /// Digest of a whole body.
     pub fn of_body(body: &[u8]) -> Self {
         let mut hasher = Folded::default();
         for said in lasting(body) {
@@ -33,7 +34,7 @@ impl Digest {
         Self(hasher.finish())
     }
 
-    /// Of what several texts say, in their order.
+    /// Digest of several texts, in their order.
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hasher = Folded::default();
         for part in parts {
@@ -43,11 +44,11 @@ impl Digest {
     }
 }
 
-/// A body without what passes, in pieces.
+/// Splits a body into pieces without the fields that change with every use of a session.
 fn lasting(mut body: &[u8]) -> Vec<&[u8]> {
     let mut pieces = Vec::new();
     if body.len() <= ABOUT_A_SESSION {
-        // They come in any order, each at most once.
+        // The fields come in any order, each at most once.
         let mut spans: Vec<(usize, usize)> = PASSING
             .iter()
             .filter_map(|(open, close)| {
@@ -91,14 +92,14 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Eight bytes at a time, each multiplied into 128 bits that are folded. The hashers of the standard library may change
-/// from release to release, and those of cryptography take longer than the answer.
+/// Hashes eight bytes at a time, each word multiplied into 128 bits that are folded. The hashers of the standard library may
+/// change from release to release, and cryptographic ones take longer than the answer.
 #[derive(Default)]
 struct Folded(u64);
 
 impl Folded {
     fn add(&mut self, word: u64) {
-        // The first digits of pi, so that no bit of a short text stays where it was.
+        // The constants are the first digits of pi, so that no bit of a short text stays in place.
         let mixed = u128::from(self.0 ^ word ^ 0x243f_6a88_85a3_08d3) * 0x1319_8a2e_0370_7345;
         #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
         let (low, high) = (mixed as u64, (mixed >> 64) as u64);
@@ -116,7 +117,7 @@ impl Hasher for Folded {
         let rest = words.remainder();
         last[..rest.len()].copy_from_slice(rest);
         self.add(u64::from_le_bytes(last));
-        // Where one text ends and the next begins counts.
+        // The boundaries between texts count, too.
         self.add(bytes.len() as u64);
     }
 
@@ -139,7 +140,7 @@ mod tests {
             texts.iter().map(|it| Digest::of_body(it.as_bytes())).collect();
         assert_eq!(digests.len(), texts.len());
         assert_ne!(Digest::of_parts(["ab", "c"]), Digest::of_parts(["a", "bc"]));
-        // What was written once is read by every later build.
+        // Every later build must compute the same digest.
         assert_eq!(Digest::of_body(b"<a>1</a>").to_string(), "9b24480a0d0ef85b");
     }
 

@@ -1,10 +1,10 @@
-//! Every call in the order it came in: what was asked, which rules fired, what the caller met.
+//! Records every call in order of arrival: the request, the rules that fired, and the answer that the caller got.
 //!
-//! Append-only. Nothing secret is ever written: the faces classify calls without passwords, and a
-//! session appears as a short digest. In virtual time two runs of one seed write the same bytes.
+//! Append-only. The ledger never contains a secret: the faces classify calls without passwords, and a session appears as a short
+//! digest. In virtual time two runs of one seed write the same bytes.
 //!
-//! [`Ledger::counts`] answers how often what was called, [`Ledger::records`] what exactly, a
-//! [`Record`]'s text is a line of a transcript, and [`Ledger::to_jsonl`] is all of it for other tools.
+//! [`Ledger::counts`] counts the calls per operation, [`Ledger::records`] lists them in full, the text of a [`Record`] is a line
+//! of a transcript, and [`Ledger::to_jsonl`] exports all of them to other tools.
 
 mod answer;
 mod query;
@@ -28,26 +28,26 @@ use crate::faults::Evaluation;
 use crate::signal::{Changes, Signal};
 use spill::Spill;
 
-/// How often calls are looked for that take long.
+/// Interval between searches for calls that take long.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// Records of open calls that are written while the ledger is locked.
+/// Maximum number of records of open calls that are written per lock of the ledger.
 const MAX_OPEN_AT_ONCE: usize = 100;
 
-/// How many records are kept in memory.
+/// Limit of the records in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
-    /// All of them.
+    /// Keeps all records.
     #[default]
     All,
-    /// The last so many; older ones are in the file of [`Ledger::spill_to`], if there is one.
+    /// Keeps the last n records. Older ones are in the file of [`Ledger::spill_to`], if one is set.
     Last(usize),
-    /// The last ones that take so many bytes at most. What a client says of itself and of objects counts, so that long names
-    /// and headers cannot fill the memory.
+    /// Keeps the last records, up to this many bytes. Texts that a client sends about itself and objects count, so that long
+    /// names and headers cannot fill the memory.
     Bytes(usize),
 }
 
-/// The ledger of one sim. Clones share it.
+/// The ledger of one sim. Clones share its records.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     inner: Arc<Mutex<Inner>>,
@@ -59,13 +59,13 @@ struct Inner {
     /// Sequence number of the first record in memory.
     first: u64,
     records: VecDeque<Record>,
-    /// Bytes of the records, without how calls ended: what is taken off is what was put on.
+    /// Bytes of the records in memory, without the ends of calls, so that a removal subtracts what the addition added.
     size: usize,
     phase: Option<Arc<str>>,
     spill: Option<Spill>,
     /// Calls in memory that have not ended.
     open: BTreeSet<u64>,
-    /// Those before this one are written already, as open ones.
+    /// Open calls before this sequence number have been written.
     told: u64,
 }
 
@@ -74,7 +74,7 @@ impl Inner {
         seq.checked_sub(self.first).and_then(|at| usize::try_from(at).ok())
     }
 
-    /// Writes the records of a few calls before `until` that are open and not written yet; true if there are more.
+    /// Writes the records of some open calls before `until` that are not written yet; returns true if more remain.
     fn tell_open(&mut self, until: u64) -> bool {
         if until <= self.told {
             return false;
@@ -92,12 +92,12 @@ impl Inner {
         !is_all
     }
 
-    /// True when the oldest record has to go.
+    /// True if the oldest record must go.
     fn is_full(&self) -> bool {
         match self.keep {
             Keep::All => false,
             Keep::Last(kept) => self.records.len() > kept,
-            // One that is larger than all that may be kept is kept nevertheless, until the next one.
+            // A record that is larger than the limit stays until the next one arrives.
             Keep::Bytes(bytes) => self.size > bytes && self.records.len() > 1,
         }
     }
@@ -135,28 +135,28 @@ impl Ledger {
         Self { inner: Arc::new(Mutex::new(inner)), changed: Signal::default() }
     }
 
-    /// Writes every record to `sink` from now on, as JSON lines, each when its call has ended and within a second.
+    /// Writes every record to `sink` from now on, as JSON lines, each within a second after its call has ended.
     ///
     /// With [`spill_open`](Self::spill_open), a call that takes long has two lines with the same `seq`: one without `ended` while
-    /// it is open, and a whole one later, which counts.
+    /// the call is open, and a complete one later, which counts.
     ///
     /// # Errors
-    /// When there is no thread to write it.
+    /// If no thread can be started for the writes.
     pub fn spill_to(&self, sink: impl Write + Send + 'static) -> std::io::Result<()> {
         let spill = Spill::new(sink)?;
         self.lock().spill = Some(spill);
         Ok(())
     }
 
-    /// Writes the records of calls that stay open for longer than half a second, for as long as it is polled: those of long polls
-    /// and watches would be lost with a process that is killed.
+    /// Writes the records of calls that stay open for longer than about half a second, for as long as this future is polled. A
+    /// killed process would otherwise lose those of long polls and watches.
     ///
-    /// Each is written once more when its call ends.
+    /// Each record is written again when its call ends.
     pub async fn spill_open(&self) {
         let mut until = self.next_seq();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            // Records that came in since the last look are young.
+            // Leaves records since the last look to the next one.
             while self.lock().tell_open(until) {
                 tokio::task::yield_now().await;
             }
@@ -164,10 +164,10 @@ impl Ledger {
         }
     }
 
-    /// Writes the records of calls that have not ended, waits until everything is written, and writes no more.
+    /// Writes the records of calls that have not ended, waits until everything is written, and stops writing.
     ///
     /// # Errors
-    /// The first write that failed, or how many records are missing.
+    /// The first failed write, or the number of missing records.
     pub fn end_spill(&self) -> std::io::Result<()> {
         let spill = {
             let mut inner = self.lock();
@@ -178,12 +178,12 @@ impl Ledger {
         spill.end()
     }
 
-    /// Names what is going on from now on; records carry it.
+    /// Sets the phase that records carry from now on.
     pub fn set_phase(&self, phase: Option<&str>) {
         self.lock().phase = phase.map(Arc::from);
     }
 
-    /// Everything in memory, oldest first.
+    /// All records in memory, oldest first.
     pub fn records(&self) -> Vec<Record> {
         self.lock().records.iter().cloned().collect()
     }
@@ -195,20 +195,20 @@ impl Ledger {
 
     /// At most `n` records from sequence number `from` on, as far as they are in memory.
     ///
-    /// The ledger is locked while they are copied: read it in small parts.
+    /// Copies the records under the lock, so read the ledger in small parts.
     pub fn part(&self, from: u64, n: usize) -> Vec<Record> {
         let inner = self.lock();
         let skip = usize::try_from(from.saturating_sub(inner.first)).unwrap_or(usize::MAX);
         inner.records.iter().skip(skip).take(n).cloned().collect()
     }
 
-    /// The sequence number that the next record will have.
+    /// Sequence number that the next record will have.
     pub fn next_seq(&self) -> u64 {
         let inner = self.lock();
         inner.first + inner.records.len() as u64
     }
 
-    /// Looks at every record in memory without copying it.
+    /// Calls `look` with every record in memory, without copying it.
     pub fn visit(&self, mut look: impl FnMut(&Record)) {
         self.lock().records.iter().for_each(&mut look);
     }
@@ -218,9 +218,9 @@ impl Ledger {
         self.changed.changes()
     }
 
-    /// What `look` finds in the ledger, as soon as there is something to find.
+    /// Waits until `look` finds something in the ledger, and returns it.
     ///
-    /// Cancel safe. It waits for ever for what never comes: give it a deadline.
+    /// Cancel safe. Waits for ever if `look` never finds anything: set a deadline.
     pub async fn wait_for<R>(&self, mut look: impl FnMut(&Self) -> Option<R>) -> R {
         let mut changes = self.changes();
         loop {
@@ -232,14 +232,14 @@ impl Ledger {
         }
     }
 
-    /// Calls so far, to count.
+    /// Counts of the calls in memory.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         self.visit(|record| counts.add(record));
         counts
     }
 
-    /// Everything in memory as JSON lines.
+    /// All records in memory as JSON lines.
     pub fn to_jsonl(&self) -> String {
         let mut out = String::new();
         self.visit(|record| {
@@ -249,7 +249,7 @@ impl Ledger {
         out
     }
 
-    /// Forgets everything; sequence numbers go on.
+    /// Removes all records from memory; sequence numbers continue.
     pub fn clear(&self) {
         let mut inner = self.lock();
         inner.first += inner.records.len() as u64;
@@ -258,17 +258,17 @@ impl Ledger {
         inner.size = 0;
     }
 
-    /// Records something that is no call: a world event, a rule added, a note of the driver.
+    /// Records something other than a call: a world event, a rule added, a note of the driver.
     pub fn note(&self, at: Time, kind: Kind, text: impl Into<String>) -> u64 {
         self.push(|seq, phase| Record::note(seq, at, kind, text.into(), phase))
     }
 
-    /// Records that a call came in.
+    /// Records the arrival of a call.
     pub(crate) fn open(&self, at: Time, call: &Call, rules: Vec<Evaluation>) -> u64 {
         self.push(|seq, phase| Record::call(seq, at, call, rules, phase))
     }
 
-    /// Records how a call ended.
+    /// Records the end of a call.
     pub(crate) fn close(&self, seq: u64, ended: Ended) {
         let mut inner = self.lock();
         let Some(at) = inner.position(seq) else { return };
@@ -300,7 +300,7 @@ impl Ledger {
             let Some(record) = inner.records.pop_front() else { break };
             inner.first += 1;
             inner.size -= record.size();
-            // How it ended will not be known any more.
+            // The ledger will not learn how this call ends.
             let is_untold = inner.open.remove(&record.seq) && record.seq >= inner.told;
             if let Some(spill) = inner.spill.as_mut().filter(|_| is_untold) {
                 spill.line(record.to_line());
@@ -316,7 +316,7 @@ impl Ledger {
     }
 }
 
-/// A short one-way digest of a session or credential, the same for the same one.
+/// Short one-way digest of a session or credential; equal secrets have equal digests.
 pub(crate) fn digest(secret: &str) -> String {
     let hash = Sha256::digest(secret.as_bytes());
     hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
@@ -355,7 +355,7 @@ mod tests {
         let (slow, quick) = (call("slow"), call("quick"));
         ledger.close(quick, Ended::default());
         ledger.note(Time::ZERO, Kind::Note, "noted");
-        // The slow one has left memory by now, and how it ends is not known any more.
+        // The slow call has left memory by now, so the ledger does not learn its end.
         ledger.close(slow, Ended::default());
         call("open");
         ledger.end_spill().expect("it is written");
@@ -408,7 +408,7 @@ mod tests {
             let client = Caller { user_agent: "a".repeat(60_000), ..Caller::default() };
             let note = Record::note(0, Time::ZERO, Kind::Call, format!("call {n}"), None);
             let seq = ledger.push(|seq, _| Record { seq, client, ..note });
-            // How a call ends is not counted: nothing would be taken off for it.
+            // The end of a call does not count towards the size, because a removal does not subtract it.
             ledger.close(seq, Ended { fault: Some("NotAuthenticated".into()), ..Ended::default() });
         }
         let kept = ledger.records();

@@ -1,11 +1,11 @@
-//! Counting: calls per operation, per caller, per object, per phase.
+//! Counts calls per operation, caller, object and phase.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Kind, Record};
 
-/// Calls, counted.
+/// Counts of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     by: BTreeMap<Cell, u64>,
@@ -21,7 +21,7 @@ struct Cell {
 }
 
 impl Counts {
-    /// Counts one more record; only calls count.
+    /// Counts a record if it is a call.
     pub fn add(&mut self, record: &Record) {
         if record.kind != Kind::Call {
             return;
@@ -38,7 +38,7 @@ impl Counts {
         *self.by.entry(cell).or_default() += 1;
     }
 
-    /// All calls.
+    /// Number of all calls.
     pub fn total(&self) -> u64 {
         self.by.values().sum()
     }

@@ -1,4 +1,4 @@
-//! One line of the ledger.
+//! Records of the ledger, one per line.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use super::Digest;
 use crate::faults::Evaluation;
 use crate::{Call, Caller, Class, Face, RequestNote, Target};
 
-/// What a record is about.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A request.
     Call,
-    /// Something that a test or the admin port made happen.
+    /// A change of the world by a test or the admin port.
     World,
-    /// A rule was added or removed.
+    /// Addition or removal of a rule.
     Fault,
     /// A note of the driver: a restart, a check's step.
     Note,
 }
 
-/// How a call ended.
+/// End of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// When, in nanoseconds of world time.
+    /// Time in nanoseconds of world time.
     pub at: Time,
     /// HTTP status; absent when the connection broke.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,22 +34,22 @@ pub struct Ended {
     /// Fault class, error type or reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// Objects in the answer.
+    /// Number of objects in the answer.
     pub objects: u64,
-    /// Bytes of the answer's body.
+    /// Number of bytes of the answer's body.
     pub bytes: u64,
-    /// What the answer to a read said; absent where there was no whole one, and for streams.
+    /// Digest of the answer to a read; absent for streams and answers that are not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Why there was no whole answer: `reset`, `blackhole`, `truncated`, `abandoned` by the caller.
+    /// Reason for a missing or incomplete answer: `reset`, `blackhole`, `truncated`, `abandoned` by the caller.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "why_broken")]
     pub broken: Option<Reason>,
 }
 
-/// A word of a fixed list. By this name serde does not take it for a text that is borrowed from its input.
+/// A word of a fixed list. The alias keeps serde from treating the word as text borrowed from its input.
 type Reason = &'static str;
 
-/// Every reason why there was no whole answer.
+/// Every reason for a missing or incomplete answer.
 const BROKEN: [&str; 4] = ["reset", "blackhole", "truncated", "abandoned"];
 
 fn why_broken<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Reason>, D::Error> {
@@ -58,45 +58,45 @@ fn why_broken<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Reason>, D::E
     known.map(Some).ok_or_else(|| de::Error::unknown_variant(&text, &BROKEN))
 }
 
-/// A record.
+/// A record of the ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Position in the ledger, from 1.
     pub seq: u64,
-    /// When, in nanoseconds of world time.
+    /// Time in nanoseconds of world time.
     pub t: Time,
-    /// What it is about.
+    /// Kind of the record.
     pub kind: Kind,
-    /// What the driver said was going on.
+    /// Phase that the driver had set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Arc<str>>,
     /// The front end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face: Option<Face>,
-    /// The server.
+    /// Name of the server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
-    /// The operation, or the note.
+    /// Name of the operation, or text of the note.
     pub op: String,
-    /// What kind of work.
+    /// Kind of work of the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
-    /// The object.
+    /// Object that the call refers to.
     #[serde(default, skip_serializing_if = "is_default")]
     pub target: Target,
-    /// Who asked.
+    /// Client that made the call.
     #[serde(default, skip_serializing_if = "is_default")]
     pub client: Caller,
-    /// Digest of the session.
+    /// Digest of the session or credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The request.
+    /// Part of the request that the ledger keeps.
     #[serde(default, skip_serializing_if = "is_default")]
     pub req: RequestNote,
     /// Rules that matched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Evaluation>,
-    /// How it ended; absent while it is being served.
+    /// End of the call; absent while the call is being served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
@@ -133,7 +133,7 @@ impl Record {
         }
     }
 
-    /// Bytes that it takes in memory, without how it ended, which is a few words.
+    /// Bytes that the record takes in memory, without the end of the call, which is a few words.
     pub(super) fn size(&self) -> usize {
         let text = |it: &Option<String>| it.as_ref().map_or(0, String::len);
         let Target { kind, name, namespace, moref, uuid } = &self.target;
@@ -146,7 +146,7 @@ impl Record {
         size_of::<Self>() + texts.sum::<usize>() + rules
     }
 
-    /// Whether nothing of it is to come: a call has ended, everything else is over at once.
+    /// True if the record is complete: a call has ended, and every other record is complete at once.
     pub(super) fn is_over(&self) -> bool {
         self.kind != Kind::Call || self.ended.is_some()
     }
@@ -170,10 +170,10 @@ impl Record {
         }
     }
 
-    /// A record from a line of a ledger file. What a newer build adds to lines is ignored.
+    /// Parses a record from a line of a ledger file. Ignores fields that newer builds add.
     ///
     /// # Errors
-    /// What is wrong with the line.
+    /// The reason why the line cannot be parsed.
     pub fn from_line(line: &str) -> serde_json::Result<Self> {
         serde_json::from_str(line)
     }
@@ -183,22 +183,22 @@ impl Record {
         serde_json::to_string(self).expect("a record has only text keys")
     }
 
-    /// Whether it is a call to a vCenter, over SOAP or REST.
+    /// True for a call to a vCenter, over SOAP or REST.
     pub fn is_vcenter_call(&self) -> bool {
         matches!(self.face, Some(Face::Soap | Face::Vapi))
     }
 
-    /// Whether it is a call to the cluster.
+    /// True for a call to the cluster.
     pub fn is_cluster_call(&self) -> bool {
         self.face == Some(Face::Cluster)
     }
 
-    /// Whether a rule fired on it.
+    /// True if a rule fired on the call.
     pub fn was_faulted(&self) -> bool {
         self.rules.iter().any(|rule| rule.fired)
     }
 
-    /// Whether the caller got an answer that is no failure.
+    /// True if the caller got an answer other than a failure.
     pub fn succeeded(&self) -> bool {
         self.ended.as_ref().is_some_and(|ended| {
             ended.broken.is_none()

@@ -1,8 +1,8 @@
-//! Writes the ledger to a file as it grows, on a thread of its own: no call waits for a disk.
+//! Writes the ledger to a file as it grows, on a separate thread, so that no call waits for a disk.
 //!
-//! A line is written when its call has ended, so lines are in the order of the ends; `seq` gives the order in which the calls
-//! came in. A call that takes long has an earlier line without `ended`: of two lines with one `seq` the later one counts. The thread hands over to the system what has come together whenever it has nothing else to do: a process that is
-//! killed loses no more than that.
+//! A line is written when its call has ended, so lines are in the order of the ends; `seq` gives the order of arrival. A call
+//! that takes long has an earlier line without `ended`: of two lines with one `seq` the later one counts. Whenever the thread has
+//! nothing else to do, it hands its collected lines to the system. A killed process loses no more than these.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-/// Lines after which they are handed to the system, however many wait.
+/// Maximum number of lines that are collected before the thread hands them to the system.
 const MAX_BATCH: usize = 1000;
 
-/// Bytes that may wait for a slow disk; further lines are dropped.
+/// Maximum bytes that wait for a slow disk (64 MiB); further lines are dropped.
 const MAX_WAITING: usize = 64 << 20;
 
-/// A file that the ledger is written to.
+/// A file to which the ledger is written.
 pub(super) struct Spill {
     lines: mpsc::Sender<String>,
     waiting: Arc<AtomicUsize>,
@@ -25,7 +25,7 @@ pub(super) struct Spill {
 }
 
 impl Spill {
-    /// Starts the thread.
+    /// Starts the writer thread.
     pub(super) fn new(sink: impl Write + Send + 'static) -> io::Result<Self> {
         let (lines, received) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -36,7 +36,7 @@ impl Spill {
         Ok(Self { lines, waiting, writer, n_dropped: 0 })
     }
 
-    /// Writes a line, soon.
+    /// Queues a line for the writer thread.
     pub(super) fn line(&mut self, line: String) {
         let bytes = line.len() + 1;
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Spill {
     /// Waits until every line is written.
     ///
     /// # Errors
-    /// The first write that failed; also when lines were dropped.
+    /// The first failed write, or the number of dropped lines.
     pub(super) fn end(self) -> io::Result<()> {
         let Self { lines, waiting: _, writer, n_dropped } = self;
         drop(lines);

@@ -18,10 +18,10 @@ use crate::Changes;
 use crate::tls::Alpn;
 use crate::{Body, Server};
 
-/// Breath taken when the system refuses a connection, out of file descriptors for one.
+/// Pause after the system fails to accept a connection, for example without free file descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a connection is connected to.
+/// Server behind a listener.
 pub(super) enum Behind {
     /// A vCenter or the cluster.
     Face(Server, Alpn),
@@ -30,7 +30,7 @@ pub(super) enum Behind {
 }
 
 impl Behind {
-    /// Whether nothing listens, as far as clients can tell.
+    /// True if clients must see no listener.
     fn is_down(&self) -> bool {
         match self {
             Self::Face(server, _) => server.is_down(),
@@ -44,24 +44,23 @@ pub(super) struct Listener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) behind: Behind,
-    /// How long a client may leave unread what is sent to it.
+    /// Time after which a connection breaks if the client leaves data unread or a request head incomplete.
     pub(super) patience: Duration,
     pub(super) door: Door,
 }
 
 impl Listener {
-    /// Accepts until `stop`. Connections become tasks of `tasks`.
+    /// Accepts connections until `stop`. Each connection becomes a task of `tasks`.
     pub(super) async fn run(
         self,
         mut changes: Changes,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) {
-        // Breaks the connections of now; those of a service that came back have another one.
+        // Breaks the current connections. Connections after a restart of the service get another token.
         let mut cut = self.door.shuts();
         loop {
-            // Stopping comes first; a service that went away breaks its connections before a new one
-            // is looked at.
+            // Stopping comes first. A service that went down breaks its connections before the listener accepts a new one.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -73,7 +72,7 @@ impl Listener {
                 }
                 accepted = self.listener.accept() => match accepted {
                     Ok((socket, peer)) => {
-                        // It was shut, and may be open again.
+                        // The door was shut, and may be open again.
                         if cut.is_cancelled() {
                             cut = self.door.shuts();
                         }
@@ -88,7 +87,7 @@ impl Listener {
 
     fn accepted(&self, socket: TcpStream, peer: SocketAddr, ends: Ends, tasks: &TaskTracker) {
         if self.behind.is_down() || ends.cut.is_cancelled() {
-            // The port has to stay ours, so a refused connection is one that breaks at once.
+            // The listener must keep the port, so it refuses a connection by breaking it at once.
             let _ = socket.set_zero_linger();
             return;
         }

@@ -1,7 +1,7 @@
-//! One accepted connection: handshake, HTTP, and how it ends.
+//! One accepted connection: handshake, HTTP, and its end.
 //!
-//! It ends with its client; politely when the sim stops; with a reset when a rule or the world says
-//! that the connection breaks. A reset has to look like one: no TLS farewell, no FIN.
+//! A connection ends with its client, gracefully when the sim stops, or with a reset when a rule or
+//! the world breaks it. A reset has to look like one: no TLS close, no FIN.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -24,18 +24,17 @@ use crate::Identity;
 use crate::server::http;
 use crate::tls::{self, Alpn};
 
-/// How long a client may take to shake hands.
+/// Time that a client may take for the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long calls that are being served may take once the sim stops. Long polls take longer and are
-/// cut, as they are when a server goes away.
+/// Time for open calls to end once the sim stops. Long polls take longer and are cut, as when a server goes away.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// What ends a connection from outside.
+/// Events that end a connection from outside.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
-    /// It breaks.
+    /// Breaks the connection.
     pub(super) cut: CancellationToken,
-    /// The sim stops.
+    /// Stops the sim.
     pub(super) stop: CancellationToken,
 }
 
@@ -62,17 +61,17 @@ impl Connection {
         Self { socket, tls, ends, reset, identity: Arc::default(), heads }
     }
 
-    /// Where it will stand whom the client's certificate names.
+    /// Identity in the client's certificate; set after the handshake.
     pub(super) fn identity(&self) -> Arc<OnceLock<Identity>> {
         Arc::clone(&self.identity)
     }
 
-    /// Breaks this connection when cancelled.
+    /// Token that breaks this connection when canceled.
     pub(super) fn fault(&self) -> CancellationToken {
         self.ends.cut.clone()
     }
 
-    /// Serves it to its end.
+    /// Serves the connection until it ends.
     pub(super) async fn serve<S, B>(self, service: S, alpn: Alpn)
     where
         S: hyper::service::Service<
@@ -94,7 +93,7 @@ impl Connection {
             return exchange(stream, service, alpn, ends, &reset).await;
         };
         let shaken = tokio::select! {
-            // A connection that breaks while it shakes hands has to break, not to finish.
+            // A connection that is cut during the handshake must break, not finish the handshake.
             biased;
             () = ends.cut.cancelled() => {
                 reset.store(true, Ordering::Relaxed);
@@ -108,7 +107,7 @@ impl Connection {
                 let (_, session) = stream.get_ref();
                 let shown = session.peer_certificates().and_then(<[_]>::first);
                 if let Some(named) = shown.and_then(|shown| tls::identity(shown)) {
-                    // Nobody else sets it.
+                    // No other code sets it.
                     let _ = identity.set(named);
                 }
                 let stream = Timed::new(stream, heads, patience);
@@ -120,7 +119,7 @@ impl Connection {
     }
 }
 
-/// A service that tells while a request is being served.
+/// A service that counts the requests being served.
 struct Noted<S> {
     service: S,
     heads: Heads,
@@ -170,7 +169,7 @@ async fn exchange<S, B>(
     let mut connection =
         pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     tokio::select! {
-        // What breaks the connection goes before what it still has to say.
+        // A cut of the connection overrides anything still to be sent.
         biased;
         () = ends.cut.cancelled() => {
             reset.store(true, Ordering::Relaxed);
@@ -197,14 +196,14 @@ async fn exchange<S, B>(
 struct Socket {
     stream: TcpStream,
     reset: Arc<AtomicBool>,
-    /// How long what is sent may stay unread.
+    /// Time that sent data may stay unread.
     patience: Duration,
-    /// When that is over, while it stays unread.
+    /// End of that time, while data stays unread.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
-    /// Watches a write: one that gets nowhere for too long breaks the connection.
+    /// Watches a write. A write that makes no progress for too long breaks the connection.
     fn wrote<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -219,7 +218,7 @@ impl Socket {
         if stalled.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // What is unsent is discarded, or it would stay with the system.
+        // The reset discards unsent data, which the system would otherwise keep.
         self.reset.store(true, Ordering::Relaxed);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
     }
@@ -228,7 +227,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.reset.load(Ordering::Relaxed) {
-            // Closing without lingering discards what is unsent and resets.
+            // Closing without lingering discards unsent data and resets the connection.
             let _ = self.stream.set_zero_linger();
         }
     }

@@ -1,4 +1,4 @@
-//! Where a listening sim is reached, and what a client needs to trust it.
+//! Addresses of a listening sim, and the certificate and tokens that its clients need.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,23 +10,23 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::tls::{Authority, Certificates, Leaf, Thumbprints};
 
-/// One listener.
+/// A listener.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// `https://127.0.0.1:8989`, as advertised.
     pub url: String,
-    /// Where it listens.
+    /// Local address of the listener.
     pub address: SocketAddr,
     pub(crate) certificates: Option<Arc<Certificates>>,
 }
 
 impl Endpoint {
-    /// Digests of the certificate that a handshake gets now; `None` without TLS.
+    /// Thumbprints of the certificate that new handshakes get; `None` without TLS.
     pub fn thumbprints(&self) -> Option<Thumbprints> {
         Some(self.certificates.as_ref()?.current().ok()?.thumbprints)
     }
 
-    /// Every certificate so far, by its number.
+    /// All certificates so far, by number.
     pub fn certificates(&self) -> BTreeMap<u32, Leaf> {
         self.certificates.as_ref().map(|all| all.all()).unwrap_or_default()
     }
@@ -39,21 +39,21 @@ pub struct Endpoints {
     pub vcenters: BTreeMap<String, Endpoint>,
     /// The cluster.
     pub cluster: Endpoint,
-    /// The Supervisor, if there is one.
+    /// The Supervisor, if the world has one.
     pub supervisor: Option<Endpoint>,
     /// The admin port.
     pub admin: Endpoint,
-    /// The bearer token that the admin port wants, if it does.
+    /// Bearer token of the admin port, if it requires one.
     pub admin_token: Option<String>,
-    /// Who signed the certificates; `None` without TLS.
+    /// Authority that signed the certificates; `None` without TLS.
     pub authority: Option<Arc<Authority>>,
-    /// The bearer token of the cluster's administrator.
+    /// Bearer token of the cluster's administrator.
     pub(crate) cluster_token: String,
-    /// The same of the Supervisor's.
+    /// Bearer token of the Supervisor's administrator; empty without a Supervisor.
     pub(crate) supervisor_token: String,
 }
 
-/// Addresses only: the rest is keys and tokens.
+/// Shows addresses only; the rest is keys and tokens.
 impl fmt::Debug for Endpoints {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoints")
@@ -66,7 +66,7 @@ impl fmt::Debug for Endpoints {
 }
 
 impl Endpoints {
-    /// The certificate to trust, as PEM; `None` without TLS.
+    /// Certificate of the authority to trust, as PEM; `None` without TLS.
     pub fn ca_pem(&self) -> Option<&str> {
         self.authority.as_ref().map(|authority| authority.pem())
     }
@@ -76,7 +76,7 @@ impl Endpoints {
         self.kubeconfig_of("sim", &self.cluster.url, &self.cluster_token)
     }
 
-    /// A kubeconfig of the Supervisor's administrator, if there is one.
+    /// A kubeconfig of the Supervisor's administrator; `None` without a Supervisor.
     pub fn supervisor_kubeconfig(&self) -> Option<String> {
         let endpoint = self.supervisor.as_ref()?;
         Some(self.kubeconfig_of("supervisor", &endpoint.url, &self.supervisor_token))
@@ -96,7 +96,7 @@ impl Endpoints {
         )
     }
 
-    /// Ports by server, to ask for the same ones again.
+    /// Ports by server, to request the same ones again.
     pub fn ports(&self) -> BTreeMap<String, u16> {
         let vcenters = self.vcenters.iter().map(|(name, at)| (name.clone(), at.address.port()));
         let supervisor = self.supervisor.as_ref().map(|at| (crate::SUPERVISOR, at));

@@ -1,45 +1,45 @@
-//! Where heads and bodies of requests over HTTP/1 begin and end.
+//! Finds the begin and end of heads and bodies of HTTP/1 requests.
 //!
-//! hyper reads ahead and does not say how far: half a head may wait behind a whole request. This follows the same bytes, to
-//! know whether a head has begun. It refuses nothing; what breaks the rules, hyper answers.
+//! hyper reads ahead and does not say how far: half a head may wait behind a complete request. This parser follows the same bytes
+//! to know if a head has begun. It refuses nothing; hyper answers requests that break the rules.
 
-/// Bytes of a line that are looked at: names of headers that matter, and their values, are shorter.
+/// Number of bytes of a line that are examined. Names and values of the relevant headers are shorter.
 const MAX_LINE: usize = 256;
 
-/// The line that an HTTP/2 connection begins with.
+/// First line of an HTTP/2 connection.
 const HTTP2: &str = "PRI * HTTP/2.0";
 
-/// Follows the bytes that a client sends.
+/// Parser for the bytes that a client sends.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     part: Part,
-    /// The beginning of the line that has begun.
+    /// The beginning of the current line.
     line: Vec<u8>,
-    /// How many heads have begun.
+    /// Number of heads that have begun.
     n_begun: u64,
 }
 
 /// The part of a message that comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
-    /// The first line of a head; empty ones before it do not count.
+    /// The first line of a head; empty lines before it do not count.
     #[default]
     Start,
-    /// More lines of the head, and what its body will be.
+    /// More lines of the head, with the framing of the body as known so far.
     Headers(Body),
-    /// So many more lines of what an HTTP/2 connection begins with.
+    /// This many more lines of the preface of an HTTP/2 connection.
     Preface(u8),
-    /// So many bytes of a body.
+    /// This many more bytes of a body.
     Bytes(u64),
     /// The line with the size of a chunk.
     Size,
-    /// So many bytes of a chunk.
+    /// This many more bytes of a chunk.
     Chunk(u64),
-    /// The end of the line behind a chunk.
+    /// The end of the line after a chunk.
     ChunkEnd,
-    /// Lines behind the last chunk.
+    /// Lines after the last chunk.
     Trailers,
-    /// HTTP/2, or what nobody can follow.
+    /// HTTP/2, or bytes that the parser cannot follow.
     Other,
 }
 
@@ -50,7 +50,7 @@ enum Body {
 }
 
 impl Framing {
-    /// The number of the head that has begun and is not whole.
+    /// Number of the head that has begun and is not complete.
     pub(super) fn begun(&self) -> Option<u64> {
         match self.part {
             Part::Start => (!self.line.is_empty()).then_some(self.n_begun + 1),
@@ -59,7 +59,7 @@ impl Framing {
         }
     }
 
-    /// Follows more bytes.
+    /// Parses more bytes.
     pub(super) fn read(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match self.part {
@@ -71,7 +71,7 @@ impl Framing {
         }
     }
 
-    /// Skips bytes of a body, of which so many are `left`.
+    /// Skips bytes of a body, of which `left` bytes are still to come.
     fn skip<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -89,7 +89,7 @@ impl Framing {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
         let room = MAX_LINE.saturating_sub(self.line.len());
-        // An empty line before a head has not begun one.
+        // An empty line before a head does not begin one.
         let is_blank = self.part == Part::Start && self.line.is_empty() && line == b"\r";
         if !is_blank {
             self.line.extend_from_slice(&line[..line.len().min(room)]);
@@ -102,13 +102,13 @@ impl Framing {
         rest.get(1..).unwrap_or_default()
     }
 
-    /// The state that follows a whole line.
+    /// The part that follows a complete line.
     fn after(&mut self, line: &str) -> Part {
         match (self.part, line) {
             (Part::Start, "") => Part::Start,
             (Part::Start, _) => {
                 self.n_begun += 1;
-                // An empty line follows, `SM`, and another empty one.
+                // The preface continues with an empty line, `SM`, and another empty line.
                 if line == HTTP2 { Part::Preface(3) } else { Part::Headers(Body::Bytes(0)) }
             }
             (Part::Headers(Body::Bytes(0)), "") => Part::Start,
@@ -133,7 +133,7 @@ impl Framing {
 }
 
 impl Body {
-    /// The framing of the body once another line of the head is read.
+    /// Framing of the body after another line of the head.
     fn or(self, line: &str) -> Self {
         let Some((name, value)) = line.split_once(':') else { return self };
         match (name.to_ascii_lowercase().as_str(), self) {

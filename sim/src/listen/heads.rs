@@ -1,6 +1,6 @@
-//! Requests over HTTP/1 that begin and do not go on: the head of one has a deadline, a connection between two has none.
+//! Deadline for the heads of HTTP/1 requests: a head that has begun must arrive in time, an idle connection may wait.
 //!
-//! hyper's own deadline for heads runs while a connection is idle, too, and would end those that clients keep.
+//! hyper's own deadline for heads also runs while a connection is idle, and would end connections that clients keep.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 use super::framing::Framing;
 
-/// How many requests of one connection are being served. Clones are the same connection.
+/// Number of requests of one connection that are being served. Clones refer to the same connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heads {
     n_open: Arc<AtomicU64>,
@@ -30,32 +30,32 @@ impl Drop for Open {
 }
 
 impl Heads {
-    /// Notes that a request is being served until the answer is dropped.
+    /// Counts a request as being served until the returned value is dropped.
     pub(super) fn open(&self) -> Open {
         self.n_open.fetch_add(1, Ordering::Relaxed);
         Open(Arc::clone(&self.n_open))
     }
 }
 
-/// The plain text of a connection, which ends when a head that has begun is not there in time.
+/// The plain-text stream of a connection. Reads fail if a head that has begun is not complete in time.
 pub(super) struct Timed<S> {
     stream: S,
     heads: Heads,
     lasts: Duration,
     framing: Framing,
-    /// The head that has begun, and when it is to be there.
+    /// The head that has begun, and its deadline.
     begun: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Timed<S> {
-    /// A head may take as long as `lasts`.
+    /// Wraps a stream whose heads may take as long as `lasts`.
     pub(super) fn new(stream: S, heads: Heads, lasts: Duration) -> Self {
         Self { stream, heads, lasts, framing: Framing::default(), begun: None }
     }
 
-    /// True if a head has begun and did not end in time.
+    /// True if a head has begun and was not complete in time.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        // One that comes while another request is served is looked at later.
+        // A head that begins while another request is being served is checked later.
         let is_idle = self.heads.n_open.load(Ordering::Relaxed) == 0;
         let Some(head) = self.framing.begun().filter(|_| is_idle) else {
             self.begun = None;

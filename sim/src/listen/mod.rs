@@ -1,7 +1,7 @@
-//! Sockets: a listener per vCenter, one for the cluster, one for the admin port.
+//! Sockets: a listener per vCenter, and one each for the cluster, the Supervisor and the admin port.
 //!
-//! [`Sim::listen`](crate::Sim::listen) binds them all before any serves, so that a busy port is an
-//! error and never half a lab.
+//! [`Sim::listen`](crate::Sim::listen) binds all listeners before any serves, so that a busy port is an
+//! error and never leaves half a lab.
 
 mod accept;
 mod connection;

@@ -1,4 +1,4 @@
-//! Binds, then serves.
+//! Binds all listeners, then serves.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,35 +13,35 @@ use super::{Advertise, Door, Endpoint, Endpoints, ListenOptions, Transport};
 use crate::tls::{Alpn, Authority, Certificates, Leaf, TlsError, acceptor};
 use crate::{CLUSTER, SUPERVISOR, SUPERVISOR_HOST, Server, Sim, WorldHandle, admin};
 
-/// Why a sim does not listen.
+/// Reason why a sim cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// An address cannot be had.
+    /// An address is not available.
     #[error("{face} cannot listen on {address}")]
     Bind {
-        /// Who wants to: a vCenter's name, `cluster` or `admin`.
+        /// Name of the listener: a vCenter's name, `cluster`, `supervisor` or `admin`.
         face: String,
-        /// Where.
+        /// Address of the listener.
         address: SocketAddr,
-        /// Why not.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// More vCenters than there are ports above the first.
+    /// The vCenters need more ports than remain above the first.
     #[error("too few ports above {0} for all vCenters")]
     TooFewPorts(u16),
-    /// No certificate.
+    /// A certificate cannot be made.
     #[error("no certificate")]
     Tls(#[from] TlsError),
 }
 
 impl Sim {
-    /// Listens, and returns when every listener accepts connections.
+    /// Opens all listeners, and returns when each of them accepts connections.
     ///
-    /// Listeners end with the sim. Meant for the real clock: sockets do not work under a paused one.
+    /// The listeners end with the sim. Requires the real clock: sockets do not work under a paused one.
     ///
     /// # Errors
-    /// An address that cannot be had, or a certificate that cannot be made.
+    /// An address that is not available, or a certificate that cannot be made.
     pub async fn listen(&self, options: ListenOptions) -> Result<Endpoints, ListenError> {
         let ListenOptions {
             vcenter,
@@ -110,7 +110,7 @@ impl Sim {
                     Some(Arc::new(Certificates::new(authority, name, hosts, world, kept)?))
                 }
             };
-            // Clients of a cluster may come with certificates; those of a vCenter never do.
+            // Clients of a cluster may have certificates; those of a vCenter never do.
             let clients = authority.as_deref().filter(|_| alpn == Alpn::Http2);
             let tls = certificates.clone().map(|all| acceptor(all, alpn, clients)).transpose()?;
             let scheme = if tls.is_some() { "https" } else { "http" };
@@ -203,7 +203,7 @@ fn counted_up(first: SocketAddr, n: usize) -> Result<SocketAddr, ListenError> {
     port.map(|port| SocketAddr::new(first.ip(), port)).ok_or(ListenError::TooFewPorts(first.port()))
 }
 
-/// `host:port` with `n` added to the port; a name without port stays as it is.
+/// Adds `n` to the port of `host:port`; a name without a port stays as it is.
 fn count_up(public: &str, n: usize) -> String {
     match split_port(public) {
         (host, Some(port)) => format!("{host}:{}", usize::from(port) + n),
@@ -211,7 +211,7 @@ fn count_up(public: &str, n: usize) -> String {
     }
 }
 
-/// What stands between `https://` and the path.
+/// The part of a URL between `https://` and the path.
 fn host_of(public: Option<&str>, address: SocketAddr) -> String {
     match public.map(split_port) {
         Some((host, Some(port))) => format!("{host}:{port}"),
@@ -227,7 +227,7 @@ fn host_of(public: Option<&str>, address: SocketAddr) -> String {
     }
 }
 
-/// Host and port; `[::1]` keeps its brackets.
+/// Splits host and port; `[::1]` keeps its brackets.
 fn split_port(text: &str) -> (&str, Option<u16>) {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() => match port.parse() {
@@ -238,7 +238,7 @@ fn split_port(text: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// Everything that a certificate is good for.
+/// All names and addresses for a certificate.
 fn hosts(host: &str, address: SocketAddr, more: &[String]) -> Vec<String> {
     let (name, _) = split_port(host);
     let mut all: Vec<String> = ["127.0.0.1", "localhost", "::1"].map(str::to_owned).into();
@@ -252,7 +252,7 @@ fn hosts(host: &str, address: SocketAddr, more: &[String]) -> Vec<String> {
     all
 }
 
-/// A secret that nobody guesses; unlike everything else it does not follow from the seed.
+/// Returns a random secret; unlike everything else it does not follow from the seed.
 fn random_token() -> Result<String, TlsError> {
     let mut bytes = [0; 16];
     let random = ring::default_provider().secure_random;

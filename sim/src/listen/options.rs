@@ -1,4 +1,4 @@
-//! Where to listen, and how clients are told to connect.
+//! Options of listeners: addresses to bind, and addresses for clients.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use super::Door;
 use crate::tls::{Authority, Leaf};
 
-/// Nobody who is alive reads nothing for so long, or takes as long to send the head of a request; what waits is held meanwhile.
+/// Default patience. A live client reads its answers and sends the head of a request faster; until then the sim holds what waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether the faces speak TLS.
+/// Transport of the faces: TLS or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// TLS, as production does.
     #[default]
     Tls,
     /// Plain text, for quick looks. Build the sim with
-    /// [`plain_text`](crate::Builder::plain_text), or cookies do not come back.
+    /// [`plain_text`](crate::Builder::plain_text), or clients do not send cookies back.
     PlainText,
 }
 
@@ -36,38 +36,40 @@ pub struct Advertise {
     pub admin: Option<String>,
 }
 
-/// Where a sim listens. The default is loopback, TLS, and ports that the system picks.
+/// Options of [`Sim::listen`](crate::Sim::listen). The default is loopback, TLS, and ports that the system picks.
 #[derive(Clone)]
 pub struct ListenOptions {
-    /// For the first vCenter; the next ones count ports up, or pick too if it is 0.
+    /// Address of the first vCenter. The next ones count ports up, or let the system pick too if
+    /// the port is 0.
     pub vcenter: SocketAddr,
-    /// For the cluster.
+    /// Address of the cluster.
     pub cluster: SocketAddr,
-    /// For the Supervisor, if there is one.
+    /// Address of the Supervisor, if the world has one.
     pub supervisor: SocketAddr,
-    /// For the admin port. Beyond loopback it wants a bearer token.
+    /// Address of the admin port. Beyond loopback it requires a bearer token.
     pub admin: SocketAddr,
-    /// TLS or not; the admin port never.
+    /// Transport of the faces; the admin port never uses TLS.
     pub transport: Transport,
-    /// What clients are told.
+    /// Addresses for clients.
     pub advertise: Advertise,
-    /// More names and addresses that certificates are good for.
+    /// More names and addresses for the certificates.
     pub tls_sans: Vec<String>,
-    /// Who signs certificates; a new authority otherwise.
+    /// Authority that signs the certificates; a new one by default.
     pub authority: Option<Arc<Authority>>,
     /// Certificates of an earlier run, by server and number.
     pub certificates: BTreeMap<String, BTreeMap<u32, Leaf>>,
-    /// Ports to take in place of 0, by server.
+    /// Ports to use in place of 0, by server.
     pub ports: BTreeMap<String, u16>,
-    /// The admin port's bearer token; a new one where one is needed.
+    /// Bearer token of the admin port; a new one if one is needed.
     pub admin_token: Option<String>,
-    /// How long a client may leave unread what is sent to it before its connection breaks.
+    /// Time after which a connection breaks if the client leaves data unread or a request head
+    /// incomplete (60 s by default).
     pub patience: Duration,
-    /// Whether clients are let in.
+    /// Door that lets clients in or cuts them off.
     pub door: Door,
 }
 
-/// Without keys and tokens.
+/// Omits keys and tokens.
 impl fmt::Debug for ListenOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListenOptions")

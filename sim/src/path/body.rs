@@ -1,6 +1,6 @@
-//! A response body that is counted, can be cut short, and closes its record when it ends.
+//! A response body that counts its bytes, can be cut short, and closes its record when it ends.
 //!
-//! A body that is there as a whole closes its record at once; that of a read with the digest of what it says.
+//! A body that is complete at once closes its record immediately; the record of a read gets the digest of the body.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ use crate::{Body, Class};
 
 pub(super) struct Watched {
     inner: Body,
-    /// What was looked at ahead of whoever reads.
+    /// Data taken from `inner` ahead of the reader.
     whole: Option<Bytes>,
     open: Option<(CallPath, u64, Ended)>,
     bytes: u64,
     /// Bytes after which the connection breaks.
     cut: Option<u64>,
-    /// Whether the transport had a moment to send what comes before the break.
+    /// True once the transport has had a chance to send what comes before the break.
     sent: bool,
 }
 
@@ -35,7 +35,7 @@ impl Watched {
     ) -> Self {
         let mut watched =
             Self { inner, whole: None, open: Some((path, seq, ended)), bytes: 0, cut, sent: false };
-        // A body that is there as a whole is as good as sent.
+        // A body that is complete at once counts as sent.
         if let (Some(size), None) = (watched.inner.size_hint().exact(), cut) {
             watched.bytes = size;
             if class == Class::Read {
@@ -46,7 +46,7 @@ impl Watched {
         watched
     }
 
-    /// Notes what a whole body says, unless its face has.
+    /// Sets the digest of a complete body, unless its face has set one.
     fn look_ahead(&mut self, size: u64) {
         let Some((_, _, ended)) = &mut self.open else { return };
         if ended.digest.is_some() {
@@ -61,7 +61,7 @@ impl Watched {
         if let Poll::Ready(Some(Ok(frame))) = first
             && let Ok(data) = frame.into_data()
         {
-            // One that comes in pieces is sent all the same.
+            // A body in several pieces is sent all the same, without a digest.
             if data.len() as u64 == size {
                 ended.digest = Some(Digest::of_body(&data));
             }
@@ -86,7 +86,7 @@ impl HttpBody for Watched {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if self.cut == Some(0) && !std::mem::replace(&mut self.sent, true) {
-            // A connection that breaks in the same breath takes what is not yet written with it.
+            // A connection that breaks at once would lose the data that is not yet written.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -101,7 +101,7 @@ impl HttpBody for Watched {
         match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(None) => {
-                // One that ends before the cut has come as a whole.
+                // A body that ends before the cut is complete.
                 self.close(None);
                 Poll::Ready(None)
             }
@@ -127,7 +127,7 @@ impl HttpBody for Watched {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // The length is announced as if the body were whole, so that the cut shows.
+        // Announces the length of the whole body, so that the client notices the cut.
         match &self.whole {
             None => self.inner.size_hint(),
             Some(data) => {

@@ -1,4 +1,4 @@
-//! What listens: a vCenter with its two front ends, or a cluster.
+//! Servers: a vCenter with its two front ends, or an API server.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,13 +15,13 @@ use crate::soap::{self, SoapFace};
 use crate::vapi::{self, VapiFace};
 use crate::{Reply, WorldHandle};
 
-/// The largest body that a vCenter reads: a ListView of 100,000 machines fits twice.
+/// Largest body that a vCenter reads (32 MiB): a ListView of 100,000 machines fits twice.
 const MAX_BODY: usize = 32 << 20;
 
-/// The largest body that a vCenter reads of a client that is not logged in.
+/// Largest body that a vCenter reads from a client that is not logged in (1 MiB).
 const MAX_ANONYMOUS: usize = 1 << 20;
 
-/// One server.
+/// A server.
 #[derive(Debug)]
 pub(crate) enum Front {
     /// A vCenter: `/sdk`, `/rest`, `/api`.
@@ -35,7 +35,7 @@ pub(super) enum Parsed {
     Soap(soap::Parsed),
     Vapi(vapi::Parsed),
     Cluster(kubeapi::Request),
-    /// A path that nothing serves.
+    /// A path that no front end serves.
     Nothing,
 }
 
@@ -48,7 +48,7 @@ impl Front {
         }
     }
 
-    /// The API server that it is, if it is one.
+    /// Control plane of the API server; the workload cluster's for a vCenter.
     pub(super) fn plane(&self) -> ControlPlane {
         match self {
             Self::Cluster(api) => api.plane(),
@@ -56,7 +56,7 @@ impl Front {
         }
     }
 
-    /// Whether nothing listens.
+    /// True if the server is down.
     pub(crate) fn is_down(&self, world: &World) -> bool {
         match self {
             Self::VCenter { name, .. } => {
@@ -68,8 +68,8 @@ impl Front {
 
     /// Reads the body of a request whose head is `parts`.
     ///
-    /// The cluster reads no more than it takes to see that it is too much: who is refused for another
-    /// reason, or asks for what needs no body, is answered all the same.
+    /// The cluster cuts a body that is too large instead of refusing it, so that the handler can answer requests that it refuses
+    /// for another reason or that need no body.
     pub(super) async fn read<B>(
         &self,
         inbox: &Inbox,
@@ -96,7 +96,7 @@ impl Front {
         inbox.read(body, Limit { open, known, is_known, cuts }).await
     }
 
-    /// The answer to a body that cannot be had, in the words of the front end.
+    /// Answer to a request whose body cannot be read, in the format of the front end.
     pub(super) fn unread(&self, unread: &Unread) -> Reply {
         let (status, fault) = match unread {
             Unread::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
@@ -110,7 +110,7 @@ impl Front {
         Reply::new(status, "text/plain", format!("{}\n", unread.why())).with_fault(fault)
     }
 
-    /// Reads a request before the world is locked; says what it is where that does not take the world.
+    /// Parses a request before the world is locked. Classifies it too if that does not need the world.
     pub(super) fn parse(&self, incoming: &Incoming) -> (Parsed, Option<Call>) {
         match self {
             Self::Cluster(api) => {
@@ -128,7 +128,7 @@ impl Front {
         }
     }
 
-    /// Says what a vCenter is asked: which operation, on what, by whom.
+    /// Classifies a request to a vCenter: operation, target and caller.
     pub(super) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
         match (self, parsed) {
             (Self::VCenter { soap, .. }, Parsed::Soap(parsed)) => {
@@ -169,7 +169,7 @@ impl Front {
         }
     }
 
-    /// The answer with a vim25 fault; on other front ends, what an internal error looks like there.
+    /// Answer with a vim25 fault; front ends other than SOAP answer with an internal error.
     pub(super) fn soap_fault(
         &self,
         call: &Call,
@@ -185,7 +185,7 @@ impl Front {
         }
     }
 
-    /// The answer that only an API server has; on other front ends, its code in their words.
+    /// Answer that only an API server gives; a vCenter answers with the status code in its own format.
     pub(super) fn cluster_answer(
         &self,
         call: &Call,
@@ -202,7 +202,7 @@ impl Front {
         }
     }
 
-    /// The answer with a status, in the words of the front end.
+    /// Answer with a status, in the format of the front end.
     pub(super) fn status(
         &self,
         call: &Call,

@@ -1,4 +1,4 @@
-//! Bodies of requests while they arrive: how large one may be, how long it may take, and what all those of one face hold together.
+//! Bodies of requests while they arrive: limits their size, their time to arrive, and the memory of all bodies of one face.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 
-/// How long a body may take to arrive. A kube-apiserver gives a whole request as much.
+/// Time that a body may take to arrive. A kube-apiserver gives a whole request as much.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Bytes of unfinished bodies that all clients of one face together may have sent.
+/// Maximum bytes in the unfinished bodies of all clients of one face together (256 MiB).
 const TOTAL: usize = 256 << 20;
 
-/// Why there is no body.
+/// Reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It is larger than this many bytes.
+    /// The body is larger than this many bytes.
     TooLarge(usize),
-    /// It took longer than [`DEADLINE`].
+    /// The body took longer than [`DEADLINE`].
     TooSlow,
-    /// Unfinished bodies hold [`TOTAL`] bytes already.
+    /// Unfinished bodies already hold [`TOTAL`] bytes.
     Crowded,
-    /// It breaks off, or breaks the rules of HTTP.
+    /// The body breaks off, or violates HTTP.
     Broken(String),
 }
 
 impl Unread {
-    /// What the client is told.
+    /// Message for the client.
     pub(crate) fn why(&self) -> String {
         match self {
             Self::TooLarge(limit) => format!("the body is larger than {limit} bytes"),
@@ -39,24 +39,24 @@ impl Unread {
     }
 }
 
-/// How much of a body is read.
+/// Limit of the size of a body.
 pub(crate) struct Limit<F> {
-    /// Bytes that anybody may send.
+    /// Bytes that any client may send.
     pub(crate) open: usize,
-    /// Bytes that a client may send for whom `is_known` holds; it is asked once, when the body is larger than `open`.
+    /// Bytes that a client may send if `is_known` returns true; called once, when the body is larger than `open`.
     pub(crate) known: usize,
     pub(crate) is_known: F,
-    /// Whether a larger body is cut behind its first byte too many, for a handler that answers in its own words.
+    /// True if a larger body is cut after the piece that exceeds the limit, for a handler that answers in its own format.
     pub(crate) cuts: bool,
 }
 
-/// The bytes of unfinished bodies. Clones count together.
+/// Counter for the bytes of unfinished bodies. Clones share the count.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox {
     held: Arc<AtomicUsize>,
 }
 
-/// What one unfinished body holds.
+/// Part of the count that belongs to one unfinished body.
 struct Share<'a> {
     held: &'a AtomicUsize,
     bytes: usize,
@@ -79,7 +79,7 @@ impl Drop for Share<'_> {
 impl Inbox {
     /// Reads a body.
     ///
-    /// Cancel safe: what was read of it is dropped.
+    /// Cancel safe: the bytes read so far are dropped.
     pub(crate) async fn read<B>(
         &self,
         body: B,
@@ -127,7 +127,7 @@ impl Inbox {
     }
 }
 
-/// What went wrong at the bottom of it.
+/// Message of the innermost source of an error.
 fn innermost(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     let mut error: &dyn std::error::Error = error;
     while let Some(source) = error.source() {

@@ -1,7 +1,7 @@
 //! The one path of a call: classify → ledger → faults → login check → handler → world.
 //!
-//! Listeners, in-memory pipes and in-process services all end here. What comes back is a response,
-//! or the order to break the connection.
+//! Listeners, in-memory pipes and in-process services all end here. A call returns a response, or
+//! an error that breaks the connection.
 
 mod body;
 mod front;
@@ -28,10 +28,10 @@ use body::Watched;
 use front::Parsed;
 use spoiled::spoiled;
 
-/// Why there is no response.
+/// Reason why a call has no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// Nothing listens.
+    /// The server is down.
     #[error("connection refused")]
     Refused,
     /// The connection breaks before an answer.
@@ -59,7 +59,7 @@ pub(crate) struct CallPath {
     pub(crate) front: Arc<Front>,
 }
 
-/// Whether a request of HTTP/1.1 does not say to which host it goes. Servers have to refuse it (RFC 9112, section 3.2): the proxy in
+/// True if an HTTP/1.1 request does not name its host. Servers must refuse such a request (RFC 9112, section 3.2); the proxy in
 /// front of a vCenter does.
 fn lacks_host(parts: &Parts) -> bool {
     parts.version == http::Version::HTTP_11
@@ -70,7 +70,7 @@ fn lacks_host(parts: &Parts) -> bool {
 impl CallPath {
     /// Serves one request.
     ///
-    /// Cancel safe: a caller that goes away is recorded as such.
+    /// Cancel safe: the ledger records a caller that goes away.
     pub(crate) async fn serve<B>(
         &self,
         request: http::Request<B>,
@@ -81,7 +81,7 @@ impl CallPath {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        // A service in this process is no HTTP connection: callers need not say to which host they talk.
+        // A service in this process is not an HTTP connection, so its callers need not name a host.
         let is_vcenter = matches!(*self.front, Front::VCenter { .. });
         if is_vcenter && !peer.address.is_empty() && lacks_host(&parts) {
             let unread = Unread::Broken("missing required Host header".to_owned());
@@ -106,7 +106,7 @@ impl CallPath {
         }
     }
 
-    /// The answer to a call whose body cannot be had. No rule is asked: nobody knows what it wanted.
+    /// Answers a call whose body cannot be read. No rule is evaluated, because the operation is not known.
     fn unread(
         &self,
         parts: Parts,
@@ -119,7 +119,7 @@ impl CallPath {
         Ok(Open::new(self.clone(), seq, call.class).answered(self.front.unread(unread), None))
     }
 
-    /// Says what a request is, and lets happen what is due; a server that is down refuses it.
+    /// Classifies a request and carries out what is due. A server that is down refuses the request.
     fn arrive(&self, incoming: &Incoming) -> Result<(Call, Parsed), Broken> {
         let (parsed, call) = self.front.parse(incoming);
         let mut world = self.world.lock();
@@ -148,7 +148,7 @@ impl CallPath {
             self.world.reach(now + delay).await;
         }
         if let Some(keep) = effects.compact {
-            // Refused by nothing: a compaction asks nothing of the world.
+            // The world never refuses a compaction.
             let _ = self.world.apply(Command::CompactCluster { plane: self.front.plane(), keep });
         }
         let Some(ending) = ending else {
@@ -199,7 +199,7 @@ impl CallPath {
     }
 }
 
-/// The answer with another body, whose length nobody knows. What it said is not recorded: nobody can rely on having read it.
+/// Replaces the body of an answer with one of unknown length. Records no digest, because the client may not have read the answer.
 fn spoil(reply: Reply, how: Spoil) -> Reply {
     let Reply { response, outcome } = reply;
     let mut response = response.map(|body| spoiled(body, how));
@@ -207,7 +207,7 @@ fn spoil(reply: Reply, how: Spoil) -> Reply {
     Reply { response, outcome: Outcome { fault: None, digest: None, ..outcome } }
 }
 
-/// A record whose call is being served. If it is dropped, the caller has gone away.
+/// The record of a call that is being served. Dropping it records that the caller has gone away.
 struct Open {
     path: Option<CallPath>,
     seq: u64,
@@ -219,7 +219,7 @@ impl Open {
         Self { path: Some(path), seq, class }
     }
 
-    /// The answer goes out; the record is closed when its body has.
+    /// Returns the response; its body closes the record when it ends.
     fn answered(mut self, reply: Reply, cut: Option<u64>) -> http::Response<Body> {
         let Reply { response, outcome } = reply;
         let ended = Ended {
@@ -241,7 +241,7 @@ impl Open {
         self.close(why);
     }
 
-    /// Never answers. Ends only with the caller, or with the service.
+    /// Never answers. Ends only when the caller goes away or the service stops.
     async fn silent(self) {
         let Some(path) = &self.path else { return };
         let mut changes = path.world.changes();

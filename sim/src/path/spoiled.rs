@@ -12,19 +12,19 @@ use serde_json::Value;
 use crate::Body;
 use crate::faults::Spoil;
 
-/// Levels of [`Spoil::Deep`].
+/// Nesting depth of [`Spoil::Deep`].
 const DEPTH: usize = 20_000;
 const MIB: usize = 1 << 20;
-/// Bytes that no UTF-8 text has.
+/// Bytes that no UTF-8 text contains.
 const NO_UTF8: [u8; 4] = [0xff, 0xfe, 0xc0, 0x80];
-/// What nobody knows, in XML: the class of the member, and the member.
+/// Unknown member of an unknown class in XML.
 const UNKNOWN: &str = r#"<unheardOf xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="UnheardOf"><of>1</of></unheardOf>"#;
-/// The name of the same in JSON, and what a class is called that nobody knows.
+/// Name of the unknown member in JSON.
 const UNHEARD_OF: &str = "unheardOf";
-/// Maps in which a member of another type is no new member but a wrong value.
+/// Maps in which a member of another type would be a wrong value instead of a new member.
 const MAPS: [&str; 4] = ["labels", "annotations", "matchLabels", "managedFields"];
 
-/// The body, spoiled.
+/// Returns a body that spoils the bytes of `body`.
 pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
     let padding = match how {
         Spoil::Padded(mib) => mib,
@@ -36,7 +36,7 @@ pub(super) fn spoiled(body: Body, how: Spoil) -> Body {
 struct Spoiled {
     inner: Body,
     how: Spoil,
-    /// Frames of blanks that come first.
+    /// Number of frames of blanks, 1 MiB each, that come first.
     padding: u32,
 }
 
@@ -59,7 +59,7 @@ impl HttpBody for Spoiled {
     }
 }
 
-/// One piece of a body: a whole answer, or events of a watch.
+/// Spoils one piece of a body: a whole answer, or events of a watch.
 fn spoil(data: &Bytes, how: Spoil) -> Bytes {
     if data.is_empty() || matches!(how, Spoil::Padded(_)) {
         return data.clone();
@@ -87,7 +87,7 @@ fn in_the_middle(data: &[u8]) -> Bytes {
 fn xml(text: &str, how: Spoil) -> Bytes {
     match how {
         Spoil::UnknownMembers => {
-            // A closing tag behind another one closes an element with members.
+            // A closing tag right after another tag closes an element without text.
             text.replace("></", &format!(">{UNKNOWN}</")).into()
         }
         Spoil::UnknownTypes => text.replace("type=\"", "type=\"UnheardOf").into(),

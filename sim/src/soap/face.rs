@@ -1,4 +1,4 @@
-//! `/sdk` of one vCenter: from HTTP to operations and back.
+//! `/sdk` of one vCenter: converts HTTP requests to operations, and results to answers.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -22,11 +22,11 @@ pub(crate) struct SoapFace {
     world: WorldHandle,
     vcenter: String,
     vim: Vim,
-    /// Whether cookies are marked `Secure`: not without TLS, or some clients keep them back.
+    /// True if cookies are marked `Secure`. Without TLS some clients would not send such cookies back.
     secure: bool,
 }
 
-/// A request, parsed as far as it can be.
+/// A request, parsed as far as possible.
 pub(crate) struct Parsed {
     method: Method,
     path: String,
@@ -42,7 +42,7 @@ impl SoapFace {
         Self { world, vcenter: vcenter.to_owned(), vim, secure }
     }
 
-    /// Whether a request with these headers comes from a session that is logged in.
+    /// True if a request with these headers belongs to a session that is logged in.
     pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
         let session = |token: String| {
             let session = world.vcenter(&self.vcenter)?.logins.session(Family::Soap, &token)?;
@@ -51,7 +51,7 @@ impl SoapFace {
         cookie(headers).and_then(session).is_some()
     }
 
-    /// Reads a request, without the world.
+    /// Parses a request without the world.
     pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let headers = &incoming.parts.headers;
         let media_type = text(headers, header::CONTENT_TYPE);
@@ -65,7 +65,7 @@ impl SoapFace {
         }
     }
 
-    /// Says what a request is, without judging it.
+    /// Classifies a request without judging it.
     pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
         let (operation, class, target, detail) = match &parsed.envelope {
             _ if parsed.method == Method::GET => {
@@ -95,7 +95,7 @@ impl SoapFace {
         }
     }
 
-    /// The versions of vim25 that this vCenter speaks.
+    /// Answers with the versions of vim25 that this vCenter supports.
     fn versions(&self) -> Reply {
         let world = self.world.lock();
         let release = world.vcenter(&self.vcenter).map(|vc| vc.release.clone()).unwrap_or_default();
@@ -149,20 +149,20 @@ impl SoapFace {
         reply
     }
 
-    /// A fault that a rule asks for.
+    /// Answer with the fault of a rule.
     pub(crate) fn fault(class: &str, message: Option<&str>) -> Reply {
         failed(&VimFault::named(class, message))
     }
 
-    /// A status that a rule asks for: what the proxy in front of the service answers.
+    /// Answer with the status of a rule, as the proxy in front of the service gives it.
     pub(crate) fn status(code: StatusCode, message: Option<&str>) -> Reply {
         plain(code, message.unwrap_or("no healthy upstream"))
     }
 
-    /// Opens or finds the session and carries the operation out, or begins it, with the world locked once.
+    /// Opens or finds the session, then carries the operation out or begins it, under one lock of the world.
     ///
-    /// `true`: the session is new. An error is an answer that no operation has: the vCenter does not serve, or has no
-    /// room for a session.
+    /// Returns the session's token, `true` for a new session, and the step. An error is an answer from before the operation: the
+    /// vCenter does not serve, or has no room for a session.
     fn begin(
         &self,
         request: &Request,
@@ -176,7 +176,7 @@ impl SoapFace {
         }
         let (token, fresh) = self.session(&mut world, token, user_agent)?;
         let began = VcRequest::CallBegan { token: token.clone() };
-        // A session that is open takes calls.
+        // An open session accepts calls.
         let _ = world.request(&self.vcenter, began);
         let caller = vim::Caller { token: &token, user_agent };
         let this = (request.this.0.as_str(), request.this.1.as_str());
@@ -195,7 +195,8 @@ impl SoapFace {
         Ok((token, fresh, step))
     }
 
-    /// The live session of a token, or a new anonymous one. `true`: new, so the cookie must be sent.
+    /// Returns the live session of a token, or a new anonymous one. `true` marks a new session,
+    /// whose cookie must be sent.
     fn session(
         &self,
         world: &mut Locked<'_>,
@@ -219,7 +220,7 @@ impl SoapFace {
         let (kind, id) = &request.this;
         let arguments = &request.arguments;
         let id = match request.operation.as_str() {
-            // What is read matters more than the collector that reads it.
+            // The object that is read matters more than the collector that reads it.
             "RetrievePropertiesEx" | "RetrieveProperties" => start_object(arguments).or(Some(id)),
             _ => Some(id),
         };
@@ -245,14 +246,14 @@ impl SoapFace {
     }
 }
 
-/// The only start object of the first spec.
+/// Returns the start object of the first spec, if the spec has exactly one.
 fn start_object(arguments: &Node) -> Option<&String> {
     let mut starts = arguments.child("specSet")?.all("objectSet");
     let first = starts.next()?;
     starts.next().is_none().then(|| first.child("obj").map(|obj| &obj.text))?
 }
 
-/// The request that an envelope holds, or the answer to a request without one.
+/// Returns the request in an envelope, or the answer to a request without one.
 fn readable(parsed: &Parsed, versions: impl FnOnce() -> Reply) -> Result<&Request, Box<Reply>> {
     Err(Box::new(match (&parsed.method, &parsed.envelope) {
         (&Method::GET, _) => match parsed.path.trim_end_matches('/') {
@@ -270,13 +271,13 @@ fn readable(parsed: &Parsed, versions: impl FnOnce() -> Reply) -> Result<&Reques
     }))
 }
 
-/// What the proxy of a vCenter answers while its services start.
+/// Answer of the vCenter's proxy while the services start.
 pub(crate) fn refused(world: &World, vcenter: &str) -> Option<Reply> {
     let service = world.vcenter(vcenter)?.service;
     (service == Service::Starting).then(|| unavailable("no healthy upstream"))
 }
 
-/// Ends the call of a wait when it is dropped.
+/// Ends the call of a wait on drop.
 struct Served<'a> {
     world: &'a WorldHandle,
     vcenter: &'a str,
@@ -307,8 +308,8 @@ fn class_of(operation: &str) -> Class {
     }
 }
 
-/// The token in the session cookie. Some clients send back the whole `Set-Cookie` text, some keep
-/// the quotes.
+/// Returns the token in the session cookie. Some clients send back the whole `Set-Cookie` text,
+/// some keep the quotes.
 fn cookie(headers: &HeaderMap) -> Option<String> {
     headers.get_all(header::COOKIE).iter().find_map(|value| {
         value.to_str().ok()?.split(';').find_map(|pair| {
@@ -323,7 +324,7 @@ pub(crate) fn text(headers: &HeaderMap, name: header::HeaderName) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// Who a connection belongs to: the driver's label, else the user.
+/// Label of the caller: the driver's label of the connection, else the user, else `anonymous`.
 pub(crate) fn label(incoming: &Incoming, user: Option<&str>) -> String {
     match incoming.peer.client.as_str() {
         "" => user.unwrap_or("anonymous").to_owned(),

@@ -1,7 +1,7 @@
-//! SOAP 1.1 for vim25: envelopes read and written by hand.
+//! SOAP 1.1 for vim25, with a parser and a writer of its own.
 //!
-//! serde cannot read `xsi:type`, and which prefix a client uses for what is its own affair; so
-//! requests become an element tree with namespaces resolved, and answers are written directly.
+//! serde cannot read `xsi:type`, and every client chooses its own namespace prefixes. Requests
+//! therefore become an element tree with resolved namespaces, and answers are written directly.
 
 mod face;
 mod read;

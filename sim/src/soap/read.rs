@@ -1,4 +1,4 @@
-//! From the bytes of a request to its operation, target and arguments.
+//! Parses a request into its operation, target and arguments.
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::ResolveResult;
@@ -9,12 +9,12 @@ use crate::vim::Node;
 const ENVELOPE: &str = "http://schemas.xmlsoap.org/soap/envelope/";
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 
-/// Deeper nesting than any real request has; protects the stack.
+/// Maximum nesting depth, more than any real request has; protects the stack.
 const MAX_DEPTH: usize = 64;
-/// More elements than any real request has (a ListView of 100,000 machines fits).
+/// Maximum number of elements, more than any real request has (a ListView of 100,000 machines fits).
 const MAX_ELEMENTS: usize = 400_000;
 
-/// Why an envelope cannot be read.
+/// Reason why an envelope cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MalformedEnvelope {
     #[error("the request is not UTF-8")]
@@ -37,7 +37,7 @@ pub(crate) enum MalformedEnvelope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) operation: String,
-    /// The claimed type and the id of the target.
+    /// Type and id of the target, as the client states them.
     pub(crate) this: (String, String),
     /// The operation element; `_this` is among its children.
     pub(crate) arguments: Node,
@@ -45,10 +45,10 @@ pub(crate) struct Request {
     pub(crate) operation_id: Option<String>,
 }
 
-/// Reads an envelope.
+/// Parses an envelope.
 pub(crate) fn read(body: &[u8]) -> Result<Request, MalformedEnvelope> {
     let text = std::str::from_utf8(body).map_err(|_| MalformedEnvelope::NotUtf8)?;
-    // The parser lets them pass, XML 1.0 does not.
+    // The parser accepts control characters, but XML 1.0 does not.
     if text.contains(|c: char| c < ' ' && !matches!(c, '\t' | '\n' | '\r')) {
         return Err(MalformedEnvelope::Xml("a control character".to_owned()));
     }
@@ -93,7 +93,7 @@ fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
                 if trimmed.len() != done.text.len() {
                     let trimmed = trimmed.to_owned();
                     let whole = std::mem::replace(&mut done.text, trimmed);
-                    // Between elements they are only how a document is laid out.
+                    // Blanks between elements are only the layout of the document.
                     done.with_blanks = done.children.is_empty().then_some(whole);
                 }
                 match stack.last_mut() {
@@ -127,7 +127,7 @@ fn tree(text: &str) -> Result<Node, MalformedEnvelope> {
     }
 }
 
-/// One element without its content. The outermost one must be a SOAP envelope.
+/// Converts a start tag to a node without content. The outermost element must be a SOAP envelope.
 fn element(
     reader: &NsReader<&[u8]>,
     start: &BytesStart<'_>,
@@ -161,7 +161,7 @@ fn element(
     Ok(node)
 }
 
-/// The character of a predefined entity or a character reference; nothing else is expanded.
+/// Returns the character of a predefined entity or a character reference; nothing else is expanded.
 fn entity(reference: &quick_xml::events::BytesRef<'_>) -> Option<char> {
     match &**reference {
         "amp" => Some('&'),
@@ -173,7 +173,7 @@ fn entity(reference: &quick_xml::events::BytesRef<'_>) -> Option<char> {
     }
 }
 
-/// After the outermost element only white space and comments may follow.
+/// Checks that only white space, comments and processing instructions follow the outermost element.
 fn rest_is_empty(mut reader: NsReader<&[u8]>, root: Node) -> Result<Node, MalformedEnvelope> {
     loop {
         match reader.read_event().map_err(|err| MalformedEnvelope::Xml(err.to_string()))? {

@@ -1,4 +1,4 @@
-//! `/sdk/vimServiceVersions.xml`: the versions of vim25 that a server speaks, so that every client finds one it knows.
+//! `/sdk/vimServiceVersions.xml`: the versions of vim25 that a server supports, so that every client finds one it knows.
 
 use sim_world::vcenter::Release;
 
@@ -10,7 +10,7 @@ const RELEASED: [&str; 32] = [
     "4.0", "2.5u2", "2.5", "2.0",
 ];
 
-/// The document of a server of this release: its own version, then those before it.
+/// Returns the document of a server of this release: its own version, then the earlier ones.
 pub(super) fn document(release: &Release) -> String {
     let current = release.api_version();
     let own = numbers(&current);
@@ -25,7 +25,7 @@ pub(super) fn document(release: &Release) -> String {
     )
 }
 
-/// The numbers of a version; `2.5u2` is `2.5`.
+/// Numeric parts of a version; `2.5u2` counts as `2.5`.
 fn numbers(version: &str) -> Vec<u64> {
     let digits = |part: &str| part.chars().map_while(|it| it.to_digit(10)).collect::<Vec<u32>>();
     let number = |digits: Vec<u32>| digits.iter().fold(0, |sum, it| sum * 10 + u64::from(*it));

@@ -1,4 +1,4 @@
-//! From answers to bytes: the envelope, values with their `xsi:type`, faults.
+//! Writes answers: the envelope, values with their `xsi:type`, and faults.
 //!
 //! Prefixes are exactly `soapenv`, `xsd` and `xsi`, declared on the envelope: some readers in the
 //! field look for the literal text `xsi:type`.
@@ -18,7 +18,7 @@ const HEAD: &str = concat!(
 );
 const TAIL: &str = "</soapenv:Body></soapenv:Envelope>";
 
-/// The answer of `operation`: a list answers with repeated elements, `None` with none.
+/// Answer of `operation`. A list becomes repeated elements, and `None` becomes no element.
 pub(crate) fn response(operation: &str, result: Option<&Value>) -> String {
     let mut out = String::with_capacity(512);
     out.push_str(HEAD);
@@ -31,7 +31,7 @@ pub(crate) fn response(operation: &str, result: Option<&Value>) -> String {
     out
 }
 
-/// A fault, to be sent with status 500.
+/// Answer with a fault, to be sent with status 500.
 pub(crate) fn fault(fault: &VimFault) -> String {
     let mut out = String::with_capacity(512);
     let class = fault.class();
@@ -46,12 +46,12 @@ pub(crate) fn fault(fault: &VimFault) -> String {
     out
 }
 
-/// What the schema says of the place that a value stands in.
+/// Declared type of the place in which a value stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// The value's own type: nothing to say.
+    /// The declared type is the type of the value, which is not named then.
     Declared,
-    /// anyType or a base class: the type must be named.
+    /// The declared type is anyType or a base class, so the type of the value must be named.
     Wider,
 }
 
@@ -96,7 +96,7 @@ fn element(out: &mut String, name: &str, value: &Value, slot: Slot) {
     }
 }
 
-/// Elements of a derived class name it; those of the declared class do not.
+/// Elements of a derived class name their class; those of the declared class do not.
 fn item_slot(item: &str, value: &Value) -> Slot {
     match value {
         Value::Object(Object { kind, .. }) if *kind != item => Slot::Wider,
@@ -149,7 +149,7 @@ fn time(out: &mut String, at: Timestamp) {
     let _ = write!(out, "{at:.6}");
 }
 
-/// Text with the characters escaped that XML reserves; what XML 1.0 cannot carry is replaced.
+/// Writes text with escapes for the characters that XML reserves. Replaces characters that XML 1.0 cannot represent.
 fn escape(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

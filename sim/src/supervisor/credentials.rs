@@ -1,4 +1,4 @@
-//! What a provider is given, as it changes: tokens are rotated, authorities replaced, files rewritten.
+//! Credentials of a provider and their changes: token rotation, another authority, rewritten files.
 
 use std::io;
 use std::path::Path;
@@ -12,41 +12,41 @@ use super::{Supervisor, provider};
 use crate::ledger::Kind;
 use crate::tls::{Certificate, Certificates, TlsError};
 
-/// What was handed out.
+/// Credentials and files of the provider.
 #[derive(Default)]
 pub(crate) struct Given {
-    /// The token of now; the first one if there is none here.
+    /// Current token; the first token if absent.
     token: Option<String>,
     n_rotations: u32,
     mounts: Option<Mounts>,
-    /// What its listener shows, if it listens with TLS.
+    /// Certificates of the listener, if it uses TLS.
     certificates: Option<Arc<Certificates>>,
 }
 
-/// Why something about a Supervisor could not be changed.
+/// Reason why a Supervisor could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
     /// The files of a provider cannot be written.
     #[error("the files of the provider cannot be written: {0}")]
     Mount(#[from] io::Error),
-    /// There are no files of a provider.
+    /// The provider has no mounted files.
     #[error(
         "nothing is mounted; start with `sim serve --supervisor DIR` or call `Supervisor::mount`"
     )]
     NotMounted,
-    /// It shows no certificates.
+    /// The Supervisor does not listen with TLS.
     #[error("the Supervisor does not listen with TLS")]
     NoTls,
-    /// No certificate.
+    /// A certificate cannot be made.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
 impl Supervisor {
-    /// Writes below a directory what a provider mounts, and writes it again whenever it changes.
+    /// Writes the files that a provider mounts below a directory, and writes them again after every change.
     ///
     /// # Errors
-    /// The file system's.
+    /// An error of the file system.
     pub fn mount(&self, below: &Path, ca_pem: &str) -> Result<(), SupervisorError> {
         let mounts = Mounts {
             below: below.to_owned(),
@@ -60,7 +60,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Who owns what the provider makes: the workload cluster, as its file says it.
+    /// Owner reference for objects that the provider creates: the workload cluster, as the mounted file names it.
     pub(crate) fn owner(&self) -> Value {
         let uid = self.control.world.read(|world| world.ids().uuid("cluster", "owner"));
         json!({
@@ -71,21 +71,21 @@ impl Supervisor {
         })
     }
 
-    /// Authority and namespace in the files of the provider, if there are files.
+    /// Authority and namespace in the mounted files of the provider, if any.
     pub(crate) fn mounted(&self) -> Option<(String, String)> {
         self.given().mounts.as_ref().map(|it| (it.authority.clone(), it.namespace.clone()))
     }
 
-    /// The token of the provider as it is now.
+    /// Current token of the provider.
     pub fn current_token(&self) -> String {
         self.given().token.clone().unwrap_or_else(|| self.provider_token.clone())
     }
 
-    /// Gives the provider another token: it is good at once and stands in the files, and the one before is
-    /// refused after `grace`.
+    /// Gives the provider another token. The new token is valid at once and replaces the previous one in the files. The previous
+    /// token is refused after `grace`.
     ///
     /// # Errors
-    /// The file system's; both tokens are good then.
+    /// An error of the file system; both tokens are valid then.
     pub fn rotate_token(&self, grace: Duration) -> Result<String, SupervisorError> {
         let before = self.current_token();
         let mut given = self.given();
@@ -107,20 +107,20 @@ impl Supervisor {
         Ok(token)
     }
 
-    /// Writes another namespace into the files of the provider. The namespace itself is not made.
+    /// Writes another namespace into the files of the provider. Does not create the namespace.
     ///
     /// # Errors
-    /// The file system's, or that there are no files.
+    /// An error of the file system, or no mounted files.
     pub fn mount_namespace(&self, namespace: &str) -> Result<(), SupervisorError> {
         self.remount(|mounts| namespace.clone_into(&mut mounts.namespace))?;
         self.note("the provider was given another namespace");
         Ok(())
     }
 
-    /// Lets new connections see another kind of certificate.
+    /// Shows another kind of certificate to new connections.
     ///
     /// # Errors
-    /// That it does not listen with TLS, or there is no randomness.
+    /// No TLS on the listener, or no randomness.
     pub fn show_certificate(&self, certificate: Certificate) -> Result<(), SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         certificates.show(certificate)?;
@@ -128,12 +128,12 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Lets another authority sign its certificate, and writes that one into the files. Returns it as PEM.
+    /// Has another authority sign the certificate, and writes that authority into the files. Returns it as PEM.
     ///
-    /// A restart with kept state goes back to the first authority.
+    /// A restart with saved state returns to the first authority.
     ///
     /// # Errors
-    /// That it does not listen with TLS, the file system's, or there is no randomness.
+    /// No TLS on the listener, an error of the file system, or no randomness.
     pub fn rotate_authority(&self) -> Result<String, SupervisorError> {
         let certificates = self.given().certificates.clone().ok_or(SupervisorError::NoTls)?;
         let pem = certificates.rotate()?;
@@ -145,7 +145,7 @@ impl Supervisor {
         Ok(pem)
     }
 
-    /// Notes what its listener shows.
+    /// Stores the certificates of the listener.
     pub(crate) fn listens_with(&self, certificates: Option<Arc<Certificates>>) {
         self.given().certificates = certificates;
     }

@@ -1,9 +1,8 @@
-//! What a provider mounts to reach the Supervisor, written below a directory: token, authority, namespace, owner.
+//! Writes the files that a provider mounts to reach the Supervisor: token, authority, namespace, owner.
 //!
-//! The layout is that of the upstream provider: `/etc/cloud/ccm-provider` and
-//! `/etc/kubernetes/guestclusters/cluster`, both below the directory. The first is a volume as a kubelet
-//! publishes one: its files are links through `..data`, and a change swaps that link, so that a reader sees
-//! all of the old files or all of the new ones.
+//! The layout is that of the upstream provider: `/etc/cloud/ccm-provider` and `/etc/kubernetes/guestclusters/cluster`, both below
+//! a given directory. The first is a volume as a kubelet publishes one: its files are links through `..data`, and a change swaps
+//! that link, so that a reader sees either all of the old files or all of the new ones.
 
 use std::fs;
 use std::io;
@@ -17,19 +16,19 @@ use crate::files;
 const CREDENTIALS: &str = "etc/cloud/ccm-provider";
 const OWNER: &str = "etc/kubernetes/guestclusters/cluster";
 
-/// The directory, and what it holds.
+/// The directory and its contents.
 #[derive(Clone, Debug)]
 pub(crate) struct Mounts {
     pub(crate) below: PathBuf,
-    /// The authority to trust, as PEM.
+    /// Certificate of the authority to trust, as PEM.
     pub(crate) authority: String,
     pub(crate) namespace: String,
     pub(crate) owner: Value,
 }
 
 impl Mounts {
-    /// Writes everything; `stamp` is the time as a kubelet names directories after it. Nobody else can read
-    /// the token.
+    /// Writes all files. `stamp` is the time in the format in which a kubelet names directories. Only the owner of the files can
+    /// read the token.
     pub(crate) fn write(&self, token: &str, stamp: &str) -> io::Result<()> {
         let Self { below, authority, namespace, owner } = self;
         let all = [("ca.crt", authority.as_str()), ("namespace", namespace), ("token", token)];
@@ -42,18 +41,18 @@ impl Mounts {
     }
 }
 
-/// Where token, authority and namespace are below the directory that was mounted.
+/// Directory of token, authority and namespace below the mounted directory.
 pub fn credentials(below: &Path) -> PathBuf {
     below.join(CREDENTIALS)
 }
 
-/// Where the owner is below it.
+/// File of the owner reference below the mounted directory.
 pub fn owner_ref(below: &Path) -> PathBuf {
     below.join(OWNER).join("ownerref.json")
 }
 
-/// Publishes files as a kubelet does (`kubernetes: pkg/volume/util/atomic_writer.go`): into a directory of
-/// their own, to which `..data` is then swapped.
+/// Publishes files as a kubelet does (`kubernetes: pkg/volume/util/atomic_writer.go`): into a new directory, to which `..data`
+/// then points.
 fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let data = directory.join("..data");
@@ -73,7 +72,7 @@ fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()
         }
     }
     match before.filter(|before| before.as_os_str() != name.as_str()) {
-        // What somebody else has put there is left alone.
+        // Leaves a directory elsewhere alone: this code did not create it.
         Some(before) if before.components().count() == 1 => {
             match fs::remove_dir_all(directory.join(before)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -84,7 +83,7 @@ fn publish(directory: &Path, all: &[(&str, &str)], stamp: &str) -> io::Result<()
     }
 }
 
-/// Makes a directory that was not there.
+/// Creates a directory with a new name.
 fn fresh(directory: &Path, stamp: &str) -> io::Result<String> {
     for n in 0..10_000_u32 {
         let name = format!("..{stamp}.{n:09}");
@@ -97,7 +96,7 @@ fn fresh(directory: &Path, stamp: &str) -> io::Result<String> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no free name for a directory"))
 }
 
-/// Lets `place` be a link to `target`, in one step whatever was there.
+/// Makes `place` a link to `target` in one step, whatever was there before.
 fn link(target: &Path, place: &Path) -> io::Result<()> {
     let mut name = place.file_name().unwrap_or_default().to_owned();
     name.push("_tmp");
@@ -127,7 +126,7 @@ mod tests {
     fn files_are_published_as_a_kubelet_does() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        // Of an earlier release, or of somebody's own.
+        // A file of an earlier release, or of the user.
         fs::write(path.join("token"), "old").unwrap();
         publish(path, &[("token", "one"), ("namespace", "a")], "2026_01_01_00_00_00").unwrap();
         assert_eq!(fs::read_to_string(path.join("token")).unwrap(), "one");
@@ -137,7 +136,7 @@ mod tests {
         publish(path, &[("token", "two"), ("namespace", "a")], "2026_01_01_00_00_00").unwrap();
         assert_eq!(fs::read_to_string(path.join("token")).unwrap(), "two");
         assert_ne!(fs::read_link(path.join("..data")).unwrap(), first);
-        // Who has opened the old one reads it to its end.
+        // A reader that has opened the old file reads it to its end.
         assert_eq!(io::read_to_string(reader).unwrap(), "one");
         let second = fs::read_link(path.join("..data")).unwrap();
         let second = second.to_str().unwrap();

@@ -1,7 +1,7 @@
 //! The certificate authority of a sim.
 //!
-//! Generated once and trusted by whoever is given its PEM. Keys are the only thing here that does
-//! not follow from the seed: they never show in a ledger.
+//! Generated once and trusted by clients that have its PEM. Only the keys do not follow from the
+//! seed; they never appear in a ledger.
 
 use std::fmt;
 
@@ -14,29 +14,29 @@ use rustls::pki_types::pem::PemObject;
 
 use super::Leaf;
 
-/// Why there is no certificate.
+/// Reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A certificate or key could not be made or read.
     #[error("cannot make or read a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// A PEM file does not hold what it should.
+    /// A PEM file does not contain a certificate or key.
     #[error("not a PEM file of a certificate")]
     Pem(#[from] rustls::pki_types::pem::Error),
-    /// No client could be told by it.
+    /// The authority cannot verify client certificates.
     #[error("cannot check the certificates of clients")]
     Clients(#[from] rustls::server::VerifierBuilderError),
-    /// rustls does not take it.
+    /// rustls rejects the certificate or key.
     #[error("cannot serve with a certificate")]
     Rustls(#[from] rustls::Error),
 }
 
-/// How long a certificate is good.
+/// Validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Validity {
-    /// For longer than anybody looks.
+    /// From 2025 to 2050, longer than any sim runs.
     Long,
-    /// For one day, long ago.
+    /// One day in the past.
     Over,
 }
 
@@ -47,7 +47,7 @@ pub struct Authority {
     pem: String,
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").field("pem", &self.pem).finish_non_exhaustive()
@@ -55,10 +55,10 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new one.
+    /// Generates a new authority.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the system has no randomness.
     pub fn generate() -> Result<Self, TlsError> {
         let key = KeyPair::generate()?;
         let certificate = params()?.self_signed(&key)?;
@@ -69,13 +69,13 @@ impl Authority {
         })
     }
 
-    /// The one that was kept as [`pem`](Self::pem) and [`key_pem`](Self::key_pem).
+    /// Restores an authority from [`pem`](Self::pem) and [`key_pem`](Self::key_pem).
     ///
     /// # Errors
-    /// When these are no certificate and key.
+    /// If these are not a valid certificate and key.
     pub fn restore(pem: &str, key_pem: &str) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
-        // An issuer is its name and its key; both are the same in every authority made here.
+        // An issuer is its name and its key. The name is the same in every authority made here.
         let issuer = Issuer::new(params()?, KeyPair::from_pem(key_pem)?);
         Ok(Self { issuer, certificate, pem: pem.to_owned() })
     }
@@ -85,7 +85,7 @@ impl Authority {
         &self.pem
     }
 
-    /// The private key. Keep it to yourself.
+    /// Private key, to be kept secret.
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -94,13 +94,13 @@ impl Authority {
         &self.certificate
     }
 
-    /// A certificate with which `user` comes to the cluster: common name and organization.
+    /// Issues a client certificate for `user` of the cluster: common name and organization.
     ///
-    /// One group at most: rcgen writes every attribute of a name once. Certificates with more are
-    /// accepted.
+    /// Supports one group at most, because rcgen writes every attribute of a name once. The cluster
+    /// accepts certificates with more.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// If a name is not valid in a certificate.
     pub fn issue_client(&self, user: &str, group: Option<&str>) -> Result<Leaf, TlsError> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
         set_validity(&mut params);
@@ -118,15 +118,15 @@ impl Authority {
         Leaf::new(certificate.pem(), key.serialize_pem(), self)
     }
 
-    /// A certificate for the server `name`, good for these host names and addresses.
+    /// Issues a certificate for the server `name`, valid for these host names and addresses.
     ///
     /// # Errors
-    /// When one of them cannot stand in a certificate.
+    /// If one of them is not valid in a certificate.
     pub(crate) fn issue(&self, name: &str, hosts: &[String]) -> Result<Leaf, TlsError> {
         self.issue_for(name, hosts, Validity::Long)
     }
 
-    /// The same for a time of its own.
+    /// Issues a server certificate with a given validity period.
     pub(super) fn issue_for(
         &self,
         name: &str,
@@ -162,7 +162,7 @@ fn params() -> Result<CertificateParams, TlsError> {
     Ok(params)
 }
 
-/// Long: a certificate says nothing about when a sim was started.
+/// Sets a long period, so that a certificate does not reveal when a sim was started.
 fn set_validity(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2025, 1, 1);
     params.not_after = date_time_ymd(2050, 1, 1);

@@ -1,4 +1,4 @@
-//! The certificates of one server: the current one, and those it had before.
+//! Certificates of one server: the current one, and the earlier ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use super::authority::Validity;
 use super::{Authority, TlsError};
 use crate::WorldHandle;
 
-/// Digests of a certificate as clients are configured with them: `AA:BB:…`.
+/// Digests of a certificate in the format of client configurations: `AA:BB:…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thumbprints {
-    /// SHA-1, what vSphere tools call *the* thumbprint.
+    /// SHA-1, which vSphere tools call *the* thumbprint.
     pub sha1: String,
     /// SHA-256.
     pub sha256: String,
@@ -41,9 +41,9 @@ impl Thumbprints {
 /// A certificate with its key.
 #[derive(Clone)]
 pub struct Leaf {
-    /// The certificate.
+    /// The certificate, as PEM.
     pub pem: String,
-    /// Its digests.
+    /// Thumbprints of the certificate.
     pub thumbprints: Thumbprints,
     key_pem: String,
     certified: Arc<CertifiedKey>,
@@ -56,10 +56,10 @@ impl fmt::Debug for Leaf {
 }
 
 impl Leaf {
-    /// A certificate of `authority`.
+    /// Returns a certificate that `authority` has signed.
     ///
     /// # Errors
-    /// When these are no certificate and key.
+    /// If these are not a valid certificate and key.
     pub fn new(pem: String, key_pem: String, authority: &Authority) -> Result<Self, TlsError> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())?;
         let thumbprints = Thumbprints::of(&certificate);
@@ -69,43 +69,43 @@ impl Leaf {
         Ok(Self { pem, thumbprints, key_pem, certified })
     }
 
-    /// The private key. Keep it to yourself.
+    /// Private key, to be kept secret.
     pub fn key_pem(&self) -> &str {
         &self.key_pem
     }
 }
 
-/// What can be wrong with the certificate that a server shows.
+/// Kinds of defects of a server's certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Certificate {
-    /// Nothing.
+    /// No defect.
     #[default]
     Good,
-    /// It has expired.
+    /// The certificate has expired.
     Expired,
-    /// It is good for another name.
+    /// The certificate is for another host name.
     WrongName,
-    /// Nobody knows who signed it.
+    /// An unknown authority has signed the certificate.
     Untrusted,
 }
 
-/// What a server shows in handshakes.
+/// Certificates that a server shows in handshakes.
 ///
-/// A vCenter's certificate has a number in the world. A handshake gets the certificate of the number
-/// at that moment; connections that are open keep what they were shown.
+/// A vCenter's certificate has a number in the world. A handshake gets the certificate of the
+/// current number; open connections keep the certificate that they got.
 pub(crate) struct Certificates {
     authority: Arc<Authority>,
     name: String,
     hosts: Vec<String>,
-    /// The world of a vCenter; a server without one never changes its certificate.
+    /// World of a vCenter, which numbers its certificates. A server without one only has number 0.
     world: Option<WorldHandle>,
     made: Mutex<BTreeMap<u32, Leaf>>,
-    /// What is shown in place of all that, once somebody asks for it. It is not kept.
+    /// Replacements that [`show`](Self::show) and [`rotate`](Self::rotate) set. They are not saved.
     instead: Mutex<Instead>,
 }
 
-/// The authority that signs from now on, and the certificate that is shown.
+/// The authority that signs from now on, and the certificate that handshakes get.
 #[derive(Default)]
 struct Instead {
     authority: Option<Arc<Authority>>,
@@ -165,7 +165,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Lets another authority sign from now on; returns its certificate as PEM.
+    /// Has another authority sign from now on; returns that authority's certificate as PEM.
     pub(crate) fn rotate(&self) -> Result<String, TlsError> {
         let authority = Arc::new(Authority::generate()?);
         let leaf = authority.issue(&self.name, &self.hosts)?;
@@ -174,7 +174,7 @@ impl Certificates {
         Ok(pem)
     }
 
-    /// Every certificate so far, by its number.
+    /// Every certificate so far, by number.
     pub(crate) fn all(&self) -> BTreeMap<u32, Leaf> {
         self.lock().clone()
     }

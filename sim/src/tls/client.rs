@@ -1,6 +1,6 @@
-//! Whom a client's certificate names: common name and organizations of its subject.
+//! Identity in a client's certificate: common name and organizations of its subject.
 //!
-//! The handshake has checked the certificate; only its subject is read here.
+//! The handshake has verified the certificate; this module reads only the subject.
 
 use crate::Identity;
 
@@ -10,16 +10,16 @@ const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// The user and the groups of a certificate; `None` if its subject has no common name.
+/// Returns the user and the groups of a certificate; `None` if its subject has no common name.
 ///
-/// After `apiserver: pkg/authentication/request/x509`, `CommonNameUserConversion`.
+/// Follows `apiserver: pkg/authentication/request/x509`, `CommonNameUserConversion`.
 pub(crate) fn identity(certificate: &[u8]) -> Option<Identity> {
     let mut certificate = Der(element(&mut Der(certificate), SEQUENCE)?);
     let mut body = Der(element(&mut certificate, SEQUENCE)?);
     if body.0.first() == Some(&VERSION) {
         body.next()?;
     }
-    // Serial number, signature algorithm, issuer, validity.
+    // Skips serial number, signature algorithm, issuer and validity.
     for _ in 0..4 {
         body.next()?;
     }
@@ -46,7 +46,7 @@ fn element<'a>(der: &mut Der<'a>, wanted: u8) -> Option<&'a [u8]> {
     der.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
 }
 
-/// DER, element by element.
+/// Iterator over DER elements.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Iterator for Der<'a> {
@@ -58,7 +58,7 @@ impl<'a> Iterator for Der<'a> {
         let (length, rest) = if first < 0x80 {
             (usize::from(first), rest)
         } else {
-            // More bytes of length than a certificate can have make no sense.
+            // No certificate needs more than five bytes for a length.
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f).min(5))?;
             (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
         };

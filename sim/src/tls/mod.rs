@@ -1,5 +1,5 @@
-//! Certificates: one generated authority, and a certificate for each server that clients can trust,
-//! pin, or be surprised by.
+//! Certificates: one generated authority, and for each server a certificate that clients can trust
+//! or pin, or that is defective on purpose.
 
 mod authority;
 mod certificates;

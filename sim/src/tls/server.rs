@@ -1,4 +1,4 @@
-//! How servers shake hands.
+//! TLS settings of servers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Authority, Certificates, TlsError};
 
-/// Which versions of HTTP a server offers in the handshake.
+/// Versions of HTTP that a server offers in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alpn {
     /// HTTP/1.1 only: no client of vSphere needs more.
@@ -18,10 +18,10 @@ pub(crate) enum Alpn {
     Http2,
 }
 
-/// Shakes hands with the certificates of one server.
+/// Returns an acceptor with the certificates of one server.
 ///
-/// Clients may show a certificate of `clients`, and need not. One of another authority ends the
-/// handshake, where the real server answers 401.
+/// Clients may show a certificate of `clients`, but need not. A certificate of another authority
+/// ends the handshake, where the real server answers 401.
 pub(crate) fn acceptor(
     certificates: Arc<Certificates>,
     alpn: Alpn,
@@ -42,7 +42,7 @@ pub(crate) fn acceptor(
         }
     };
     let mut config = builder.with_cert_resolver(certificates);
-    // A resumed session shows no certificate; after a swap every client has to see the new one.
+    // A resumed session shows no certificate; after a change every client must get the new one.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     config.alpn_protocols = match alpn {

@@ -1,4 +1,4 @@
-//! The two ways in which vAPI writes the same thing.
+//! The two formats of vAPI answers.
 
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::Reply;
 
 const JSON: &str = "application/json";
 
-/// Which way.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// `/rest`, 6.5 and later: results wrapped in `value`.
@@ -100,7 +100,7 @@ impl Error {
         )
     }
 
-    /// An error of a status that a rule asks for.
+    /// Returns the error for the status of a rule.
     pub(super) fn of_status(status: StatusCode, message: Option<&str>) -> Self {
         let (kind, id, text) = match status.as_u16() {
             401 => return Self::unauthenticated(),
@@ -143,18 +143,18 @@ impl From<VcFault> for Error {
 }
 
 impl Dialect {
-    /// A result.
+    /// Answer with a result.
     pub(super) fn success(self, value: Value) -> Reply {
         self.answer(StatusCode::OK, value)
     }
 
-    /// The id of something new. `/api` says 201.
+    /// Answer with the id of a new object. `/api` answers 201, `/rest` 200.
     pub(super) fn created_plain(self, value: Value) -> Reply {
         let status = if self == Self::Api { StatusCode::CREATED } else { StatusCode::OK };
         self.answer(status, value)
     }
 
-    /// No result.
+    /// Answer without a result.
     pub(super) fn nothing(self) -> Reply {
         match self {
             Self::Rest => Reply::new(StatusCode::OK, JSON, ""),
@@ -162,7 +162,7 @@ impl Dialect {
         }
     }
 
-    /// An error.
+    /// Answer with an error.
     pub(super) fn failure(self, error: &Error) -> Reply {
         let Error { status, kind, id, message } = error;
         let messages = json!([{ "id": id, "default_message": message, "args": [] }]);

@@ -27,20 +27,20 @@ const SESSION: &str = "vmware-api-session-id";
 pub(crate) struct VapiFace {
     world: WorldHandle,
     vcenter: String,
-    /// Whether cookies are marked `Secure`.
+    /// True if cookies are marked `Secure`.
     secure: bool,
 }
 
-/// A request, parsed as far as it can be.
+/// A request, parsed as far as possible.
 pub(crate) struct Parsed {
     dialect: Dialect,
     route: Result<Route, Error>,
     body: Bytes,
-    /// Whether the body claims to be something else than JSON.
+    /// True if the body claims to be something other than JSON.
     not_json: bool,
     credentials: Option<(String, Password)>,
     token: Option<String>,
-    /// Whether the client asked for the session id in the answer only, not as a cookie too.
+    /// True if the client wants the session id only in the answer, and not as a cookie too.
     header_only: bool,
     user_agent: String,
 }
@@ -50,7 +50,7 @@ impl VapiFace {
         Self { world, vcenter: vcenter.to_owned(), secure }
     }
 
-    /// Whether a request with these headers comes from a session.
+    /// True if a request with these headers belongs to a session.
     pub(crate) fn is_logged_in(&self, world: &World, headers: &HeaderMap) -> bool {
         let is_session = |token: String| {
             world.vcenter(&self.vcenter).is_some_and(|vc| vc.logins.sessions.contains_key(&token))
@@ -58,7 +58,7 @@ impl VapiFace {
         session_id(headers).is_some_and(is_session)
     }
 
-    /// Reads a request, without the world.
+    /// Parses a request without the world.
     pub(crate) fn parse(incoming: &Incoming) -> Parsed {
         let parts = &incoming.parts;
         let (dialect, route) = route::read(&parts.method, &parts.uri);
@@ -75,7 +75,7 @@ impl VapiFace {
         }
     }
 
-    /// Says what a request is, without judging it.
+    /// Classifies a request without judging it.
     pub(crate) fn classify(&self, world: &World, incoming: &Incoming, parsed: &Parsed) -> Call {
         let vc = world.vcenter(&self.vcenter);
         let session = |token: &String| vc?.logins.sessions.get(token)?.user.clone();
@@ -118,7 +118,7 @@ impl VapiFace {
         }
     }
 
-    /// An error that a rule asks for.
+    /// Answer with the error of a rule.
     pub(crate) fn status(incoming_api: bool, code: StatusCode, message: Option<&str>) -> Reply {
         let dialect = if incoming_api { Dialect::Api } else { Dialect::Rest };
         dialect.failure(&Error::of_status(code, message))
@@ -219,7 +219,7 @@ impl VapiFace {
         Ok(dialect.success(shown.ok_or_else(Error::unauthenticated)?))
     }
 
-    /// The user of a session. A SOAP session's cookie value is accepted here too, as on modern servers.
+    /// User of a session. As on modern servers, the cookie value of a SOAP session is accepted here too.
     fn user_of(&self, token: &str) -> Option<String> {
         self.world
             .read(|world| world.vcenter(&self.vcenter)?.logins.sessions.get(token)?.user.clone())

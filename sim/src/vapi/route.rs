@@ -1,4 +1,4 @@
-//! From method, path and action to an operation.
+//! Maps method, path and action to an operation.
 
 use http::{Method, Uri};
 
@@ -7,7 +7,7 @@ use crate::Class;
 use crate::names::named;
 
 named! {
-    /// What is asked.
+    /// An operation of vAPI.
     pub(crate) enum Operation {
         SessionCreate = "cis.session.create",
         SessionGet = "cis.session.get",
@@ -61,7 +61,7 @@ impl Operation {
     }
 }
 
-/// Reads a request line. The dialect is known even if the operation is not.
+/// Parses a request line. The dialect is known even if the operation is not.
 pub(super) fn read(method: &Method, uri: &Uri) -> (Dialect, Result<Route, Error>) {
     let path = uri.path().trim_end_matches('/');
     let (dialect, rest) = match path.strip_prefix("/rest/com/vmware/cis") {
@@ -123,7 +123,7 @@ fn find(method: &Method, path: &str, action: Option<&str>) -> Option<Route> {
     Some(Route { operation, id })
 }
 
-/// An id in a path: `/rest` puts `id:` in front, and clients may percent-encode its colons.
+/// Decodes an id in a path: `/rest` puts `id:` in front, and clients may percent-encode its colons.
 fn decoded(part: &str) -> String {
     let part = part.replace("%3A", ":").replace("%3a", ":");
     part.strip_prefix("id:").unwrap_or(&part).to_owned()

@@ -269,7 +269,7 @@ impl Tagging<'_> {
             .collect()
     }
 
-    /// Several changes at once; what fails does not stop the rest.
+    /// Carries out several changes. A failed change does not stop the rest.
     fn batch(&self, requests: impl Iterator<Item = VcRequest>) -> Reply {
         let messages: Vec<Value> = requests
             .filter_map(|request| self.apply(request).err())
@@ -304,7 +304,7 @@ impl Tagging<'_> {
         }
     }
 
-    /// An inventory object that the caller may see.
+    /// Returns an inventory object that the caller may see.
     fn object(&self, given: &ObjectId) -> Result<MoRef, Error> {
         let known = MoRef::parse(&given.id)
             .filter(|id| id.kind.type_name() == given.kind.trim_start_matches("urn:vim25:"));
@@ -318,7 +318,7 @@ impl Tagging<'_> {
         vc.may_see(self.user, id) && !self.effects.hides(&id.to_string())
     }
 
-    /// A create or update spec: wrapped in `/rest`, bare in `/api`.
+    /// Parses a create or update spec: wrapped in `/rest`, bare in `/api`.
     fn spec<T: DeserializeOwned>(&self, body: &Bytes, name: &str) -> Result<T, Error> {
         let mut value: Value = parse(body)?;
         if self.dialect == Dialect::Rest {
@@ -350,7 +350,7 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
     serde_json::from_slice(body).map_err(|err| Error::invalid_argument(format!("the body: {err}")))
 }
 
-/// What a request is about.
+/// Object that a request refers to.
 pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Target {
     let named = route.id.clone().map(|id| Target { moref: Some(id), ..Target::default() });
     let object = serde_json::from_slice::<OneObject>(body).ok().map(|it| it.object_id);
@@ -360,7 +360,7 @@ pub(super) fn target(vc: Option<&VCenter>, route: &Route, body: &Bytes) -> Targe
     Target { kind: Some(object.kind), name, moref: Some(object.id), ..Target::default() }
 }
 
-/// What a reader of a transcript wants to see.
+/// Summary of a request for readers of a transcript.
 pub(super) fn detail(route: &Route, body: &Bytes) -> String {
     match route.operation {
         Operation::AttachedTagsOnObjects => serde_json::from_slice::<ManyObjects>(body)

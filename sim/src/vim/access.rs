@@ -1,4 +1,4 @@
-//! Who may do what, and how everything here gets at the world and at a session's own objects.
+//! Permissions of callers, and access to the world and to a session's own objects.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -14,7 +14,8 @@ use super::sessions::Owned;
 use crate::handle::Locked;
 
 impl Vim {
-    /// Who may call: anonymous callers a few operations only, and nobody on what they may not see.
+    /// Checks that the caller may call the operation. Anonymous callers may call a few operations
+    /// only, and users may not use objects that they may not see.
     pub(super) fn authorize(
         &self,
         world: &Locked<'_>,
@@ -69,7 +70,7 @@ impl Vim {
         Ok(())
     }
 
-    /// Drops what belongs to sessions that have ended.
+    /// Drops the objects of sessions that have ended.
     pub(super) fn prune(&self, world: &Locked<'_>) {
         let vc = self.vc(world);
         let mut owned = self.lock();
@@ -89,7 +90,7 @@ impl Vim {
         world.vcenter(&self.vcenter).expect("a face serves a vCenter of its world")
     }
 
-    /// The world as `caller` sees it.
+    /// Returns a reader of the world as `caller` sees it.
     pub(super) fn reader<'w>(&self, world: &'w World, caller: &Caller<'w>) -> Reader<'w> {
         let vc = self.vc(world);
         let session = vc.logins.session(Family::Soap, caller.token);
@@ -101,7 +102,8 @@ impl Vim {
         }
     }
 
-    /// Works on the caller's own objects. They are locked while the world is, never the other way round.
+    /// Calls `work` with the caller's own objects. Their lock is taken while the world is locked,
+    /// never the other way round.
     pub(super) fn with_owned<R>(
         &self,
         world: &Locked<'_>,
@@ -117,7 +119,8 @@ impl Vim {
     }
 }
 
-/// A read of nothing but what everybody may read: `SessionManager.currentSession` and the like.
+/// True for a read of only those properties that anonymous callers may read:
+/// `SessionManager.currentSession` and the like.
 fn is_anonymous_read(operation: &str, arguments: &Node) -> bool {
     let reads = matches!(operation, "RetrievePropertiesEx" | "RetrieveProperties");
     let open = |kind: &str, path: &str| match kind {

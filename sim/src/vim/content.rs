@@ -1,4 +1,4 @@
-//! `ServiceContent`: what a server is and which managers it has.
+//! `ServiceContent`: the description of a server and its managers.
 
 use sim_world::vcenter::{Release, VCenter};
 
@@ -51,7 +51,7 @@ pub(crate) const MANAGERS: &[(&str, &str, &str)] = &[
     ("failoverClusterManager", "FailoverClusterManager", "FailoverClusterManager"),
 ];
 
-/// `ServiceContent` of a vCenter.
+/// Returns the `ServiceContent` of a vCenter.
 pub(crate) fn service_content(vc: &VCenter) -> Object {
     let mut content = Object::new("ServiceContent").with("rootFolder", vc.root());
     for (member, kind, id) in MANAGERS {
@@ -84,7 +84,7 @@ fn about(vc: &VCenter) -> Object {
         .with("licenseProductVersion", licensed)
 }
 
-/// The type of the manager with this id, if the server has one.
+/// Returns the type of the manager with this id, if the server has one.
 pub(crate) fn manager(id: &str) -> Option<&'static str> {
     if id == "ServiceInstance" {
         return Some("ServiceInstance");

@@ -1,11 +1,11 @@
-//! What a reader of a transcript wants to see of an operation's arguments. Never a secret.
+//! Summaries of arguments and answers for readers of a transcript. They never contain a secret.
 
 use std::fmt::Write;
 
 use super::node::Node;
 use super::value::Value;
 
-/// The gist of a request: types and paths of a retrieval, the version of a wait, what is searched.
+/// Summary of a request: types and paths of a retrieval, version of a wait, key of a search.
 pub(crate) fn detail(operation: &str, arguments: &Node) -> String {
     let text = |name: &str| arguments.text_of(name).unwrap_or_default();
     match operation {
@@ -30,7 +30,7 @@ pub(crate) fn detail(operation: &str, arguments: &Node) -> String {
     }
 }
 
-/// `VirtualMachine{name,guest.net} of vm-17`.
+/// Formats a spec as `VirtualMachine{name,guest.net} of vm-17`.
 fn spec(spec: &Node) -> String {
     let mut out = String::new();
     for set in spec.all("propSet") {
@@ -47,7 +47,7 @@ fn spec(spec: &Node) -> String {
     out
 }
 
-/// How many objects an answer carries: contents, updates, references found.
+/// Number of objects in an answer: contents, updates, references found.
 pub(crate) fn count_objects(result: &Value) -> usize {
     match result {
         Value::List(_, items) => items.len(),

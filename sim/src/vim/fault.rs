@@ -1,4 +1,4 @@
-//! vim25 faults as data: the class, its fields and the text people read.
+//! vim25 faults as data: class, fields and message.
 
 use sim_world::vcenter::{Power, VcFault};
 
@@ -7,9 +7,9 @@ use super::value::{Field, Object, Reference, Value};
 /// A fault.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VimFault {
-    /// Class and fields.
+    /// Class and fields of the fault.
     pub(crate) object: Object,
-    /// The text; never empty.
+    /// Message of the fault; never empty.
     pub(crate) message: String,
 }
 
@@ -24,7 +24,7 @@ impl VimFault {
         self
     }
 
-    /// The class.
+    /// Class of the fault.
     pub(crate) fn class(&self) -> &'static str {
         self.object.kind
     }
@@ -74,7 +74,7 @@ impl VimFault {
         Self::new("RequestCanceled", "The task was canceled by a user.")
     }
 
-    /// An operation that this server does not have.
+    /// A fault for an operation that this server does not support.
     pub(crate) fn not_supported(kind: &str, operation: &str) -> Self {
         Self::new(
             "NotSupported",
@@ -82,7 +82,7 @@ impl VimFault {
         )
     }
 
-    /// A fault of a class that a rule names, with a text that fits.
+    /// Returns a fault of a class that a rule names, with a suitable message.
     pub(crate) fn named(class: &str, message: Option<&str>) -> Self {
         let typical = match class {
             "NotAuthenticated" => Some(Self::not_authenticated()),
@@ -112,7 +112,7 @@ impl VimFault {
         fault
     }
 
-    /// As it stands inside data: `LocalizedMethodFault`.
+    /// Converts the fault to a `LocalizedMethodFault`, the form inside of data.
     pub(crate) fn localized(self) -> Object {
         Object::new("LocalizedMethodFault")
             .with_typed("fault", self.object)

@@ -1,4 +1,4 @@
-//! SessionManager: logins, clone tickets, the sessions of others.
+//! SessionManager: logins, clone tickets, and operations on other sessions.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::properties;
 use super::value::Value;
 use crate::handle::Locked;
 
-/// Clone tickets that have not been used, each with the session that it is for.
+/// Unused clone tickets, each with the session that acquired it.
 #[derive(Debug, Default)]
 pub(super) struct Tickets {
-    /// How many there have been: no two are the same.
+    /// Number of tickets so far, which makes every ticket unique.
     issued: u64,
     open: BTreeMap<String, String>,
 }
@@ -58,7 +58,7 @@ impl Vim {
         Value::text(ticket)
     }
 
-    /// A session of the ticket's user. A ticket works once, while its session lives.
+    /// Opens a session of the ticket's user. A ticket works once, and only while its session lives.
     pub(super) fn clone_session(
         &self,
         world: &mut Locked<'_>,

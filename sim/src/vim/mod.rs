@@ -1,7 +1,7 @@
 //! The vSphere API's typed core: values, objects, properties, searches, filters and operations.
 //!
-//! It knows no XML. The SOAP codec reads requests into [`Node`]s and writes [`Value`]s; a second
-//! codec would do the same in JSON.
+//! This module does not know XML. The SOAP codec parses requests into [`Node`]s and writes
+//! [`Value`]s; a second codec would do the same in JSON.
 
 mod access;
 mod content;

@@ -1,4 +1,4 @@
-//! The arguments of an operation as they came in: a tree of named, optionally typed elements.
+//! Arguments of an operation as received: a tree of named, optionally typed elements.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,13 @@ pub(crate) struct Node {
     pub(crate) ref_type: Option<String>,
     /// Text, trimmed.
     pub(crate) text: String,
-    /// The same with the blanks around it, where there are any.
+    /// Text with the blanks around it, if it has any.
     pub(crate) with_blanks: Option<String>,
     /// Child elements in document order.
     pub(crate) children: Vec<Node>,
 }
 
-/// A reference in a request: the declared type is the caller's claim.
+/// A reference in a request. The client declares the type; the server does not trust it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GivenRef<'a> {
     pub(crate) kind: Cow<'a, str>,
@@ -44,18 +44,18 @@ impl Node {
         self.child(name).map(|child| child.text.as_str())
     }
 
-    /// A required text.
+    /// Returns the text of a required child.
     pub(crate) fn required(&self, name: &str) -> Result<&str, VimFault> {
         self.text_of(name).ok_or_else(|| VimFault::invalid_argument(name))
     }
 
-    /// A required text with the blanks around it: they are part of a password.
+    /// Returns the text of a required child with the blanks around it, which are part of a password.
     pub(crate) fn verbatim(&self, name: &str) -> Result<&str, VimFault> {
         let child = self.child(name).ok_or_else(|| VimFault::invalid_argument(name))?;
         Ok(child.with_blanks.as_deref().unwrap_or(&child.text))
     }
 
-    /// A boolean; absent is `None`.
+    /// Returns a boolean; `None` if absent.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, VimFault> {
         match self.text_of(name) {
             None => Ok(None),
@@ -65,14 +65,14 @@ impl Node {
         }
     }
 
-    /// An integer; absent is `None`.
+    /// Returns an integer; `None` if absent.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i32>, VimFault> {
         self.text_of(name)
             .map(|text| text.parse().map_err(|_| VimFault::invalid_argument(name)))
             .transpose()
     }
 
-    /// This element as a reference.
+    /// Returns this element as a reference.
     pub(crate) fn reference(&self) -> GivenRef<'_> {
         GivenRef { kind: Cow::Borrowed(self.ref_type.as_deref().unwrap_or("")), id: &self.text }
     }

@@ -1,15 +1,15 @@
-//! The operations of vim25 that are answered here. Every other one gets `NotSupported`.
+//! Operations of vim25 that the vCenter supports. All others get `NotSupported`.
 
 use crate::names::named;
 
 named! {
-    /// An operation. What is not listed is not supported, and stands in the ledger all the same.
+    /// An operation. The ledger also records operations that are not listed, which are refused.
     ///
     /// Of the operations that clients are known to need (tiers P0 and P1a), these are missing and
     /// refused: cloning, registering, templates and folders (`CloneVM_Task`, `MigrateVM_Task`,
-    /// `RegisterVM_Task`, `UnregisterVM`, `MarkAsTemplate`, `MoveIntoFolder_Task`, …), everything that
-    /// builds or changes hosts, clusters, pools and switches, `SearchDatastoreSubFolders_Task`,
-    /// `CancelTask`, and custom fields.
+    /// `RegisterVM_Task`, `UnregisterVM`, `MarkAsTemplate`, `MoveIntoFolder_Task`, …), everything
+    /// that builds or changes hosts, clusters, pools and switches,
+    /// `SearchDatastoreSubFolders_Task`, `CancelTask`, and custom fields.
     pub(crate) enum Operation {
         RetrieveServiceContent = "RetrieveServiceContent",
         CurrentTime = "CurrentTime",
@@ -54,7 +54,7 @@ named! {
         Relocate = "RelocateVM_Task",
         Rename = "Rename_Task",
         Destroy = "Destroy_Task",
-        /// Knows the directories of machines, and in each a configuration and a disk.
+        /// Knows the directories of machines, each with a configuration and a disk.
         SearchDatastore = "SearchDatastore_Task",
         ShutdownGuest = "ShutdownGuest",
         RebootGuest = "RebootGuest",
@@ -63,7 +63,7 @@ named! {
 }
 
 impl Operation {
-    /// The operation of this name, if it is one that is answered.
+    /// Returns the operation of this name, if the vCenter supports it.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|operation| operation.name() == name)
     }

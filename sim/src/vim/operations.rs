@@ -1,7 +1,7 @@
-//! The typed side of `/sdk`: which operation is answered by what.
+//! Dispatches the operations of `/sdk` to their handlers.
 //!
-//! Each answer stands with its subject: logins in `logins.rs`, reads in `retrieve.rs`, searches in
-//! `search.rs`, collectors and views in `waiting.rs`, tasks and guests in `tasks.rs`.
+//! The handlers stand with their subjects: logins in `logins.rs`, reads in `retrieve.rs`, searches
+//! in `search.rs`, collectors and views in `waiting.rs`, tasks and guests in `tasks.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,45 +21,45 @@ use crate::faults::Effects;
 use crate::handle::Locked;
 use crate::signal::Signal;
 
-/// The SOAP side of one vCenter, without the SOAP.
+/// The vim25 service of one vCenter, independent of SOAP.
 #[derive(Debug)]
 pub(crate) struct Vim {
     pub(super) world: WorldHandle,
     pub(super) vcenter: String,
     pub(super) owned: Mutex<BTreeMap<String, Owned>>,
-    /// Grows when a session's own objects change: blocked waits look again.
+    /// Signal for changes of a session's own objects; wakes blocked waits.
     pub(super) own_changes: Signal,
-    /// Clone tickets and the session that each is for.
+    /// Clone tickets, each with its session.
     pub(super) tickets: Mutex<Tickets>,
 }
 
-/// A request whose session is known.
+/// Client of a request, with a known session.
 pub(crate) struct Caller<'a> {
-    /// The session's token; it may be anonymous.
+    /// Token of the session, which may be anonymous.
     pub(crate) token: &'a str,
     pub(crate) user_agent: &'a str,
 }
 
-/// What an operation answers.
+/// Answer of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) result: Option<Value>,
-    /// Whether the cookie should be sent again.
+    /// True if the cookie must be sent again.
     pub(crate) logged_in: bool,
 }
 
-/// How far an operation got.
+/// Progress of an operation.
 pub(crate) enum Step {
-    /// To its answer.
+    /// The operation has ended with an answer.
     Done(Answer),
-    /// It blocks.
+    /// The operation waits.
     Waits(Wait),
 }
 
-/// Why an operation has no answer.
+/// Reason why an operation has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A fault.
+    /// The operation ended with a fault.
     Fault(VimFault),
     /// The session table is full.
     TooManySessions,
@@ -97,7 +97,7 @@ impl Vim {
         }
     }
 
-    /// Carries out an operation; one that blocks is begun.
+    /// Carries out an operation. Begins an operation that blocks.
     pub(crate) fn call(
         &self,
         world: &mut Locked<'_>,
@@ -174,7 +174,7 @@ impl Vim {
             | Op::CancelWait => {
                 Ok(self.collectors(world, caller, operation, this.1, arguments)?.into())
             }
-            // They block, and so they are answered above.
+            // `call` answers these, because they block.
             Op::WaitForUpdatesEx | Op::WaitForUpdates | Op::CheckForUpdates => {
                 Err(VimFault::not_supported(this.0, name).into())
             }

@@ -1,4 +1,4 @@
-//! Reading properties: RetrievePropertiesEx and its pages, and Fetch.
+//! Reads properties: RetrievePropertiesEx with its pages, RetrieveProperties, and Fetch.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,8 @@ use crate::faults::Effects;
 use crate::handle::Locked;
 
 impl Vim {
-    /// `paged`: `RetrievePropertiesEx`; otherwise `RetrieveProperties`, a plain list.
+    /// Reads properties: the first page of `RetrievePropertiesEx` if `paged`, else the plain list
+    /// of `RetrieveProperties`.
     pub(super) fn retrieve(
         &self,
         world: &Locked<'_>,
@@ -81,7 +82,7 @@ impl Vim {
         })
     }
 
-    /// One property of one object, as pyVmomi asks for every attribute.
+    /// Reads one property of one object. pyVmomi does so for every attribute.
     pub(super) fn fetch(
         &self,
         world: &Locked<'_>,
@@ -103,12 +104,12 @@ impl Vim {
                 None => Ok(properties::read(reader, subject, path)),
             }
         })?;
-        // The slot is declared as anyType.
+        // The result is declared as anyType.
         Ok(value.map(any).into())
     }
 }
 
-/// The next page: values are read now, the selection was made when it began.
+/// Returns the next page. Its values are read now; the selection was made for the first page.
 fn page(
     owned: &mut Owned,
     reader: &Reader<'_>,

@@ -1,7 +1,7 @@
-//! SearchIndex: machines and hosts by UUID, name, address and path. No search scans.
+//! SearchIndex: finds machines and hosts by UUID, name, address and path. No search scans the inventory.
 //!
-//! What the caller may not see is not found: an empty answer, never a fault. That makes a lost
-//! permission look like a deleted machine, as on a real server.
+//! A search does not find objects that the caller may not see: its answer is empty, not a fault. A
+//! lost permission therefore looks like a deleted machine, as on a real server.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ use super::value::Value;
 use crate::faults::Effects;
 use crate::handle::Locked;
 
-/// One search: who looks, and how far.
+/// One search: what the caller can read, the effects of rules, and the arguments.
 struct Search<'a> {
     reader: Reader<'a>,
     effects: &'a Effects,
@@ -40,7 +40,7 @@ impl Vim {
 }
 
 impl Search<'_> {
-    /// `FindByUuid` and `FindAllByUuid`. A text that is no UUID finds nothing.
+    /// `FindByUuid` and `FindAllByUuid`. Text that is not a UUID finds nothing.
     fn by_uuid(&self) -> Result<Vec<MoRef>, VimFault> {
         let text = self.arguments.required("uuid")?;
         if text.is_empty() {
@@ -140,18 +140,18 @@ impl Search<'_> {
     }
 }
 
-/// The child of `parent` by its name as written in paths: `/`, `\` and `%` percent-encoded.
+/// Returns the child of `parent` by its name as written in paths: `/`, `\` and `%` percent-encoded.
 fn child(vc: &VCenter, parent: MoRef, name: &str) -> Option<MoRef> {
     let name = name.replace("%2f", "/").replace("%5c", "\\").replace("%25", "%");
     vc.inventory.child(parent, &name)
 }
 
-/// The answer of a search for one: the first.
+/// Answer of a search for one object: the first one found.
 fn first(found: impl IntoIterator<Item = MoRef>) -> Option<Value> {
     found.into_iter().next().map(Value::from)
 }
 
-/// The answer of a search for all.
+/// Answer of a search for all objects.
 fn all(found: Vec<MoRef>) -> Option<Value> {
     (!found.is_empty()).then(|| Value::refs(found))
 }

@@ -1,6 +1,6 @@
-//! The PropertyCollector's selection: which objects a filter spec reports, and which properties.
+//! Selection of the PropertyCollector: the objects and properties that a filter spec reports.
 //!
-//! Rules are those of `fake-vcenter` §6.2, checked against govmomi's and pyVmomi's requests.
+//! The rules are those of `fake-vcenter` §6.2, checked against govmomi's and pyVmomi's requests.
 
 mod content;
 mod read;
@@ -22,26 +22,26 @@ pub(crate) use content::{
 use walk::Walk;
 pub(crate) use walk::is_hidden;
 
-/// A managed object of any sort.
+/// A managed object of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Obj {
-    /// In the inventory, or a task.
+    /// An inventory object, or a task.
     Mo(MoRef),
     /// A manager or a session's own object, by id.
     Named(Arc<str>),
 }
 
 impl Obj {
-    /// The object with this id.
+    /// Returns the object with this id.
     pub(crate) fn of(id: &str) -> Self {
         MoRef::parse(id).map_or_else(|| Self::Named(id.into()), Self::Mo)
     }
 }
 
-/// What a session's own objects look like to a selection.
+/// Views of a session, by id.
 pub(crate) type Views = BTreeMap<Arc<str>, View>;
 
-/// A `PropertyFilterSpec`, read and checked.
+/// A `PropertyFilterSpec`, parsed and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterSpec {
     props: Vec<PropSpec>,
@@ -77,24 +77,24 @@ pub(crate) struct Traversal {
     pub(crate) select: Vec<usize>,
 }
 
-/// The properties of one type that a spec asks for.
+/// Properties of one type that a spec asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) all: bool,
     pub(crate) paths: Vec<String>,
 }
 
-/// What a spec selects.
+/// Objects that a spec selects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selected {
     /// Objects to report, in the order found.
     pub(crate) objects: Vec<Obj>,
-    /// Start objects that do not exist, where the spec wants to hear of them.
+    /// Start objects that do not exist, if the spec wants them reported.
     pub(crate) missing: Vec<(String, String)>,
 }
 
 impl FilterSpec {
-    /// What is asked of objects of `kind`; `None` when they are not reported at all.
+    /// Returns the properties that the spec wants of objects of `kind`; `None` if it does not report these objects.
     pub(crate) fn wanted(&self, kind: &str) -> Option<Wanted> {
         let mut matching =
             self.props.iter().filter(|prop| types::is_a(kind, &prop.kind)).peekable();
@@ -111,23 +111,23 @@ impl FilterSpec {
         Some(wanted)
     }
 
-    /// Whether the spec makes sense as things are: its objects are there, its traversals lead on.
+    /// Checks that the start objects exist and the traversals can be followed in the current world.
     ///
     /// # Errors
-    /// What a walk would fail with.
+    /// The fault of the walk.
     pub(crate) fn check(&self, reader: &Reader<'_>, views: &Views) -> Result<(), VimFault> {
         let is_view = |start: &Start| match &start.obj {
             Obj::Named(id) => views.contains_key(id),
             Obj::Mo(_) => false,
         };
-        // Views may have many members; a walk from them is left to the first wait.
+        // Views may have many members, so a walk from them is left to the first wait.
         if self.starts.iter().all(is_view) {
             return Ok(());
         }
         self.select(reader, views, &Effects::default()).map(|_| ())
     }
 
-    /// Walks from the start objects.
+    /// Selects objects by a walk from the start objects.
     pub(crate) fn select(
         &self,
         reader: &Reader<'_>,
@@ -161,7 +161,7 @@ impl FilterSpec {
     }
 }
 
-/// The object, if it exists. Whether the caller may see it is another question.
+/// Returns the object if it exists, without a check of the caller's permissions.
 pub(crate) fn subject<'a>(
     reader: &Reader<'a>,
     views: &'a Views,

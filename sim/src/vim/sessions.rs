@@ -1,4 +1,4 @@
-//! What a session owns: views, property collectors, paging tokens. All of it dies with the session.
+//! Objects that a session owns: views, property collectors, paging tokens. They end with the session.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use super::value::Reference;
 use super::views::View;
 use super::{Node, VimFault};
 
-/// The collector that every session has without asking.
+/// Id of the collector that every session has from its beginning.
 pub(crate) const DEFAULT_COLLECTOR: &str = "propertyCollector";
 
-/// The things of one session.
+/// Objects of one session.
 #[derive(Debug)]
 pub(crate) struct Owned {
-    /// The session's key, part of every id.
+    /// Key of the session, a part of every id.
     key: String,
     serial: u64,
     pub(crate) views: Views,
@@ -39,7 +39,7 @@ impl Owned {
         Self { key, serial: 0, views: Views::new(), collectors, pages: BTreeMap::new() }
     }
 
-    /// A fresh id, `session[<key>]<serial>`, unreachable from other sessions.
+    /// Returns a new id, `session[<key>]<serial>`, that other sessions cannot reach.
     pub(crate) fn next_id(&mut self) -> Arc<str> {
         self.serial += 1;
         format!("session[{}]{:08x}", self.key, self.serial).into()
@@ -66,7 +66,7 @@ impl Owned {
     }
 }
 
-/// References in a request's children called `name`.
+/// References in those children of a request that are called `name`.
 pub(crate) fn references<'a>(
     arguments: &'a Node,
     name: &'a str,
@@ -74,7 +74,7 @@ pub(crate) fn references<'a>(
     arguments.all(name).map(Node::reference)
 }
 
-/// What is asked of an object of `kind` by several specs together.
+/// Properties that several specs together want of objects of `kind`.
 pub(crate) fn wanted_by_all(specs: &[FilterSpec], kind: &str) -> Wanted {
     let mut union = Wanted::default();
     for wanted in specs.iter().filter_map(|spec| spec.wanted(kind)) {

@@ -1,5 +1,4 @@
-//! Operations that answer with a task, and those that ask a guest: their arguments read into what the
-//! world does.
+//! Operations that answer with a task, and requests to a guest. Converts their arguments to work of the world.
 
 use std::net::IpAddr;
 
@@ -46,7 +45,7 @@ impl Vim {
         }
     }
 
-    /// `ShutdownGuest`, `RebootGuest` and `StandbyGuest`: answered at once, done later.
+    /// `ShutdownGuest`, `RebootGuest` and `StandbyGuest`. The answer comes at once, the effect later.
     pub(super) fn ask_guest(
         &self,
         world: &mut Locked<'_>,
@@ -69,7 +68,7 @@ impl Vim {
     }
 }
 
-/// The work that an operation asks for; `None` if it is not one of those.
+/// Returns the work of an operation; `None` if the operation has no task.
 fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     Ok(Some(match operation {
         Op::PowerOn => Work::PowerOn,
@@ -102,7 +101,7 @@ fn work(operation: Op, arguments: &Node) -> Result<Option<Work>, VimFault> {
     }))
 }
 
-/// Which type of object an operation is for.
+/// Type of the objects that support an operation.
 fn target(operation: Op) -> &'static str {
     match operation {
         Op::Destroy | Op::Rename => "ManagedEntity",
@@ -121,11 +120,11 @@ fn inventory_ref(node: &Node, name: &str) -> Result<Option<MoRef>, VimFault> {
     }
 }
 
-/// A `VirtualMachineConfigSpec`, as far as the world has a place for it.
+/// Parses a `VirtualMachineConfigSpec`, as far as the world models it.
 ///
-/// Devices and files are accepted and not kept: a simulated machine has one disk and one card. The
-/// keys `SET.guest.hostName` and `SET.guest.ipAddress`, which test suites for simulators use, set
-/// what the guest reports.
+/// Devices and files are accepted but not stored: a simulated machine has one disk and one card.
+/// The keys `SET.guest.hostName` and `SET.guest.ipAddress`, which test suites for simulators use,
+/// set the values that the guest reports.
 fn spec(arguments: &Node, name: &str) -> Result<MachineSpec, VimFault> {
     let node = arguments.child(name).ok_or_else(|| VimFault::invalid_argument(name))?;
     let size = |field: &'static str| -> Result<Option<u32>, VimFault> {

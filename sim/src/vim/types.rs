@@ -1,6 +1,6 @@
-//! The managed object types that this server knows, and how they derive from each other.
+//! Managed object types that this server knows, and their base types.
 
-/// A type and its direct base.
+/// Types, each with its direct base.
 const TYPES: &[(&str, &str)] = &[
     ("ManagedObject", ""),
     ("ExtensibleManagedObject", "ManagedObject"),
@@ -81,7 +81,7 @@ const TYPES: &[(&str, &str)] = &[
     ("Alarm", "ExtensibleManagedObject"),
 ];
 
-/// Fault classes that a rule may name, besides those with fields of their own.
+/// Fault classes that a rule may name.
 pub(crate) const FAULTS: &[&str] = &[
     "SystemError",
     "InvalidLogin",
@@ -116,17 +116,17 @@ pub(crate) const FAULTS: &[&str] = &[
     "PasswordExpired",
 ];
 
-/// The type's name as this server spells it; `ManagedObject` for unknown ones.
+/// Name of the type as this server spells it; `ManagedObject` for an unknown type.
 pub(crate) fn known(kind: &str) -> &'static str {
     TYPES.iter().find(|(name, _)| *name == kind).map_or("ManagedObject", |(name, _)| *name)
 }
 
-/// Whether there is such a type.
+/// True if the server knows the type.
 pub(crate) fn exists(kind: &str) -> bool {
     TYPES.iter().any(|(name, _)| *name == kind)
 }
 
-/// Whether `kind` is `base` or derives from it.
+/// True if `kind` is `base` or derives from it.
 pub(crate) fn is_a(kind: &str, base: &str) -> bool {
     let mut at = kind;
     loop {
@@ -140,7 +140,7 @@ pub(crate) fn is_a(kind: &str, base: &str) -> bool {
     }
 }
 
-/// The type and its bases, nearest first; empty for an unknown type.
+/// Returns the type and its bases, nearest first; empty for an unknown type.
 pub(crate) fn chain(kind: &str) -> Vec<&'static str> {
     let mut chain = Vec::with_capacity(4);
     let mut at = kind;
@@ -151,7 +151,7 @@ pub(crate) fn chain(kind: &str) -> Vec<&'static str> {
     chain
 }
 
-/// The fault class as this server spells it, if it knows it.
+/// Returns the fault class as this server spells it, if it is known.
 pub(crate) fn fault_class(class: &str) -> Option<&'static str> {
     FAULTS.iter().copied().find(|known| *known == class)
 }

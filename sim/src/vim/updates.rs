@@ -1,11 +1,12 @@
-//! Filters and waiting: what changed since the version a client has seen.
+//! Filters and waits: the changes since the version that a client has seen.
 //!
-//! A collector remembers the state its client acknowledged: the journal position and, per filter,
-//! the members. A reply describes the way from there to now; the client acknowledges it by coming
-//! back with its version. Until then the old version stays valid, so a lost reply loses nothing.
+//! A collector remembers the state that its client acknowledged: the journal position and, per
+//! filter, the members. A reply describes the changes from that state to the current one. The
+//! client acknowledges the reply when it sends its version. Until then the old version stays valid,
+//! so a lost reply loses nothing.
 //!
-//! Work is proportional to changes: the journal names what changed, membership of lists and
-//! containers is kept up object by object, and only specs that traverse by property walk again.
+//! Work is proportional to changes: the journal names the changed objects, the membership of lists
+//! and containers is updated object by object, and only specs that traverse by property walk again.
 
 mod follow;
 mod owed;
@@ -24,7 +25,7 @@ use crate::faults::Effects;
 use follow::Filter;
 use position::{Offer, Position};
 
-/// Object updates in one reply when the client sets no limit.
+/// Maximum number of object updates in one reply if the client sets no limit.
 const DEFAULT_MAX_UPDATES: usize = 100;
 
 /// A property collector.
@@ -36,21 +37,21 @@ pub(crate) struct Collector {
     /// Filter ids in creation order.
     order: Vec<Arc<str>>,
     acked: Position,
-    /// The version that leads to `acked`; `None` before the first reply.
+    /// Version that leads to `acked`; `None` before the first reply.
     acked_version: Option<String>,
-    /// The newest reply, not acknowledged yet.
+    /// The newest reply, which is not acknowledged yet.
     offered: Option<Offer>,
-    /// Counts waits, so that an older one finds itself superseded.
+    /// Number of waits so far, by which an older wait finds that a newer one has replaced it.
     pub(crate) wait: u64,
-    /// Waits up to this one were cancelled.
+    /// Number of the last canceled wait; earlier ones are canceled too.
     pub(crate) canceled: u64,
-    /// Properties that could not be read when they were due: they come once they can be.
+    /// Properties that could not be read when they were due. They are sent once they can be read.
     owed: BTreeMap<(Arc<str>, Obj), BTreeSet<String>>,
 }
 
 impl Collector {
     pub(crate) fn new(path: &str) -> Self {
-        // FNV-1a: any stable spread will do to make versions look opaque.
+        // FNV-1a; any stable hash makes versions look opaque.
         let salt = path.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -91,7 +92,7 @@ impl Collector {
         reference
     }
 
-    /// Removes a filter; `false` if it is not of this collector.
+    /// Removes a filter; returns `false` if the collector does not have it.
     pub(crate) fn remove_filter(&mut self, id: &str) -> bool {
         self.order.retain(|known| &**known != id);
         self.acked.members.remove(id);
@@ -101,7 +102,7 @@ impl Collector {
         self.filters.remove(id).is_some()
     }
 
-    /// Takes note that the client has come back with `version`.
+    /// Processes the version that the client sends.
     pub(crate) fn acknowledge(&mut self, version: &str) -> Result<(), VimFault> {
         if version.is_empty() {
             self.acked = Position::default();
@@ -127,7 +128,7 @@ impl Collector {
         Err(VimFault::invalid_collector_version())
     }
 
-    /// Forgets every version, as if the collector had been restarted.
+    /// Forgets every version, as a restart of the collector does.
     pub(crate) fn reset(&mut self) {
         self.owed.clear();
         self.acked_version = None;
@@ -135,7 +136,7 @@ impl Collector {
         self.acked = Position::default();
     }
 
-    /// The next reply, or `None` if there is nothing to say.
+    /// Returns the next reply, or `None` without changes to report.
     pub(crate) fn reply(
         &mut self,
         reader: &Reader<'_>,
@@ -149,7 +150,7 @@ impl Collector {
             None => {
                 let (planned, then) = self.plan(reader, views, effects)?;
                 if planned.is_empty() && !self.can_pay(effects) {
-                    // Nothing that a client could see: it may as well know.
+                    // The client would see no change, so the position advances without a reply.
                     self.acked.advance(then, &self.filters);
                     return Ok(None);
                 }

@@ -1,16 +1,16 @@
-//! vim25 values, independent of how they are written: SOAP now, VI/JSON later.
+//! vim25 values, independent of their encoding: SOAP now, VI/JSON later.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use sim_world::vcenter::MoRef;
 
-/// A reference to a managed object, inventory or not.
+/// A reference to a managed object, inside or outside the inventory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reference {
-    /// The type of the object.
+    /// Type of the object.
     pub(crate) kind: &'static str,
-    /// Its id.
+    /// Id of the object.
     pub(crate) id: Arc<str>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Object {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) value: Value,
-    /// Whether the declared type is a base class or anyType, so that the actual one must be named.
+    /// True if the declared type is a base class or anyType, so that the actual type must be named.
     pub(crate) typed: bool,
 }
 
@@ -53,13 +53,13 @@ pub(crate) enum Value {
     Float(f32),
     Text(String),
     Time(Timestamp),
-    /// An enumeration's name and value.
+    /// Name and value of an enumeration.
     Enum(&'static str, &'static str),
     Ref(Reference),
     Object(Object),
-    /// An array: the element type, and the elements.
+    /// An array: its element type, and its elements.
     List(&'static str, Vec<Value>),
-    /// A value in an anyType slot that no field declares.
+    /// A value in an anyType place that no field declares.
     Any(Box<Value>),
 }
 
@@ -85,21 +85,21 @@ impl Object {
         Self { kind, fields: Vec::new() }
     }
 
-    /// With a field of its declared type.
+    /// Adds a field of its declared type.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.fields.push(Field { name, value: value.into(), typed: false });
         self
     }
 
-    /// With a field whose declared type is wider than the value's.
+    /// Adds a field whose declared type is wider than the value's type.
     #[must_use]
     pub(crate) fn with_typed(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.fields.push(Field { name, value: value.into(), typed: true });
         self
     }
 
-    /// With a field that may be unset.
+    /// Adds a field, unless it is unset.
     #[must_use]
     pub(crate) fn maybe(self, name: &'static str, value: Option<impl Into<Value>>) -> Self {
         match value {
@@ -113,7 +113,7 @@ impl Object {
     }
 }
 
-/// Marks a result as standing in an anyType slot, so that a codec names its type.
+/// Marks a result as a value in an anyType place, so that a codec names its type.
 pub(crate) fn any(value: Value) -> Value {
     Value::Any(Box::new(value))
 }

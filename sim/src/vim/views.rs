@@ -1,4 +1,4 @@
-//! Views: lists that a client makes, and containers that follow the inventory.
+//! Views: lists that a client maintains, and containers that follow the inventory.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -8,7 +8,7 @@ use super::properties::Reader;
 use super::types;
 use super::value::Reference;
 
-/// Changes of a list that a filter may still have to catch up with.
+/// Maximum number of changes of a list that are kept for filters which have not seen them yet.
 const KEPT_CHANGES: usize = 65_536;
 
 /// A view, owned by a session.
@@ -22,7 +22,7 @@ pub(crate) struct View {
 enum Content {
     List {
         objects: BTreeSet<MoRef>,
-        /// Changes so far; each entry of `changes` counts one.
+        /// Number of changes so far; each entry of `changes` counts one.
         generation: u64,
         changes: VecDeque<MoRef>,
     },
@@ -34,7 +34,7 @@ enum Content {
 }
 
 impl View {
-    /// A list of objects.
+    /// Returns a list of objects.
     pub(crate) fn list(reference: Reference, objects: BTreeSet<MoRef>) -> Self {
         Self {
             reference,
@@ -42,7 +42,7 @@ impl View {
         }
     }
 
-    /// What is below `container`. `None` if such an object contains nothing.
+    /// Returns a view of the objects below `container`; `None` if an object of its kind contains nothing.
     pub(crate) fn container_of(
         reference: Reference,
         container: MoRef,
@@ -80,7 +80,7 @@ impl View {
         }
     }
 
-    /// Adds and removes objects of a list; `false` for a container, which follows the inventory.
+    /// Adds objects to a list and removes others; returns `false` for a container, which follows the inventory.
     pub(crate) fn modify(
         &mut self,
         add: impl IntoIterator<Item = MoRef>,
@@ -101,14 +101,14 @@ impl View {
         true
     }
 
-    /// Makes a list hold exactly `objects`; `false` for a container.
+    /// Sets the objects of a list; returns `false` for a container.
     pub(crate) fn reset(&mut self, objects: BTreeSet<MoRef>) -> bool {
         let Content::List { objects: old, .. } = &self.content else { return false };
         let gone: Vec<MoRef> = old.difference(&objects).copied().collect();
         self.modify(objects, gone)
     }
 
-    /// How often a list has changed; always 0 for a container.
+    /// Number of changes of a list; always 0 for a container.
     pub(crate) fn generation(&self) -> u64 {
         match &self.content {
             Content::List { generation, .. } => *generation,
@@ -116,7 +116,8 @@ impl View {
         }
     }
 
-    /// Objects added to or removed from a list since `generation`; `None` if that is too long ago.
+    /// Returns the objects added to or removed from a list since `generation`; `None` if those
+    /// changes are not kept any more.
     pub(crate) fn changed_since(&self, since: u64) -> Option<Vec<MoRef>> {
         match &self.content {
             Content::Container { .. } => Some(Vec::new()),
@@ -128,7 +129,7 @@ impl View {
         }
     }
 
-    /// Whether the object is in the view now.
+    /// True if the object is in the view now.
     pub(crate) fn includes(&self, reader: &Reader<'_>, id: MoRef) -> bool {
         let known = match id.kind {
             Kind::Task => reader.vc.tasks.contains_key(&id),
@@ -148,7 +149,7 @@ impl View {
             }
     }
 
-    /// What is in the view now, in id order.
+    /// Returns the objects in the view now, in id order.
     pub(crate) fn objects(&self, reader: &Reader<'_>) -> Vec<MoRef> {
         match &self.content {
             Content::List { objects, .. } => {
@@ -218,7 +219,7 @@ fn is_within(vc: &VCenter, container: MoRef, id: MoRef) -> bool {
     }
 }
 
-/// What hangs directly in a container.
+/// Direct children of a container.
 fn children(vc: &VCenter, container: MoRef) -> BTreeSet<MoRef> {
     let Some(entity) = vc.inventory.get(container) else { return BTreeSet::new() };
     match &entity.data {

@@ -1,4 +1,4 @@
-//! Collectors, filters, views and the blocking wait, as operations.
+//! Operations on collectors, filters and views, and the blocking wait.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ use crate::faults::Effects;
 use crate::handle::Locked;
 use crate::signal::Changes;
 
-/// How long a wait lasts at most when the client does not say.
+/// Maximum duration of a wait if the client sets no limit (30 min).
 const POLICY_LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// A blocking wait that goes on.
+/// A blocking wait without a reply yet.
 #[derive(Debug)]
 pub(crate) struct Wait {
     collector: String,
-    /// Which wait of the collector it is: a later one ends it.
+    /// Number of the wait on its collector; a later wait ends it.
     number: u64,
     max_updates: Option<usize>,
     until: Instant,
-    /// Of the world, and of the session's own objects.
+    /// Changes of the world, and of the session's own objects.
     changes: (Changes, Changes),
 }
 
-/// How a wait begins.
+/// Result of the begin of a wait.
 pub(super) enum Waiting {
-    /// With its reply.
+    /// The wait is over, with this reply.
     Over(Option<Value>),
-    /// With nothing to reply yet.
+    /// The wait goes on, without a reply yet.
     Goes(Wait),
 }
 
@@ -98,7 +98,7 @@ impl Vim {
         arguments: &Node,
     ) -> Result<Option<Value>, VimFault> {
         let answer = self.with_owned(world, caller, |owned, reader| {
-            // Objects of a list that exist; the others are answered as unresolved.
+            // Splits references into objects that exist and unresolved ones.
             let resolve = |name: &'static str| {
                 let mut known = Vec::new();
                 let mut unresolved = Vec::new();
@@ -139,7 +139,7 @@ impl Vim {
                 }
                 Op::ModifyListView => {
                     let (add, unresolved) = resolve("add");
-                    // What is removed need not exist any more.
+                    // Objects to remove need not exist any more.
                     let remove =
                         references(arguments, "remove").filter_map(|it| MoRef::parse(it.id));
                     let remove: Vec<MoRef> = remove.collect();
@@ -166,7 +166,7 @@ impl Vim {
         Ok(answer)
     }
 
-    /// Begins a wait until something differs from what the client knows; has the reply at once where it does already.
+    /// Begins a wait for a difference from what the client knows. Returns the reply at once if a difference exists already.
     pub(super) fn begin_wait(
         &self,
         world: &Locked<'_>,
@@ -191,7 +191,7 @@ impl Vim {
         })?;
         // Older waits on this collector end now.
         self.own_changes.send();
-        // Nothing changes between this and the first look: the world is locked.
+        // The world is locked, so nothing changes between this line and the first look.
         let changes = (self.world.changes(), self.own_changes.changes());
         let wait = Wait {
             collector: this.to_owned(),
@@ -206,7 +206,7 @@ impl Vim {
         }
     }
 
-    /// Goes on with a wait until there is a reply.
+    /// Continues a wait until it has a reply.
     ///
     /// Cancel safe: a client that goes away has acknowledged nothing, so nothing is lost.
     pub(crate) async fn wait(
@@ -231,7 +231,7 @@ impl Vim {
         }
     }
 
-    /// The reply to a wait, if it is over: an empty one when its time has run out.
+    /// Returns the reply to a wait that is over; the reply is empty if its time has run out.
     fn look(
         &self,
         world: &Locked<'_>,

@@ -1,4 +1,4 @@
-//! The admin port: what it does, what it refuses, and that it is no part of the simulation.
+//! Tests of the admin port: its effects, its refusals, and its separation from the simulation.
 
 use serde_json::{Value, json};
 use sim::world::Topology;
@@ -113,7 +113,7 @@ async fn a_long_ledger_is_read_whole_and_in_order() {
     let whole: String =
         admin.sim.ledger().records().iter().map(|record| record.to_line() + "\n").collect();
     assert_eq!(text, whole);
-    // No call was made: every part is empty.
+    // The client made no call, so every part is empty.
     assert_eq!(admin.text("GET", "/ledger?op=Login", "").await, (200, String::new()));
     assert_eq!(admin.text("GET", "/ledger?since=5000", "").await, (200, String::new()));
 }
@@ -146,7 +146,7 @@ async fn it_is_neither_counted_nor_faulted() {
         admin.text("GET", path, "").await;
     }
     assert_eq!(admin.sim.ledger().next_seq(), before);
-    // What it does to the world is noted.
+    // The ledger notes its changes of the world.
     admin.call("POST", "/world/events", r#"{"vm.powerOff": "node-0001"}"#).await;
     let note = admin.sim.ledger().records().pop().expect("a note");
     assert_eq!(note.kind, sim::ledger::Kind::World, "{}", note.to_line());
@@ -264,7 +264,7 @@ async fn endpoints_are_told_with_accounts_and_certificates() {
     assert_eq!(given["token"], supervisor.provider_token());
     assert_eq!(given["ownerReference"]["kind"], "Cluster");
 
-    // As it is now, and what a provider would mount.
+    // The current values, equal to the files that a provider mounts.
     let directory = tempfile::tempdir().expect("a directory");
     let pem = admin.endpoints.ca_pem().expect("TLS");
     supervisor.mount(directory.path(), pem).expect("it is writable");
@@ -283,7 +283,7 @@ async fn endpoints_are_told_with_accounts_and_certificates() {
     assert_eq!(given["ownerReference"].to_string(), owner);
 }
 
-/// One request with these headers; the status and what is said.
+/// Sends one request with these headers; returns status and body.
 async fn sent(admin: &Admin, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
     let stream = tokio::net::TcpStream::connect(admin.endpoints.admin.address).await;
     let mut sender = wire::http(stream.expect("the admin port")).await;
@@ -304,7 +304,7 @@ async fn a_page_of_elsewhere_cannot_act() {
     let here = ("host", "127.0.0.1:8900");
     let events = "/world/events";
     for (method, path, headers, status) in [
-        // A form, a beacon, a fetch without CORS: what a page may send without being asked.
+        // A form, a beacon, a fetch without CORS: a web page may send these without permission.
         ("POST", events, vec![here], 415),
         ("POST", events, vec![here, ("content-type", "text/plain")], 415),
         ("POST", events, vec![here, ("content-type", "application/x-www-form-urlencoded")], 415),
@@ -313,7 +313,7 @@ async fn a_page_of_elsewhere_cannot_act() {
         ("POST", events, vec![here, json, ("origin", "null")], 403),
         ("POST", events, vec![here, json, ("origin", "http://127.0.0.1:1")], 403),
         ("DELETE", "/faults", vec![here, ("origin", "https://example.com")], 403),
-        // A name that points here by now.
+        // A foreign name that now resolves to this address.
         ("POST", events, vec![("host", "example.com:8900"), json], 421),
         ("GET", "/world", vec![("host", "127.0.0.1.example.com")], 421),
     ] {
@@ -336,7 +336,7 @@ async fn a_list_that_fails_outside_of_the_world_says_what_was_done() {
     let mounts = directory.path().join("mounts");
     let supervisor = admin.sim.supervisor().expect("there is one");
     supervisor.mount(&mounts, "").expect("it can be written");
-    // The directory cannot be written to any more, whoever tries.
+    // The directory is no longer writable, not even for root.
     std::fs::remove_dir_all(&mounts).expect("it is there");
     std::fs::write(&mounts, "").expect("a file");
     let list = json!([
@@ -367,12 +367,12 @@ async fn a_list_of_events_happens_whole_or_not_at_all() {
     assert!(remedy.ends_with("no event of this list has happened"), "{remedy}");
     let power = |world: &Value| world["machines"][0]["power"].clone();
     assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOn");
-    // Each is tried after those before it.
+    // Each event is tried after the ones before it.
     let list = r#"[{"vm.powerOff": "node-0001"}, {"vm.powerOn": "node-0001"}, {"vm.powerOff": "node-0001"}]"#;
     let (status, answer) = admin.call("POST", "/world/events", list).await;
     assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(3)), "{answer}");
     assert_eq!(power(&admin.call("GET", "/world", "").await.1), "poweredOff");
-    // Nothing comes in between: the world is locked once for all of them, and not for each.
+    // No other change comes in between: the world is locked once for all events, not once for each.
     let list: Vec<Value> = (0..20)
         .map(|n| json!({"vm.rename": {"machine": "node-0002", "to": format!("n{n}")}}))
         .zip((0..20).map(|n| json!({"vm.rename": {"machine": format!("n{n}"), "to": "node-0002"}})))
@@ -383,9 +383,9 @@ async fn a_list_of_events_happens_whole_or_not_at_all() {
         admin.call("POST", "/world/events", &Value::Array(list).to_string()).await;
     assert_eq!((status, answer.as_array().map(Vec::len)), (200, Some(40)), "{answer}");
     let n_locks = admin.sim.world().locks() - before;
-    // Those of the listener and of the world's own clock are among them.
+    // The count includes the locks of the listener and of the world's own clock.
     assert!(n_locks < 20, "the world is locked {n_locks} times for 40 events");
-    // A list of one is answered as a list.
+    // The answer to a list of one event is a list.
     let (_, answer) = admin.call("POST", "/world/events", r#"[{"vm.powerOn": "node-0001"}]"#).await;
     assert_eq!(answer.as_array().map(Vec::len), Some(1), "{answer}");
     let (_, answer) = admin.call("POST", "/world/events", "[]").await;

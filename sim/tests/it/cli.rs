@@ -1,4 +1,4 @@
-//! The command line, as a process.
+//! Tests of the command line in a process.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -17,7 +17,7 @@ fn run(arguments: &[&str]) -> Output {
     sim(arguments).output().expect("the binary runs")
 }
 
-/// Exit code, then what it says on either stream.
+/// Exit code, then standard output and standard error.
 fn said(output: &Output) -> String {
     format!(
         "exit code {}\n{}{}",
@@ -27,10 +27,10 @@ fn said(output: &Output) -> String {
     )
 }
 
-/// A sim that serves. Killed if the test ends before it stopped.
+/// A sim that serves. It is killed if the test ends before it stops.
 struct Serving {
     child: Child,
-    /// What it printed before it served.
+    /// Standard output before it served.
     told: String,
     variables: std::collections::BTreeMap<String, String>,
 }
@@ -45,12 +45,12 @@ const PICKED: [&str; 6] = [
 ];
 
 impl Serving {
-    /// Starts one, and returns when its file is there.
+    /// Starts a sim, and returns when its file of variables exists.
     fn start(directory: &Path, arguments: &[&str]) -> Self {
         Self::start_at(directory, &PICKED, arguments)
     }
 
-    /// The same with addresses to listen at.
+    /// Starts a sim with these listen options.
     fn start_at(directory: &Path, listen: &[&str], arguments: &[&str]) -> Self {
         let env = directory.join("env");
         let mut command = sim(&["serve", "--env"]);
@@ -61,7 +61,7 @@ impl Serving {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");
-        // It says everything before the file is written, and then says nothing more.
+        // The sim prints everything before it writes the file, and nothing after.
         let mut told = String::new();
         let is_last = BufReader::new(child.stdout.take().expect("a pipe")).lines().any(|line| {
             let line = line.expect("text");
@@ -94,16 +94,16 @@ impl Serving {
         command.output().expect("the binary runs")
     }
 
-    /// SIGTERM, and what it leaves: exit code and standard error.
+    /// Sends SIGTERM; returns exit code and standard error.
     fn stop(self) -> (Option<i32>, String) {
         self.stop_by(&["TERM"])
     }
 
-    /// These signals at once, and what they leave.
+    /// Sends these signals at once; returns exit code and standard error.
     fn stop_by(mut self, signals: &[&str]) -> (Option<i32>, String) {
         let id = self.child.id();
         let kill: Vec<String> = signals.iter().map(|it| format!("kill -{it} {id}")).collect();
-        // All from one shell, with nothing in between. A process that ended at the first is no failure.
+        // One shell sends all signals, with nothing in between. The process may end at the first one.
         let script = format!("{} 2>/dev/null; true", kill.join("; "));
         let sent = Command::new("sh").args(["-c", &script]).status();
         assert!(sent.expect("sh runs").success());
@@ -242,7 +242,7 @@ fn input_that_cannot_be_used_is_named() {
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
     let told = said(&output).replace(&held, "ADDRESS");
     out.push_str(&format!("--- a busy port of the Supervisor\n{told}\n"));
-    // Port 1 is nobody's; one that was just let go may be another test's by now.
+    // No process listens on port 1; a port that was just freed may already belong to another test.
     let output = run(&["ledger", "--admin", "http://127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     out.push_str(&format!("--- nobody answers\n{}", said(&output)));
@@ -250,7 +250,7 @@ fn input_that_cannot_be_used_is_named() {
     insta::assert_snapshot!(out);
 }
 
-/// Whatever else answers, with whatever status, is not taken for a world without machines.
+/// Another server's answer, with any status, does not count as a world without machines.
 #[test]
 fn what_is_no_sim_is_not_taken_for_one() {
     use std::io::Write as _;
@@ -368,7 +368,7 @@ fn it_serves_until_it_is_told_to_stop() {
     let ledger = String::from_utf8(sim.ask(&["ledger"]).stdout).expect("text");
     assert!(ledger.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{ledger}");
 
-    // As `timeout` and a terminal do it: to the process and to its group, in one moment.
+    // Like `timeout` and a terminal: signals to the process and to its group at the same moment.
     assert_eq!(sim.stop_by(&["TERM", "INT", "TERM"]), (Some(0), String::new()));
     assert!(!Path::new(&variables["KUBECONFIG"]).exists(), "it cleans up");
 }
@@ -491,7 +491,7 @@ fn a_killed_process_loses_seconds_at_most() {
     }
     first.child.kill().expect("it runs");
     first.child.wait().expect("it ends");
-    // As if the kill had come in the middle of a write.
+    // Simulates a kill in the middle of a write.
     let unfinished = state.join("world.json.1.tmp");
     std::fs::write(&unfinished, "{").expect("a file");
 
@@ -567,7 +567,7 @@ fn the_ledger_outlives_a_kill_and_belongs_to_one_sim() {
     let mut first = Serving::start(directory.path(), &arguments);
     assert!(first.ask(&["world", "vm", "power-off", "node-0001"]).status.success());
     let kept = || std::fs::read_to_string(&ledger).expect("a ledger");
-    // Soon, while the sim serves: ten seconds are a hundred times as much.
+    // The record is written soon, while the sim serves: ten seconds are a hundred times as long.
     let until = format!("until grep -q node-0001 '{ledger_text}'; do sleep 0.05; done");
     let found = Command::new("timeout").args(["10", "sh", "-c", &until]).status();
     assert!(
@@ -628,7 +628,7 @@ fn two_sims_share_neither_the_env_file_nor_the_mounts() {
     let read = || (std::fs::read(&env).expect("a file"), std::fs::read(&token).expect("a file"));
     let before = read();
     for (option, path) in [("--env", &env), ("--supervisor", &mounts)] {
-        // One that is let in would serve for ever.
+        // A sim that is not refused would serve forever.
         let second = Command::new("timeout")
             .args(["10", env!("CARGO_BIN_EXE_sim"), "serve", "--seed", "2", option, path])
             .args(PICKED)
@@ -643,7 +643,7 @@ fn two_sims_share_neither_the_env_file_nor_the_mounts() {
     let left = std::fs::read_dir(directory.path()).expect("a directory");
     let left: Vec<_> = left.map(|it| it.expect("an entry").file_name()).collect();
     assert_eq!(left, ["mounts"], "no lock is left behind");
-    // It is free again.
+    // The directory is free again.
     Serving::start(directory.path(), &["--vms", "1", "--supervisor", &mounts]);
 }
 
@@ -677,7 +677,7 @@ fn the_env_file_goes_with_the_sim() {
     assert!(env.exists());
     assert_eq!(sim.stop().0, Some(0));
     assert!(!env.exists());
-    // One that was written since is somebody else's.
+    // A file that was written since then belongs to another process.
     let sim = Serving::start(directory.path(), &["--vms", "1"]);
     std::fs::write(&env, "export OTHER=1\n").expect("a file");
     assert_eq!(sim.stop().0, Some(0));
@@ -716,7 +716,7 @@ fn the_ledger_is_whole_where_the_state_cannot_be_kept() {
     assert!(kept.contains("node-0001"), "{kept}");
 }
 
-/// A request from outside, with nothing of ours in between.
+/// Sends a request over a plain socket, without any client code of ours.
 fn post(address: &str, body: &str) -> String {
     let head = format!(
         "POST /sdk HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: text/xml\r\n\

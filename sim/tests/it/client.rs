@@ -1,4 +1,4 @@
-//! A client of a vCenter that does as it is told: SOAP over a tower service, no cleverness.
+//! A simple client of a vCenter: SOAP over a tower service.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -14,12 +14,12 @@ pub(crate) const VIEWS: (&str, &str) = ("ViewManager", "ViewManager");
 pub(crate) const SEARCH: (&str, &str) = ("SearchIndex", "SearchIndex");
 pub(crate) const SESSIONS: (&str, &str) = ("SessionManager", "SessionManager");
 
-/// Three zones and so many machines, none of them a node.
+/// A sim with three zones and `n` machines, none of which is a node.
 pub(crate) fn machines(n: u32) -> Sim {
     Sim::builder().topology(Topology::zones(3).machines(n).nodes(Nodes::Count(0))).start()
 }
 
-/// The same, and somebody who is logged in.
+/// A sim with three zones and `n` machines, and a logged-in client.
 pub(crate) async fn lab(n: u32) -> (Sim, Client) {
     let sim = machines(n);
     let client = Client::logged_in(&sim).await;
@@ -62,18 +62,18 @@ impl Answer {
         Some(detail.attribute("xsi:type").expect("a fault has a class").to_owned())
     }
 
-    /// The payload of an answer that is no fault.
+    /// The payload of an answer that is not a fault.
     pub(crate) fn ok(&self) -> Node {
         assert_eq!(self.fault(), None, "{}", self.body);
         self.payload()
     }
 
-    /// What it returns, if it returns something.
+    /// The returned value, if any.
     pub(crate) fn returned(&self) -> Option<Node> {
         self.ok().child("returnval").cloned()
     }
 
-    /// The reference that it returns.
+    /// The returned reference.
     pub(crate) fn reference(&self) -> (String, String) {
         let returned = self.returned().unwrap_or_else(|| panic!("nothing returned: {}", self.body));
         (returned.attribute("type").expect("a reference has a type").to_owned(), returned.text)
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-/// A client with its cookie. Clones share the session and nothing else.
+/// A client with its cookie. Clones share only the session.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) service: Service,
@@ -113,7 +113,7 @@ impl Client {
         self.call("Login", SESSIONS, &arguments).await.ok();
     }
 
-    /// Sends anything.
+    /// Sends any request.
     pub(crate) async fn send(&mut self, request: Request<Full<Bytes>>) -> Answer {
         let response = self.service.clone().oneshot(request).await.expect("an answer");
         let (parts, body) = response.into_parts();

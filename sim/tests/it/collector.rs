@@ -1,4 +1,4 @@
-//! The contract of filters and waiting: what a client may rely on between two versions.
+//! Tests of the contract of filters and waiting, on which clients rely between two versions.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn wait(client: &mut Client, version: &str, options: &str) -> Answer {
 
 const AT_ONCE: &str = "<maxWaitSeconds>0</maxWaitSeconds>";
 
-/// What a reply says: version, whether it is cut, and per object kind, id and changes.
+/// Content of a reply: version, truncation, and kind, id and changes of each object.
 #[derive(Debug, PartialEq)]
 struct Updates {
     version: String,
@@ -135,7 +135,7 @@ async fn a_change_has_only_the_paths_that_changed_and_were_asked_for() {
     let reply = updates(&wait(&mut client, &version, "").await);
     let two = client.machine("node-0002").await;
     assert_eq!(reply.objects, [format!("modify {two} runtime.powerState=poweredOff")]);
-    // What was not asked for wakes nobody.
+    // A property that the filter does not ask for wakes no waiter.
     sim.apply(Command::SetHostName { machine: "node-0001".into(), host_name: Some("x".into()) })
         .unwrap();
     assert_eq!(wait(&mut client, &reply.version, AT_ONCE).await.returned(), None);
@@ -378,7 +378,7 @@ async fn members_of_a_list_come_and_go() {
     );
 }
 
-/// As `govc tasks` does it: one filter starts from a list and, beside it, from an object.
+/// As in `govc tasks`, one filter starts from a list and also from an object.
 #[tokio::test(start_paused = true)]
 async fn a_filter_from_a_list_and_an_object_tells_of_members_that_come_and_go() {
     let (_sim, mut client) = lab(3).await;
@@ -429,7 +429,7 @@ async fn a_container_tells_of_machines_that_are_made_and_destroyed() {
     let new = client.machine("new").await;
     let reply = updates(&wait(&mut client, &version, "").await);
     assert_eq!(reply.objects, [format!("leave {one}"), format!("enter {new} name=new")]);
-    // In and out within one window leaves no trace.
+    // An object that comes and goes within one window leaves no trace.
     sim.apply(
         serde_json::from_value(serde_json::json!({"vm.create": {"spec": {"name": "short"}}}))
             .expect("a command"),
@@ -480,7 +480,7 @@ async fn collectors_do_not_know_of_each_other() {
     client.call("DestroyPropertyCollector", own, "").await.ok();
     let answer = client.call("WaitForUpdatesEx", own, "").await;
     assert_eq!(answer.fault().as_deref(), Some("ManagedObjectNotFound"));
-    // Sessions neither: the default collector is each session's own.
+    // Sessions do not share filters either: each session has its own default collector.
     let mut other = Client::logged_in(&sim).await;
     assert_eq!(wait(&mut other, "", AT_ONCE).await.returned(), None);
 }

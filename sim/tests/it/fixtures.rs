@@ -1,7 +1,7 @@
-//! Every request that real clients were recorded with gets an answer.
+//! Tests that every recorded request of real clients gets an answer.
 //!
-//! Each group of requests goes in its order to a fresh sim after a login. References of the
-//! recording's inventory become ours by their type, sessions and their objects those of this session.
+//! Each group of requests goes in order to a fresh sim after a login. References of the recorded
+//! inventory become ours by their type; sessions and their objects become those of this session.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,9 +34,9 @@ fn recorded(client: &str) -> Vec<Recorded> {
     serde_saphyr::from_str(&text).expect("a list of requests")
 }
 
-/// What stands for what in this replay.
+/// Names of this replay in place of recorded ones.
 struct Names {
-    /// References by type: of the inventory, and of what the session has made last.
+    /// References by type: those of the inventory, and the last ones that the session made.
     references: BTreeMap<String, String>,
     version: String,
     token: String,
@@ -90,7 +90,7 @@ impl Names {
     fn translate(&self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
-        // `type="Kind">id<`, in either quotes, but for the singletons and the root folder.
+        // `type="Kind">id<`, in either quotes, except singletons and the root folder.
         while let Some(at) = rest.find("type=") {
             let (before, from) = rest.split_at(at);
             out.push_str(before);
@@ -129,7 +129,7 @@ impl Names {
         }
     }
 
-    /// Remembers what the answer brought into being.
+    /// Remembers the objects that the answer created.
     fn learn(&mut self, request: &Recorded, answer: &Answer) {
         if answer.status >= 300 {
             return;
@@ -182,7 +182,7 @@ fn replace_between(text: &str, start: &str, end: &str, new: impl Fn(&str) -> Str
     out
 }
 
-/// Sends a recorded request with this session in place of the recorded one.
+/// Sends a recorded request, with this session instead of the recorded one.
 async fn replay(
     client: &mut Client,
     names: &Names,
@@ -198,7 +198,7 @@ async fn replay(
     let mut request = Request::builder().method(recorded.method.as_str()).uri(&path);
     for (name, value) in recorded.headers.iter().flatten() {
         let value = match (name.to_lowercase().as_str(), &client.cookie) {
-            // Recorded by name; what is in front of and behind it is the client's own habit.
+            // The session cookie gets our token; the pairs before and after it stay as the client wrote them.
             ("cookie", Some(cookie)) => {
                 let token = cookie.split('=').nth(1).unwrap_or_default().trim_matches('"');
                 value
@@ -222,7 +222,7 @@ async fn replay(
     client.send(request.body(names.translate(&body).into()).expect("a good request")).await
 }
 
-/// `200 LoginResponse`, `500 InvalidLogin`, `200 {…}`: what an answer is, in a few words.
+/// Summary of an answer in a few words: `200 LoginResponse`, `500 InvalidLogin`, `200 {…}`.
 fn outline(answer: &Answer) -> String {
     let status = answer.status;
     if !answer.header(header::CONTENT_TYPE).contains("xml") {
@@ -275,7 +275,7 @@ async fn replay_all(fixtures: &str) -> String {
     let mut lab: Option<(Sim, Client, Names, String)> = None;
     for request in recorded(fixtures) {
         let of = request.name.split('/').next().unwrap_or_default().to_owned();
-        // Tags are made in one group and used in the next; the others are one story.
+        // Tags are made in one group and used in the next. Fixtures of the other clients are one group.
         let of = of.split('.').next().unwrap_or_default().to_owned();
         let of = if fixtures == "govmomi" { of } else { fixtures.to_owned() };
         if of != group || lab.is_none() {
@@ -298,11 +298,11 @@ async fn replay_all(fixtures: &str) -> String {
         names.learn(&request, &answer);
         let outline = outline(&answer);
         writeln!(out, "{:<58} {outline}", request.name).expect("a string");
-        // A recorded login may open another session, to which nothing belongs yet.
+        // A recorded login may open another session, which has no objects yet.
         if request.name.ends_with("Login") && answer.status == 200 {
             *names = Names::of(client).await;
         }
-        // After a recorded logout the next one needs a session again.
+        // After a recorded logout the next request needs a session again.
         if request.name.ends_with("Logout") {
             client.cookie = None;
             client.login(sim).await;

@@ -1,5 +1,5 @@
-//! Clients that mean ill or know no better, on real sockets: an answer or a clean close for them, and nobody
-//! beside them waits.
+//! Tests of hostile and broken clients on real sockets: they get an answer or a clean close, and no other client
+//! has to wait.
 
 mod cluster;
 mod requests;
@@ -33,7 +33,7 @@ async fn every_request_gets_an_answer_and_the_neighbour_too() {
         assert!(answer.contains(text), "{name}: {begin}");
         neighbour.is_served(name).await;
     }
-    // Nothing of it has changed anything.
+    // None of the requests has changed the world.
     let maps = GroupResource::core("configmaps");
     let n_maps = cluster.sim.world().read(|world| world.cluster.count(&maps));
     assert_eq!(n_maps, 0);
@@ -174,7 +174,7 @@ async fn is_answered(stream: &mut TcpStream) {
 
 #[tokio::test]
 async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
-    // A cluster reads 3 MiB, and of unfinished ones 256 MiB: 88 of these.
+    // A cluster reads bodies of up to 3 MiB, and 256 MiB of unfinished ones: 88 of these.
     const N_BODIES: usize = 90;
     const N_REFUSED: usize = 2;
     let size = (29 << 20) / 10;
@@ -189,7 +189,7 @@ async fn unfinished_bodies_at_one_face_keep_no_client_of_another_out() {
             let mut stream = cluster.connect().await;
             let head = head("/api/v1/nodes", "application/json", size + 1);
             stream.write_all(head.as_bytes()).await.expect("it listens");
-            // One that is refused is not read to the end.
+            // The server does not read a refused body to the end.
             let _ = stream.write_all(&vec![b' '; size]).await;
             let mut line = [0; 12];
             stream.read_exact(&mut line).await.map(|_| line)
@@ -240,12 +240,12 @@ async fn whoever_reads_nothing_is_cut_off_and_delays_nobody() {
     for record in cluster.ended(N_READERS, is_slow).await {
         let ended = record.ended.expect("it has ended");
         assert_eq!(ended.broken, Some("abandoned"));
-        // Of 32 MiB: what fits the buffers of the system and of one connection.
+        // Of 32 MiB only as much is sent as fits the buffers of the system and of one connection.
         assert!(ended.bytes < 24 << 20, "{} bytes for nobody", ended.bytes);
     }
     neighbour.is_served("twenty are cut off").await;
     for mut reader in readers {
-        // What was sent is there, and then a reset or an end; no event of a watch that goes on.
+        // After the sent bytes comes a reset or an end, and no further event of a watch.
         let mut buffer = vec![0; 1 << 20];
         while reader.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
     }

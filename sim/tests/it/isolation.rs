@@ -1,4 +1,4 @@
-//! Sims in one process do not know of each other, and no secret gets out.
+//! Tests that sims in one process are isolated from each other, and that no secret leaks.
 
 use http::Method;
 use sim::world::{ADMINISTRATOR, Command, PROVIDER_USER};

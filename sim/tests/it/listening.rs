@@ -1,4 +1,4 @@
-//! Sockets: handshakes, framing, and the ways in which a connection ends.
+//! Tests of sockets: handshakes, framing, and the ways in which a connection ends.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn listening() -> (Sim, Endpoints) {
     (sim, endpoints)
 }
 
-/// Without TLS, so that bytes can be looked at.
+/// A sim without TLS, so that tests can read the bytes.
 async fn plain() -> (Sim, SocketAddr) {
     let sim = Sim::builder().plain_text().start();
     let options = ListenOptions { transport: Transport::PlainText, ..ListenOptions::default() };
@@ -39,7 +39,7 @@ fn head(body: &str, more: &str) -> String {
     )
 }
 
-/// Reads until `n` responses have come.
+/// Reads until `n` responses have arrived.
 async fn responses(stream: &mut TcpStream, n: usize) -> String {
     let mut text = String::new();
     let mut buffer = vec![0; 65536];
@@ -155,7 +155,7 @@ async fn requests_may_be_chunked_pipelined_and_announced() {
     let text = responses(&mut stream, 2).await;
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2);
     assert!(text.contains("\r\ndate: ") && text.contains("\r\ncontent-length: "), "{text}");
-    // Announced: the body is sent when the server wants it.
+    // With an announced body: the client sends it when the server asks for it.
     let announced = head(&body, "Expect: 100-continue\r\n");
     stream.write_all(announced.as_bytes()).await.expect("kept alive");
     let mut buffer = [0; 25];
@@ -202,7 +202,7 @@ async fn what_comes_before_a_cut_arrives() {
     let mut stream = TcpStream::connect(address).await.expect("a listener");
     stream.write_all((head(&body, "") + &body).as_bytes()).await.expect("an open connection");
     let mut text = Vec::new();
-    // How it ends is the system's affair; what came before is not.
+    // The system decides how the connection ends; only the bytes before matter.
     let _ = stream.read_to_end(&mut text).await;
     let text = String::from_utf8(text).expect("text");
     let (head, rest) = text.split_once("\r\n\r\n").expect("a head");
@@ -243,7 +243,7 @@ async fn behind_a_shut_door_connections_break_and_nothing_is_noted_until_it_open
     responses(&mut before, 1).await;
     let noted = sim.ledger().next_seq();
     door.shut();
-    // Whether that can still be sent is the system's affair.
+    // The system decides if this can still be sent.
     let _ = before.write_all(hello.as_bytes()).await;
     let error = before.read(&mut [0; 100]).await.expect_err("no clean end");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
@@ -273,7 +273,7 @@ async fn a_stop_waits_for_nobody_for_long() {
     while sim.ledger().next_seq() < 3 {
         tokio::task::yield_now().await;
     }
-    // Half a handshake, and a connection that says nothing.
+    // A half-open handshake, and a connection that sends nothing.
     let _silent = TcpStream::connect(address).await.expect("a listener");
     let stopped = tokio::time::timeout(Duration::from_secs(5), sim.shutdown()).await;
     assert!(stopped.is_ok(), "it stops");

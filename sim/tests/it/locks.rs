@@ -1,4 +1,4 @@
-//! How often a SOAP call locks the world, and whom it wakes: exact counts.
+//! Tests of exact counts: the number of world locks by a SOAP call, and the waiters that it wakes.
 
 use futures::FutureExt;
 use sim::Sim;
@@ -6,7 +6,7 @@ use sim::world::{Command, Named};
 
 use crate::client::{COLLECTOR, Client, SEARCH, SESSIONS, VIEWS, lab, machines, object, props};
 
-/// Locks by a call, and whether it woke those who wait for a change. The call is polled once, so that nothing else runs.
+/// Number of locks by a call, and true if it woke the waiters for a change. The call is polled once, so that nothing else runs.
 fn cost(sim: &Sim, client: &mut Client, call: (&str, (&str, &str), &str)) -> (u64, bool) {
     let (operation, this, arguments) = call;
     let (before, mut changes) = (sim.world().locks(), sim.world().changes());
@@ -52,7 +52,7 @@ async fn a_soap_call_locks_the_world_twice_and_wakes_nobody_unless_it_changes_so
     ] {
         assert_eq!(cost(&sim, &mut client, call), (2, false), "{}", call.0);
     }
-    // A wait takes time, and so it looks once more whether the vCenter still serves.
+    // A wait takes time, so it checks once more that the vCenter still serves.
     let wait = ("WaitForUpdatesEx", COLLECTOR, no_wait);
     assert_eq!(cost(&sim, &mut client, wait), (3, false));
     let power_off = ("PowerOffVM_Task", ("VirtualMachine", machine.as_str()), "");
@@ -81,7 +81,7 @@ async fn a_wait_that_waits_locks_the_world_twice_before_and_three_times_after_it
     let before = sim.world().locks();
     let answer = (&mut wait).now_or_never().expect("it is told").payload();
     assert_eq!(answer.name, "WaitForUpdatesExResponse");
-    // Both changes are one look: is there something, does the vCenter still serve, and the end of the call.
+    // Both changes need one pass with three locks: look for changes, check that the vCenter still serves, end the call.
     assert_eq!((begun, sim.world().locks() - before), (2, 3));
 }
 
@@ -92,6 +92,6 @@ async fn a_login_locks_the_world_twice() {
     client.call("RetrieveServiceContent", ("ServiceInstance", "ServiceInstance"), "").await.ok();
     let before = sim.world().locks();
     client.login(&sim).await;
-    // The test itself looks for the password.
+    // The test itself reads the password.
     assert_eq!(sim.world().locks() - before, 1 + 2);
 }

@@ -1,4 +1,4 @@
-//! The sim as its clients meet it: over tower services, pipes, sockets and the command line.
+//! Tests of the sim from its clients' side: over tower services, pipes, sockets and the command line.
 
 mod admin;
 mod cli;

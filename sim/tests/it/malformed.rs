@@ -1,4 +1,4 @@
-//! Nonsense gets a proper answer, and never a panic.
+//! Tests that malformed requests get a proper answer and never cause a panic.
 
 use bytes::Bytes;
 use http::{Method, Request, header};
@@ -140,7 +140,7 @@ async fn nobody_reads_anything_without_a_login() {
     assert_eq!(fault.as_deref(), Some("InvalidLogin"));
 }
 
-/// Blanks around a password are part of it, and so is a password of blanks; around a document they are not.
+/// Spaces around a password are part of it, and a password may consist of spaces. Spaces around a document are ignored.
 #[tokio::test(start_paused = true)]
 async fn a_password_keeps_its_blanks() {
     let sim = Sim::builder().start();

@@ -1,4 +1,4 @@
-//! The release of a vCenter, as clients see it.
+//! Tests of the release of a vCenter that clients see.
 
 use std::time::Duration;
 

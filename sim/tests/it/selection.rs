@@ -1,4 +1,4 @@
-//! What a property specification selects: the rules that every client builds on.
+//! Tests of the selection by property specifications, on whose rules every client relies.
 
 use sim::world::{ADMINISTRATOR, Command, Grant};
 
@@ -10,7 +10,7 @@ async fn retrieve(client: &mut Client, spec: &str, options: &str) -> Answer {
     client.call("RetrievePropertiesEx", COLLECTOR, &arguments).await
 }
 
-/// `vm-1 name=a,parent=b` for each object.
+/// Summary of each object, such as `vm-1 name=a,parent=b`.
 fn objects(answer: &Answer) -> Vec<String> {
     let result = answer.returned().unwrap_or_default();
     let property = |it: &Node| format!("{}={}", it.text_of("name"), it.text_of("val"));
@@ -319,7 +319,7 @@ async fn a_page_that_is_not_wanted_can_be_cancelled() {
     client.call("CancelRetrievePropertiesEx", COLLECTOR, &token).await.ok();
     let answer = client.call("ContinueRetrievePropertiesEx", COLLECTOR, &token).await;
     assert_eq!(fault(&answer), "InvalidArgument");
-    // Another session's token is none of ours.
+    // A token of another session is not valid here.
     let answer = retrieve(&mut client, &spec, "<maxObjects>10</maxObjects>").await;
     let token = format!("<token>{}</token>", answer.returned().unwrap().text_of("token"));
     let mut other = Client::logged_in(&sim).await;

@@ -1,7 +1,7 @@
-//! The bytes of every answer that is spoken. `><` is broken into lines for those who read them.
+//! Snapshots of the bytes of every successful answer. `><` is broken into lines for readers.
 //!
 //! A scenario is a client's exchange with a world of its own. [`Shots`] compares each answer with its
-//! snapshot, and finds in the ledger which operation it answered: one without a snapshot of a
+//! snapshot, and finds the answered operation in the ledger. An operation without a snapshot of a
 //! successful answer fails `every_operation_has_its_bytes`, in either dialect of REST.
 
 mod objects;
@@ -22,7 +22,7 @@ use crate::client::{Answer, Client};
 
 const CONTENT: (&str, &str) = ("ServiceInstance", "ServiceInstance");
 
-/// Declares scenarios: each a test, and all of them together the measure of what is covered.
+/// Declares scenarios: each is a test, and all of them together define the covered operations.
 macro_rules! scenarios {
     ($($module:ident::$name:ident,)*) => {
         $(
@@ -32,7 +32,7 @@ macro_rules! scenarios {
             }
         )*
 
-        /// What is answered successfully by all scenarios together.
+        /// Operations that all scenarios together call successfully.
         async fn covered() -> BTreeSet<Spoken> {
             let mut shots = Shots { only_count: true, ..Shots::default() };
             $($module::$name(&mut shots).await;)*
@@ -66,7 +66,7 @@ scenarios! {
 /// An operation in one dialect: `soap`, `rest`, `api`.
 type Spoken = (&'static str, String);
 
-/// Compares answers with their snapshots, and keeps account of what they answered.
+/// Compares answers with their snapshots, and records the answered operations.
 #[derive(Default)]
 struct Shots {
     only_count: bool,
@@ -74,7 +74,7 @@ struct Shots {
 }
 
 impl Shots {
-    /// The answer of the last call to `sim`.
+    /// Takes the answer of the last call to `sim`.
     fn take(&mut self, sim: &Sim, name: &str, answer: &Answer) {
         let mut records = sim.ledger().records().into_iter().rev();
         let call = records.find(|record| record.kind == Kind::Call).expect("a call was answered");
@@ -111,7 +111,7 @@ async fn every_operation_has_its_bytes() {
     assert!(missing.is_empty(), "no snapshot of an answer to {missing:?}: write a scenario");
 }
 
-/// Status, the headers that matter, body.
+/// Status, selected headers and body.
 fn bytes(answer: &Answer) -> String {
     let mut out = format!("{}\n", answer.status);
     for name in ["content-type", "cache-control", "set-cookie", "www-authenticate", "retry-after"] {
@@ -132,7 +132,7 @@ fn basic(sim: &Sim) -> String {
     format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text))
 }
 
-/// A vAPI session.
+/// Opens a vAPI session and returns its token.
 pub(crate) async fn rest_login(sim: &Sim, client: &mut Client) -> String {
     let basic = basic(sim);
     let headers = [("authorization", basic.as_str()), ("vmware-use-header-authn", "true")];

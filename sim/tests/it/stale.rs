@@ -1,4 +1,4 @@
-//! Reads that show the state before the last change.
+//! Tests of reads that show the state before the last change.
 
 use sim::Face;
 use sim::faults::{Action, Rule};

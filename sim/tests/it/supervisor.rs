@@ -1,4 +1,4 @@
-//! The Supervisor as a provider meets it: its own objects, tokens and roles beside those of the cluster.
+//! Tests of the Supervisor from a provider's side: its own objects, tokens and roles beside those of the cluster.
 
 mod credentials;
 mod faults;
@@ -22,7 +22,7 @@ async fn get(sim: &Sim, path: &str) -> (u16, Value) {
     (status, serde_json::from_slice(&body).unwrap_or_default())
 }
 
-/// The same with the administrator's token, and a body if it is not null.
+/// Status and body of a request with the administrator's token; sends a body if it is not null.
 async fn admin(sim: &Sim, method: Method, path: &str, body: Value) -> (u16, Value) {
     let token = sim.supervisor().expect("there is one").admin_token().to_owned();
     let (status, _, body) = ask(sim, method, path, &token, body).await;
@@ -65,7 +65,7 @@ async fn answer(
     supervisor.server().service("").oneshot(request).await
 }
 
-/// Lets so many seconds pass.
+/// Lets this number of seconds pass.
 async fn pass(seconds: u64) {
     tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
 }

@@ -1,4 +1,4 @@
-//! `sim::test!` as its users meet it: time passes at once, and a failure shows the ledger.
+//! Tests of `sim::test!` from a user's side: time passes at once, and a failure shows the ledger.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ async fn find(sim: &Sim) {
     Client::logged_in(sim).await.call("FindByIp", SEARCH, arguments).await.ok();
 }
 
-/// The whole message, once: what failed, how to begin the same way, every call.
+/// Snapshot of a whole message: the failure, the way to reproduce it, every call.
 #[test]
 fn the_message_of_a_failure() {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,4 +1,4 @@
-//! In process, over a pipe and over TCP with TLS, the same calls leave the same ledger.
+//! Tests that the same calls leave the same ledger in process, over a pipe and over TCP with TLS.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::wire;
 fn lab() -> Sim {
     let topology = Topology::zones(2).machines(3).nodes(Nodes::Count(0));
     let sim = Sim::builder().topology(topology).start();
-    // A rule that ends a call hides it from those behind it: each fires on a call of its own.
+    // A rule that ends a call hides the call from the rules after it, so each rule fires on a call of its own.
     for rule in [
         Rule::new("fault", [Action::SoapFault { class: "SystemError".into(), message: None }])
             .op(["FindByUuid"])
@@ -34,7 +34,7 @@ fn lab() -> Sim {
     sim
 }
 
-/// How a request gets there. An error breaks the connection; the next request has a new one.
+/// Transport of the requests. An error breaks the connection; the next request opens a new one.
 enum Transport {
     Service(Service),
     Pipe(sim::Server, Option<SendRequest<Full<Bytes>>>),
@@ -91,7 +91,7 @@ impl Transport {
     }
 }
 
-/// What a client does all day, and what goes wrong. Answers: status lines or `broken`.
+/// Makes a client's usual calls, and calls that fail. Returns the answers: status lines or `broken`.
 async fn script(sim: &Sim, transport: &mut Transport) -> Vec<String> {
     let password = sim.password("vc0", ADMINISTRATOR).expect("the administrator");
     let login =
@@ -162,7 +162,7 @@ fn normalised(sim: &Sim) -> Vec<String> {
     sim.ledger().records().into_iter().map(blind).collect()
 }
 
-/// Answers without what a clock wrote into them.
+/// Answers with every timestamp replaced.
 fn without_times(answers: &[String]) -> Vec<String> {
     let year =
         |text: &str| text.starts_with("20") && text.len() > 20 && text.as_bytes()[10] == b'T';

@@ -1,4 +1,4 @@
-//! Clients on sockets: connections as raw as a test needs them.
+//! Clients on sockets, for tests that need raw connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Trusts the sim's authority and offers these protocols.
+/// A connector that trusts the sim's authority and offers these protocols.
 pub(crate) fn connector(endpoints: &Endpoints, alpn: &[&str]) -> TlsConnector {
     let pem = endpoints.ca_pem().expect("TLS");
     let mut roots = RootCertStore::empty();
@@ -32,7 +32,7 @@ pub(crate) fn connector(endpoints: &Endpoints, alpn: &[&str]) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// Shakes hands as a client that knows the server by `name`.
+/// Makes the TLS handshake of a client that expects the server to be `name`.
 pub(crate) async fn tls(
     connector: &TlsConnector,
     address: SocketAddr,
@@ -42,12 +42,12 @@ pub(crate) async fn tls(
     connector.connect(name, TcpStream::connect(address).await?).await
 }
 
-/// The certificate that a server showed, in hex.
+/// The certificate that a server showed, in DER.
 pub(crate) fn shown(stream: &TlsStream<TcpStream>) -> Vec<u8> {
     stream.get_ref().1.peer_certificates().expect("a certificate")[0].to_vec()
 }
 
-/// Speaks HTTP/1.1 on a stream. The connection is driven for as long as the test runs.
+/// Opens HTTP/1.1 on a stream. A task drives the connection as long as the test runs.
 pub(crate) async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> http1::SendRequest<Full<Bytes>> {
@@ -56,7 +56,7 @@ pub(crate) async fn http(
     sender
 }
 
-/// Sends a request, reads the answer whole.
+/// Sends a request and reads the whole answer.
 pub(crate) async fn exchange(
     sender: &mut http1::SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
@@ -67,7 +67,7 @@ pub(crate) async fn exchange(
     Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
 
-/// A GET or POST with a body, which is XML, JSON or YAML by the look of it.
+/// A request with a body, whose first byte decides between XML, JSON and YAML.
 pub(crate) fn request(method: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
     let kind = match body.as_bytes().first() {
         Some(b'<') => "text/xml",

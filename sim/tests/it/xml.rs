@@ -13,7 +13,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Reads a document; anything that is not well-formed fails.
+    /// Reads a document; fails if it is not well-formed.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader::from_str(text);
         let mut stack = vec![Node::default()];
@@ -76,7 +76,7 @@ impl Node {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The text of the first child of this name; empty if there is none.
+    /// The text of the first child of this name; empty without such a child.
     pub(crate) fn text_of(&self, name: &str) -> &str {
         self.child(name).map_or("", |child| &child.text)
     }

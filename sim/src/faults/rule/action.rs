@@ -1,4 +1,4 @@
-//! What happens to a call on which a rule fires.
+//! Actions on a call for which a rule fires.
 
 use std::time::Duration;
 
@@ -7,132 +7,131 @@ use serde::{Deserialize, Serialize};
 use super::{Denial, KubeStatus, Spoil, Throttle};
 use crate::faults::MissingPaths;
 
-/// What happens to a call. The first that replaces the answer ends the chain.
+/// An action on a call. The first action that replaces the answer ends the chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
-    /// Wait first.
+    /// Waits first.
     Delay(#[serde(with = "sim_world::duration")] Duration),
-    /// Answer with a vim25 fault.
+    /// Answers with a vim25 fault.
     SoapFault {
-        /// The class.
+        /// Class of the fault.
         #[serde(rename = "type")]
         class: String,
-        /// The text; a typical one if left out.
+        /// Text of the fault; a typical one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// Answer with an HTTP status, worded as the face would: a Kubernetes `Status`, a vAPI error, a
-    /// proxy's page in front of `/sdk`.
+    /// Answers with an HTTP status in the format of the face: a Kubernetes `Status`, a vAPI error,
+    /// a proxy's page in front of `/sdk`.
     Status {
-        /// The HTTP status code.
+        /// HTTP status code.
         code: u16,
         /// `Retry-After` in seconds.
         #[serde(default, rename = "retryAfter", skip_serializing_if = "Option::is_none")]
         retry_after: Option<u32>,
-        /// The text; a typical one if left out.
+        /// Text of the answer; a typical one if left out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
-    /// Break the connection before an answer.
+    /// Breaks the connection before an answer.
     Reset,
-    /// Never answer.
+    /// Never answers.
     Blackhole,
-    /// Send so many bytes of the answer's body, then break the connection.
+    /// Sends this many bytes of the answer's body, then breaks the connection.
     Truncate {
         /// Bytes of the body.
         bytes: u64,
     },
-    /// Spoil the bytes of the answer's body: members and types that nobody knows, bytes that are no text, too deep, too long.
+    /// Spoils the bytes of the answer's body: unknown members and types, bytes that are not text, too deep, too long.
     Spoil(Spoil),
-    /// Answer as if nothing matched.
+    /// Answers as if nothing matched.
     EmptyResult,
-    /// Leave this object out, by name or managed object id.
+    /// Leaves this object out, by name or managed object id.
     Hide(String),
-    /// Properties that cannot be read.
+    /// Reports properties as unreadable.
     MissingSet(MissingPaths),
-    /// The collector version is unknown; the collector starts over.
+    /// Treats the collector version as unknown, so that the collector starts over.
     #[serde(rename = "updates.versionReset")]
     VersionReset,
-    /// A watch answers with an ERROR event, code 410.
+    /// Ends a watch at once with an ERROR event, code 410.
     #[serde(rename = "watch.gone410")]
     WatchGone,
-    /// A watch answers with an ERROR event, code 410, after so many events.
+    /// Ends a watch with an ERROR event, code 410, after this many events.
     #[serde(rename = "watch.gone410After")]
     WatchGoneAfter(u64),
-    /// A watch stays open and says nothing until its time is over.
+    /// Keeps a watch open without any event until its time is over.
     #[serde(rename = "watch.silent")]
     WatchSilent,
-    /// A watch sends no bookmarks.
+    /// Sends no bookmarks on a watch.
     #[serde(rename = "watch.noBookmark")]
     WatchNoBookmark,
-    /// A watch ends after so many events.
+    /// Ends a watch after this many events.
     #[serde(rename = "watch.closeAfter")]
     WatchCloseAfter(u64),
-    /// A watch tells so many events, then nothing more, and never ends: a connection whose other end
-    /// is gone without a word.
+    /// Sends this many events on a watch, then nothing more, and never ends it, like a connection whose other end has vanished.
     #[serde(rename = "watch.holdAfter")]
     WatchHoldAfter(u64),
-    /// A watch tells everything twice.
+    /// Sends everything on a watch twice.
     #[serde(rename = "watch.duplicate")]
     WatchDuplicate,
-    /// A watch tells what happens this long after it happened; no bookmark overtakes it.
+    /// Sends each event of a watch this long after it happened; no bookmark overtakes it.
     #[serde(rename = "watch.delay")]
     WatchDelay(#[serde(with = "sim_world::duration")] Duration),
-    /// A watch ends cleanly after this long, whatever time it asked for.
+    /// Ends a watch cleanly after this long, whatever timeout it asked for.
     #[serde(rename = "watch.lasts")]
     WatchLasts(#[serde(with = "sim_world::duration")] Duration),
-    /// A list, or what a watch begins with, has only the first so many objects, and says that it is whole.
+    /// Returns only the first n objects of a list, or of the initial state of a watch, as if they were all.
     #[serde(rename = "list.partial")]
     ListPartial(usize),
-    /// Reads that are content with any state (`resourceVersion=0`) get that before the last so many
+    /// Answers reads that accept any state (`resourceVersion=0`) with the state before the last n
     /// changes of the resource.
     #[serde(rename = "list.stale")]
     ListStale(usize),
-    /// Reads show the state before the last so many changes, as through a cache that lags.
+    /// Answers reads with the state before the last n changes, like a cache that lags.
     ///
-    /// Of a vCenter: inventory and tags, in `Find…`, `Retrieve…`, `Fetch` and reads of tags. Changes at the same moment
-    /// count as one, and nothing before the moment at which the rule was added is known. Waits for updates, sessions
-    /// and tasks are as ever: the property collector tells changes in order, and late ones are `delay`.
+    /// For a vCenter the action covers inventory and tags, in `Find…`, `Retrieve…`, `Fetch` and reads of tags. Changes at the
+    /// same moment count as one. The past begins when the rule is added. Waits for updates, sessions and tasks stay current: the
+    /// property collector sends changes in order, and `delay` makes them late.
     ///
-    /// Of a Kubernetes API: gets and lists, of the changes of the resource. Unlike with `list.stale` reads that must
-    /// be consistent too: no API server does that, a cache between client and server may.
+    /// For a Kubernetes API the action covers gets and lists and counts the changes of the resource. Unlike `list.stale` it also
+    /// affects reads that must be consistent: no API server does that, but a cache between client and server may.
     #[serde(rename = "read.stale")]
     ReadStale(usize),
-    /// The token of a list that goes on is too old: 410.
+    /// Answers 410 to a list request that continues with a token, as if the token were too old.
     #[serde(rename = "list.continueExpired")]
     ListContinueExpired,
-    /// The conversion webhook does not answer: versions of its kinds that are not the stored one cannot be
-    /// read, watched or written. Other versions and other kinds are served as ever.
+    /// Stops the conversion webhook: other versions of its kinds than the stored one cannot be read, watched or written. The
+    /// stored version and other kinds are served as usual.
     #[serde(rename = "webhook.conversionDown")]
     ConversionDown,
-    /// An admission webhook denies the request.
+    /// Denies the request, as an admission webhook.
     #[serde(rename = "webhook.deny")]
     Deny(Denial),
-    /// An admission webhook does not answer.
+    /// Fails the request, because an admission webhook does not answer.
     #[serde(rename = "webhook.unreachable")]
     WebhookUnreachable,
-    /// Answer with a Kubernetes `Status` in these words.
+    /// Answers with this Kubernetes `Status`.
     #[serde(rename = "k8sStatus")]
     KubeStatus(KubeStatus),
-    /// Priority and fairness turns the request away: 429 as a page, with `Retry-After` and the headers that
-    /// name flow schema and priority level.
+    /// Rejects the request by priority and fairness: 429 as a page, with `Retry-After` and the headers that name flow schema and
+    /// priority level.
     #[serde(rename = "throttle")]
     Throttle(Throttle),
-    /// There is no such resource, as before its definition is there or in a version that is not served.
+    /// Answers that the resource does not exist, as before its definition or in a version that is not served.
     #[serde(rename = "notServed")]
     NotServed,
-    /// The namespace is on its way out and takes nothing new.
+    /// Rejects new objects, because the namespace is being deleted.
     #[serde(rename = "namespaceTerminating")]
     NamespaceTerminating,
-    /// Before the call is served, the cluster forgets all but the last so many changes of every
-    /// resource, as after a compaction of etcd.
+    /// Makes the cluster forget all but the last n changes of every resource before it serves the
+    /// call, as after a compaction of etcd.
     #[serde(rename = "cluster.compact")]
     Compact(usize),
 }
 
 impl Action {
-    /// What makes sense for an API server only, by its name in a rule.
+    /// Name in a rule of an action that only an API server can perform.
     pub(super) fn of_cluster(&self) -> Option<&'static str> {
         Some(match self {
             Self::WatchGone => "watch.gone410",

@@ -1,9 +1,9 @@
-//! What is wrong with a rule that can be read and makes no sense.
+//! Validation of rules that parse but cannot work.
 
 use super::{Action, Denial, KubeStatus, Rule, Spoil};
 
 impl Rule {
-    /// What is wrong with the rule itself.
+    /// Checks that the rule can work.
     ///
     /// # Errors
     /// A sentence that names the key, the value and the remedy.

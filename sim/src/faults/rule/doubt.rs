@@ -1,19 +1,19 @@
-//! What is accepted and may not be what was meant: operations that nothing here answers.
+//! Warnings about rules that are accepted but may be mistaken: operations that no server of the sim answers.
 //!
-//! A doubt is no error. The ledger and rules know a call that is refused by the name that the client gave
-//! it, so a rule may well be about an operation that the vCenter does not have.
+//! A doubt is not an error. The ledger and rules name a refused call as the client named it, so a rule may match an operation
+//! that the vCenter does not have.
 
 use super::{Ops, Rule};
 use crate::document::closest;
 use crate::{Face, operations};
 
-/// What the cluster's operations begin with.
+/// First words of the cluster's operations.
 const VERBS: [&str; 8] =
     ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 
 impl Rule {
-    /// What may not be what was meant, with rule, key, value and remedy: operations without `*` that nothing
-    /// here answers. Empty for a rule that nobody has to look at again.
+    /// Warnings with rule, key, value and remedy, about operations without `*` that no server of the sim answers. Empty for a
+    /// rule without doubts.
     pub fn doubts(&self) -> Vec<String> {
         let of_rule = |doubt| format!("rule `{}`: match.op {doubt}", self.id);
         self.matcher.op.doubts(self.matcher.protocol).into_iter().map(of_rule).collect()
@@ -21,7 +21,7 @@ impl Rule {
 }
 
 impl Ops {
-    /// Patterns that name one operation, and one that no server answers; `face` says of which front end.
+    /// Warnings about patterns that name one operation which no server answers, or none of `face`.
     pub(crate) fn doubts(&self, face: Option<Face>) -> Vec<String> {
         let named =
             self.0.iter().filter(|pattern| !pattern.contains('*') && !pattern.starts_with('@'));
@@ -38,7 +38,7 @@ fn doubt(operation: &str, face: Option<Face>) -> Option<String> {
 
 fn of_vcenter(operation: &str, face: Option<Face>) -> Option<String> {
     if face.is_some_and(Face::is_kubernetes) {
-        // What the cluster calls what is no request for a resource.
+        // The cluster's name for a request that does not concern a resource.
         let remedy = "write a verb and a resource, such as `patch nodes`";
         return (operation != "unknown")
             .then(|| format!("`{operation}` is no operation of the cluster; {remedy}"));

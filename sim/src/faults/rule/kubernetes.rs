@@ -1,12 +1,12 @@
-//! What an API server is made to say: statuses, denials and throttling in a rule's own words.
+//! Answers of an API server in a rule's own words: statuses, denials and throttling.
 
 use serde::{Deserialize, Serialize};
 
-/// A `Status`. What is left out is worded as the real server would for this call.
+/// A `Status`. For omitted fields the sim chooses the real server's wording for this call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct KubeStatus {
-    /// The code, from 400 on.
+    /// HTTP status code, 400 or more.
     pub code: u16,
     /// `Conflict`, `Invalid`, …
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -14,25 +14,25 @@ pub struct KubeStatus {
     /// The message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is wrong with which field.
+    /// Fields that are not valid, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<KubeCause>,
-    /// Seconds, as header and in the details.
+    /// Seconds until a retry, as header and in the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
 }
 
-/// One thing that is wrong.
+/// One reason for a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KubeCause {
     /// `FieldValueInvalid` and the like.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What is wrong.
+    /// Description of the problem.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The field's path.
+    /// Path of the field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
@@ -41,13 +41,13 @@ pub struct KubeCause {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Denial {
-    /// 422 as VM Operator answers what does not validate, with the message as its reason; 403 `Forbidden`
-    /// as webhooks answer what they do not permit.
+    /// Status code. VM Operator answers 422 for an object that is not valid, with the message as reason; webhooks answer 403
+    /// `Forbidden` for a request that they do not permit.
     pub code: u16,
-    /// The webhook's name; that of VM Operator for the kind if left out.
+    /// Name of the webhook; by default VM Operator's webhook for the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
-    /// Why.
+    /// Reason for the denial.
     pub message: String,
 }
 
@@ -57,11 +57,11 @@ impl Default for Denial {
     }
 }
 
-/// A request too many.
+/// Throttling of a client that sends too many requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Throttle {
-    /// Seconds after which to come again.
+    /// Seconds until the client may retry.
     pub retry_after: u32,
 }
 

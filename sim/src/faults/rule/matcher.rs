@@ -1,11 +1,11 @@
-//! Which calls a rule is about.
+//! Matches calls against rules.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::scalars::OneOrMany;
 use crate::{Class, Face, can_be_stale};
 
-/// Which calls a rule is about. What is left out matches everything.
+/// The calls that a rule matches. Omitted fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Matcher {
@@ -27,7 +27,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// The first operation named in full whose answer cannot be an old one.
+    /// Returns the first operation named in full whose answer cannot be stale.
     pub(super) fn never_stale(&self) -> Option<&str> {
         let all = [Face::Soap, Face::Vapi, Face::Cluster, Face::Supervisor];
         let can_be = |operation: &str| {
@@ -39,7 +39,7 @@ impl Matcher {
     }
 }
 
-/// A list of operation patterns; written as one or as several.
+/// A list of operation patterns, written as one pattern or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ops(pub Vec<String>);
 
@@ -47,7 +47,7 @@ pub struct Ops(pub Vec<String>);
 const CLASSES: [&str; 5] = ["@read", "@write", "@login", "@longpoll", "@task"];
 
 impl Ops {
-    /// The first pattern that names a class which does not exist, as a sentence with the remedy.
+    /// Describes the first pattern that names an unknown class, with the remedy.
     pub(crate) fn wrong_class(&self) -> Option<String> {
         let is_wrong = |it: &&String| it.starts_with('@') && !CLASSES.contains(&it.as_str());
         let pattern = self.0.iter().find(is_wrong)?;
@@ -61,7 +61,7 @@ impl Ops {
         self.0.is_empty()
     }
 
-    /// Whether an operation of this class matches one of the patterns.
+    /// True if an operation of this class matches one of the patterns.
     pub fn matches(&self, operation: &str, class: Class) -> bool {
         self.0.is_empty()
             || self.0.iter().any(|pattern| match pattern.strip_prefix('@') {
@@ -77,7 +77,7 @@ impl<'a> FromIterator<&'a str> for Ops {
     }
 }
 
-/// The object a call is about. Every given part must match; `*` stands for anything.
+/// Object that a call refers to. Every given part must match; `*` stands for anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resource {
@@ -93,7 +93,7 @@ pub struct Resource {
     /// Managed object id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moref: Option<String>,
-    /// The UUID asked for.
+    /// UUID that the call asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for Ops {
     }
 }
 
-/// Whether `text` matches `pattern`, in which `*` stands for any run of characters.
+/// True if `text` matches `pattern`, in which `*` stands for any run of characters.
 pub(in crate::faults) fn glob(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

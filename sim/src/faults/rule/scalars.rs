@@ -1,4 +1,4 @@
-//! One or several: where a document may have a scalar or a list of them.
+//! Parses a scalar or a list of scalars.
 
 use std::fmt;
 

@@ -1,28 +1,29 @@
-//! Bytes of an answer that a client has to bear.
+//! Ways to spoil the bytes of an answer.
 
 use serde::{Deserialize, Serialize};
 
-/// How the body of an answer is spoiled. The status and the headers stay.
+/// Way to spoil the body of an answer. The status and the headers stay.
 ///
-/// XML and JSON are spoiled where they stand, each event of a watch by itself. Other encodings are cut in two by the bytes of
-/// [`Spoil::InvalidUtf8`], whatever is asked for.
+/// XML and JSON are spoiled in place, each event of a watch by itself. Other encodings are cut in two by the bytes of
+/// [`Spoil::InvalidUtf8`], except for [`Spoil::CutShort`] and [`Spoil::Padded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Spoil {
-    /// Every element and object that has members gets one that nobody knows, of a class that nobody knows. Maps of labels and
-    /// annotations stay as they are.
+    /// Adds an unknown member of an unknown class to every element and object that has members. Maps of labels and annotations
+    /// stay as they are.
     UnknownMembers,
-    /// Every class that is named, as `xsi:type`, as `kind` or as the type of a watch's event, is one that nobody knows.
+    /// Replaces every class that is named, as `xsi:type`, as `kind` or as the type of a watch's event, with an unknown one.
     UnknownTypes,
-    /// Bytes in the middle that are not UTF-8.
+    /// Inserts bytes in the middle that are not UTF-8.
     InvalidUtf8,
-    /// A member that is nested 20,000 deep.
+    /// Adds a member that is nested 20,000 deep.
     Deep,
-    /// An XML document type that declares entities which multiply to gigabytes, and one of them in the text. JSON has no
+    /// Adds an XML document type with entities that expand to gigabytes, and a reference to one of them in the text. JSON has no
     /// entities and stays as it is.
     Entities,
-    /// So many percent of the bytes, and the end as if that were all: no connection breaks. Each event of a watch loses its end.
+    /// Sends this percentage of the bytes as if the body were complete; no connection breaks. Each event of a watch loses its
+    /// end.
     CutShort(u8),
-    /// So many MiB of blanks in front of what is said.
+    /// Puts this many MiB of blanks in front of the body.
     Padded(u32),
 }

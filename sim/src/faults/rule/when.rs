@@ -1,4 +1,4 @@
-//! When a rule fires: gates over its count, over chance and over time.
+//! Conditions on which a rule fires: its count, chance and time.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::scalars::OneOrMany;
 
-/// When a rule fires. It counts the calls that matched; all given gates must be open.
+/// Conditions on which a rule fires. Counts refer to the calls that matched; all given conditions must hold.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct When {
-    /// On the n-th match, from 1: `3`, or a list with ranges, `[1, "4..6"]` (both ends included).
+    /// The n-th match, from 1: `3`, or a list with ranges, `[1, "4..6"]` (both ends included).
     #[serde(skip_serializing_if = "Nth::is_any")]
     pub nth: Nth,
-    /// On the first so many matches.
+    /// The first n matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
-    /// Not on the first so many.
+    /// Every match but the first n.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// On every so-many-th.
+    /// Every n-th match.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<u64>,
-    /// So many times in all.
+    /// At most n times in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
-    /// With this probability, drawn per match from the seed, the rule, the client and the count.
+    /// Probability per match, drawn from the seed, the rule, the client and the count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// From the first of these points in world time until before the second.
+    /// Span of world time, without its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between: Option<Between>,
 }
@@ -40,7 +40,7 @@ impl When {
     }
 }
 
-/// A span of world time.
+/// A span of world time: begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Between(pub Duration, pub Duration);
 
@@ -53,7 +53,7 @@ impl Nth {
         self.0.is_empty()
     }
 
-    /// Whether the `n`-th match is one of them.
+    /// True if the rule may fire on the `n`-th match.
     pub fn includes(&self, n: u64) -> bool {
         self.0.is_empty() || self.0.iter().any(|(from, to)| (*from..=*to).contains(&n))
     }

@@ -1,20 +1,20 @@
-//! What an authorizer sees of a request.
+//! Attributes of a request that authorizers look at.
 
 use http::Method;
 
 use crate::kubeapi::query::Query;
 
-/// A request, as roles speak of it.
+/// A request in the terms of roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::kubeapi) struct Attributes {
     pub(in crate::kubeapi) verb: String,
-    /// The path as it came.
+    /// The whole path.
     pub(in crate::kubeapi) path: String,
     /// The object, if the path is about objects.
     pub(in crate::kubeapi) object: Option<Object>,
 }
 
-/// What a path is about.
+/// The object or collection that a path is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::kubeapi) struct Object {
     pub(in crate::kubeapi) group: String,
@@ -25,7 +25,7 @@ pub(in crate::kubeapi) struct Object {
 }
 
 impl Object {
-    /// `pods/log`.
+    /// Resource with its subresource, such as `pods/log`.
     pub(in crate::kubeapi) fn with_subresource(&self) -> String {
         match self.subresource.as_str() {
             "" => self.resource.clone(),
@@ -35,10 +35,10 @@ impl Object {
 }
 
 impl Attributes {
-    /// Takes a request apart, whether or not anybody serves it. The path's escapes are undone.
+    /// Reads the attributes of a request, even if its path is not served. `path` has its escapes undone.
     ///
     /// After `apiserver: pkg/endpoints/request/requestinfo.go`, `NewRequestInfo`. A namespace counts
-    /// as being in itself; a list of the one object that a field selector names is about that object.
+    /// as being in itself. A list whose field selector names one object is about that object.
     pub(in crate::kubeapi) fn of(method: &Method, path: &str, query: &Query) -> Self {
         let steps: Vec<&str> = path.trim_matches('/').split('/').collect();
         let plain = || Self {
@@ -59,7 +59,7 @@ impl Attributes {
             Method::DELETE => "delete",
             _ => "",
         };
-        // Deprecated: the verb stands in the path.
+        // Deprecated: the verb is part of the path.
         let rest = match rest {
             ["watch", rest @ ..] => {
                 verb = "watch";

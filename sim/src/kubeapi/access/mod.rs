@@ -1,7 +1,7 @@
-//! Who may do what: the attributes of a request, and who decides about them.
+//! Authorization: the attributes of a request, and the decision about them.
 //!
-//! A sim begins with everybody who is authenticated allowed everything; [`Access::require_rbac`]
-//! turns to roles and bindings, while it runs if need be.
+//! At first every authenticated user may do everything; [`Access::require_rbac`] switches to roles
+//! and bindings, even while the sim runs.
 
 mod attributes;
 mod rbac;
@@ -18,16 +18,16 @@ pub(super) use attributes::{Attributes, Object};
 
 use super::tokens::Identity;
 
-/// Whose members may do everything, whatever roles say.
+/// Group whose members may do everything, regardless of roles.
 const MASTERS: &str = "system:masters";
 
-/// The switch between "whoever is known may do everything" and RBAC. Clones are the same switch.
+/// The switch between RBAC and full access for every authenticated user. Clones share the switch.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     rbac: Arc<AtomicBool>,
 }
 
-/// A decision, and what it rests on.
+/// A decision and its reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) is_allowed: bool,
@@ -35,17 +35,17 @@ pub(super) struct Verdict {
 }
 
 impl Access {
-    /// From now on roles and bindings decide, and requests without credentials are anonymous.
+    /// Lets roles and bindings decide from now on; requests without credentials are anonymous.
     pub fn require_rbac(&self) {
         self.rbac.store(true, Ordering::Relaxed);
     }
 
-    /// From now on whoever is authenticated may do everything.
+    /// Allows every authenticated user to do everything from now on.
     pub fn allow_all(&self) {
         self.rbac.store(false, Ordering::Relaxed);
     }
 
-    /// Whether roles and bindings decide.
+    /// True if roles and bindings decide.
     pub fn is_rbac(&self) -> bool {
         self.rbac.load(Ordering::Relaxed)
     }
@@ -62,9 +62,9 @@ impl Access {
         rbac::decide(who, what, store)
     }
 
-    /// The rules that hold for somebody in a namespace, as `SelfSubjectRulesReview` tells them.
+    /// The rules that hold for `who` in a namespace, as the status of a `SelfSubjectRulesReview`.
     pub(super) fn rules(&self, who: &Identity, namespace: &str, store: &Store) -> Value {
-        // Roles say the same of the masters.
+        // For the masters the roles already contain these rules.
         let is_master = who.groups.iter().any(|group| group == MASTERS);
         rbac::rules(who, namespace, store, !self.is_rbac() && !is_master)
     }

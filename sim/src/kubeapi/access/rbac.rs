@@ -1,6 +1,6 @@
 //! Role-based access control: rules, roles and bindings.
 //!
-//! Roles and bindings are objects of the store, also those that every cluster begins with. After
+//! Roles and bindings are objects of the store, including those that every cluster begins with. After
 //! `kubernetes: plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac/validation`.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ pub(super) fn decide(who: &Identity, what: &Attributes, store: &Store) -> Verdic
     Verdict { is_allowed: found.is_some(), reason: found.unwrap_or(reason) }
 }
 
-/// The rules that hold for somebody in a namespace; `everything` for those whom nothing stops.
+/// The rules that hold for `who` in a namespace; `everything` adds rules that allow all requests.
 pub(super) fn rules(who: &Identity, namespace: &str, store: &Store, everything: bool) -> Value {
     let (mut of_resources, mut of_paths) = (Vec::new(), Vec::new());
     let mut take = |rule: &Value| {
@@ -112,18 +112,18 @@ pub(super) fn rules(who: &Identity, namespace: &str, store: &Store, everything: 
     status
 }
 
-/// What a binding gives somebody.
+/// Grant of one binding.
 enum Grant<'a> {
     Rules {
         rules: Vec<&'a Value>,
-        /// Which binding of which role to whom.
+        /// Names of binding, role and subject.
         why: String,
     },
-    /// It names a role that there is not.
+    /// The binding names a role that does not exist.
     Missing(String),
 }
 
-/// Goes through what somebody has been given, cluster-wide first, as long as `visit` wants more.
+/// Visits the grants of `who`, cluster-wide ones first, until `visit` returns false.
 fn each_grant<'a>(
     who: &Identity,
     namespace: &str,
@@ -171,8 +171,8 @@ fn each_grant<'a>(
     }
 }
 
-/// The rules of a role; an aggregated one has those of every cluster role that its labels select,
-/// and these may be aggregated themselves (edit is in admin, view is in edit).
+/// The rules of a role. An aggregated role has the rules of every cluster role that its selectors
+/// match, and these may be aggregated themselves (admin includes edit, edit includes view).
 fn rules_of<'a>(role: &'a Value, store: &'a Store) -> Vec<&'a Value> {
     if role.get("aggregationRule").is_none() {
         return list(role, "rules").iter().collect();
@@ -197,7 +197,7 @@ fn rules_of<'a>(role: &'a Value, store: &'a Store) -> Vec<&'a Value> {
     rules
 }
 
-/// Whether an aggregated role takes in another one.
+/// True if an aggregated role includes `other`.
 fn selects(role: &Value, other: &Value) -> bool {
     let selectors = role.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array);
     let labels = &other["metadata"]["labels"];
@@ -237,7 +237,7 @@ fn describe(subject: &Value, home: &str) -> String {
     }
 }
 
-/// Whether a rule allows a request.
+/// True if a rule allows a request.
 fn allows(rule: &Value, what: &Attributes) -> bool {
     let verb = has(rule, "verbs", "*") || has(rule, "verbs", &what.verb);
     let Some(object) = &what.object else { return verb && allows_path(rule, &what.path) };

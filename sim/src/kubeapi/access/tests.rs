@@ -1,4 +1,4 @@
-//! Decisions of the real server (1.36.3) about the same roles and bindings.
+//! Tests with decisions of the real server (1.36.3) about the same roles and bindings.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What there is: versions, groups, resources. Plain and aggregated documents come from one registry.
+//! Discovery of versions, groups and resources. Plain and aggregated documents come from one registry.
 
 mod rows;
 
@@ -22,7 +22,7 @@ pub(super) fn group_versions(cluster: &ClusterHandle) -> Vec<(String, String)> {
     groups.into_iter().flat_map(each).collect()
 }
 
-/// `/version`. Commit and date are those of a build that has none.
+/// `/version`. Commit and date are those of a build without that information.
 pub(super) fn version() -> Reply {
     let info = json!({
         "major": "1",
@@ -43,7 +43,7 @@ pub(super) fn version() -> Reply {
     Reply::new(StatusCode::OK, answer::JSON, text)
 }
 
-/// `/`.
+/// `/`: the list of paths.
 pub(super) fn root(cluster: &ClusterHandle) -> Reply {
     let rows = cluster.read(rows);
     let mut paths = vec!["/api".to_owned(), "/api/v1".into(), "/apis".into()];
@@ -110,7 +110,7 @@ pub(super) fn group(cluster: &ClusterHandle, name: &str) -> Reply {
     answer::json(StatusCode::OK, &group)
 }
 
-/// `/api/v1`, `/apis/<group>/<version>`; none if nothing is served there.
+/// `/api/v1`, `/apis/<group>/<version>`; `None` if nothing is served there.
 pub(super) fn group_version(cluster: &ClusterHandle, group: &str, version: &str) -> Option<Reply> {
     let rows = cluster.read(rows);
     let resources: Vec<Value> = rows
@@ -181,12 +181,12 @@ fn aggregated(
     });
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-    // Clients keep the document for as long as its digest is the same.
+    // Clients keep the document as long as its digest stays the same.
     let digest: String =
         Sha256::digest(list.to_string()).iter().map(|it| format!("{it:02X}")).collect();
     let tag = HeaderValue::from_str(&format!("\"{digest}\""));
     let mut reply = match &tag {
-        // Unlike with OpenAPI, this is no list, and no weak tag.
+        // Unlike OpenAPI, discovery accepts neither a list of tags nor a weak tag.
         Ok(tag) if request.if_none_match.as_bytes() == tag.as_bytes() => answer::unchanged(tag),
         _ => answer::typed(StatusCode::OK, &content_type, &list),
     };

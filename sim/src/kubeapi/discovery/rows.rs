@@ -1,4 +1,4 @@
-//! The registry as rows: resources and their parts, each told in two ways.
+//! The registry as rows: resources and their subresources, each for plain and for aggregated discovery.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use sim_world::objects::{GroupResource, ResourceDef, Store, compare_versions};
 
 use crate::kubeapi::route::Review;
 
-/// The order in which the real server tells its own groups; others follow by name.
+/// The order in which the real server lists its own groups; others follow by name.
 const GROUPS: [&str; 20] = [
     "apiregistration.k8s.io",
     "apps",
@@ -34,15 +34,15 @@ const GROUPS: [&str; 20] = [
 
 const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// Custom resources have the same in another order.
+/// Verbs of custom resources: the same in another order.
 const CUSTOM_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-/// What can be done with a part of an object.
+/// Verbs of a subresource.
 const PART_VERBS: [&str; 3] = ["get", "patch", "update"];
 
 const SCALE: &str = "scale";
 
-/// One resource, or a part of one, as both kinds of documents tell it.
+/// One resource or subresource, with what both kinds of documents need.
 pub(super) struct Row {
     pub(super) group: String,
     pub(super) version: String,
@@ -56,11 +56,11 @@ pub(super) struct Row {
     short_names: Vec<String>,
     categories: Vec<String>,
     is_custom: bool,
-    /// The version in which its objects are kept, if they are kept.
+    /// Version in which objects are stored; `None` if they are not stored.
     stored: Option<String>,
 }
 
-/// Every row, resources by name, their parts after them.
+/// Every row: resources by name, each followed by its subresources.
 pub(super) fn rows(store: &Store) -> Vec<Row> {
     let mut rows: Vec<Row> = store
         .resources()
@@ -104,7 +104,7 @@ fn rows_of(def: &ResourceDef, version: &str) -> Vec<Row> {
     let mut whole = row("", if is_custom { &CUSTOM_VERBS } else { &VERBS });
     let is_namespaces = def.id == GroupResource::core("namespaces");
     if is_namespaces {
-        // Nobody deletes all namespaces at once.
+        // The collection of namespaces cannot be deleted.
         whole.verbs.retain(|verb| *verb != "deletecollection");
     }
     let mut rows = vec![whole];
@@ -120,7 +120,7 @@ fn rows_of(def: &ResourceDef, version: &str) -> Vec<Row> {
     rows
 }
 
-/// Groups and their versions, best first.
+/// Groups in the order of discovery, each with its versions, the preferred one first.
 pub(super) fn groups_of(rows: &[Row]) -> Vec<(String, Vec<String>)> {
     let mut groups: Vec<(String, Vec<String>)> = Vec::new();
     for row in rows {
@@ -189,7 +189,7 @@ impl Row {
         STANDARD.encode(digest.get(..8).unwrap_or_default())
     }
 
-    /// What the answer is; built-in resources leave out that it is of their own group.
+    /// Kind of the answer; built-in resources leave out group and version if these are their own.
     fn response_kind(&self) -> Value {
         let (group, version, kind) = match (self.subresource, self.is_custom) {
             (SCALE, _) => ("autoscaling", "v1", "Scale"),
@@ -199,7 +199,7 @@ impl Row {
         json!({"group": group, "version": version, "kind": kind})
     }
 
-    /// An entry of aggregated discovery, with its parts.
+    /// An entry of aggregated discovery, with its subresources.
     pub(super) fn rich(&self, rows: &[Row]) -> Value {
         let mut entry = Map::new();
         let scope = if self.namespaced { "Namespaced" } else { "Cluster" };

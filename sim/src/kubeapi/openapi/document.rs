@@ -14,14 +14,14 @@ use crate::kubeapi::route::Review;
 
 /// Schemas by name, as text. Never changes once it is read.
 static SCHEMAS: LazyLock<BTreeMap<&'static str, &'static RawValue>> = LazyLock::new(|| {
-    // A test holds that the file can be read.
+    // A test ensures that the file can be read.
     serde_json::from_str(OPENAPI).expect("schemas/openapi.json is readable")
 });
 
 pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(super) const REFERENCE: &str = "#/components/schemas/";
 
-/// What a document is about.
+/// Content of a document: a group and version with its kinds.
 pub(super) struct Document {
     pub(super) group: String,
     pub(super) version: String,
@@ -32,7 +32,7 @@ pub(super) struct Kind {
     pub(super) resource: String,
     pub(super) kind: String,
     pub(super) namespaced: bool,
-    /// Whether it is only answered, and not kept.
+    /// True if objects of the kind are answered and not stored.
     pub(super) is_review: bool,
     pub(super) status: bool,
     pub(super) scale: bool,
@@ -63,7 +63,7 @@ impl Document {
         Self { group: group.into(), version: version.into(), kinds }
     }
 
-    /// Changes when the document does, at a fraction of its cost.
+    /// Returns a hash that changes when the document does, at a fraction of the cost of writing it.
     pub(super) fn hash(&self) -> String {
         let mut digest = Sha512::new();
         digest.update(&self.group);
@@ -123,7 +123,7 @@ impl Document {
         )
     }
 
-    /// `io.k8s.api.core.v1.Node`, `com.example.v1.Widget`.
+    /// Name of a kind's schema, such as `io.k8s.api.core.v1.Node` or `com.example.v1.Widget`.
     pub(super) fn schema_name(&self, kind: &Kind) -> String {
         if kind.custom.is_some() {
             let mut parts: Vec<&str> = self.group.split('.').collect();
@@ -215,7 +215,7 @@ impl Kind {
     }
 }
 
-/// The fields that say what an object is, in the words of the real server.
+/// Schemas of `apiVersion` and `kind`, in the words of the real server.
 fn type_meta() -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("apiVersion".into(), json!({
@@ -229,7 +229,7 @@ fn type_meta() -> Map<String, Value> {
     fields
 }
 
-/// Spells out what a structural schema says by an extension alone.
+/// Adds the `anyOf` that a structural schema expresses only by `x-kubernetes-int-or-string`.
 fn complete(schema: &mut Value) {
     if schema["x-kubernetes-int-or-string"] == true && schema.get("anyOf").is_none() {
         schema["anyOf"] = json!([{"type": "integer"}, {"type": "string"}]);
@@ -244,7 +244,7 @@ fn complete(schema: &mut Value) {
     }
 }
 
-/// The schemas that a schema refers to.
+/// Names of the schemas that a schema refers to.
 fn references(schema: &str) -> impl Iterator<Item = &str> {
     schema.split(REFERENCE).skip(1).filter_map(|rest| rest.split('"').next())
 }

@@ -1,8 +1,8 @@
 //! OpenAPI v3: a document for each group and version that is served.
 //!
 //! Schemas of built-in kinds are those that the real server publishes; those of custom kinds come
-//! from their definitions. Paths say what `kubectl explain`, `kubectl apply` and generators of
-//! clients look at: verbs, kinds, parameters of writes. OpenAPI v2 is not served.
+//! from their definitions. Paths contain what `kubectl explain`, `kubectl apply` and client generators
+//! read: verbs, kinds, parameters of writes. OpenAPI v2 is not served.
 
 mod document;
 mod paths;
@@ -19,7 +19,7 @@ use document::Document;
 
 const YEAR: jiff::SignedDuration = jiff::SignedDuration::from_hours(365 * 24);
 
-/// `/openapi/v3`: the documents that there are.
+/// `/openapi/v3`: the list of documents.
 pub(super) fn index(cluster: &ClusterHandle) -> Reply {
     let mut paths = Map::new();
     for (group, version) in discovery::group_versions(cluster) {
@@ -28,14 +28,14 @@ pub(super) fn index(cluster: &ClusterHandle) -> Reply {
         let url = format!("/openapi/v3/{path}?hash={hash}");
         paths.insert(path, json!({"serverRelativeURL": url}));
     }
-    // The real server does not say that it is JSON.
+    // The real server does not declare the list as JSON.
     let index = json!({"paths": paths}).to_string();
     Reply::new(StatusCode::OK, "text/plain; charset=utf-8", index)
 }
 
 /// `/openapi/v3/<path>`: one document.
 ///
-/// A request with the hash of another state of the document is sent to the present one.
+/// A request with the hash of another state of the document is redirected to the current one.
 pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -> Reply {
     let Some((group, version)) = discovery::group_versions(cluster)
         .into_iter()
@@ -64,7 +64,7 @@ pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -
         _ => Reply::new(StatusCode::OK, answer::JSON, document.write()),
     };
     let headers = reply.response.headers_mut();
-    // Whoever names the state of a document gets the same for ever.
+    // A request that names the state of a document always gets the same answer.
     let year = (asked == hash).then(|| cluster.timestamp().checked_add(YEAR)).and_then(Result::ok);
     let cached = if year.is_some() { "public, immutable" } else { "no-cache, private" };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static(cached));
@@ -85,9 +85,9 @@ pub(super) fn document(cluster: &ClusterHandle, path: &str, request: &Request) -
     reply
 }
 
-/// Whether a client says that it has what a tag names: `"a", W/"b"`, or anything with `*`.
+/// True if an `If-None-Match` header (`"a", W/"b"`) lists the tag, or contains `*` as an entry.
 ///
-/// After Go: `net/http`, `scanETag`: what is no tag ends the list.
+/// After Go: `net/http`, `scanETag`: an entry that is not a valid tag ends the list.
 fn is_held(if_none_match: &str, tag: &HeaderValue) -> bool {
     let mut rest = if_none_match;
     loop {

@@ -1,4 +1,4 @@
-//! What can be done where: as much of it as readers of a document look at.
+//! Paths and operations of a document, as far as its readers use them.
 
 use serde_json::{Map, Value, json};
 

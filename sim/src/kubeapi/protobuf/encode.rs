@@ -1,4 +1,4 @@
-//! Writes what [`decode`](super::decode) reads, for tests: reading what is written gives the same object.
+//! Writes the protobuf that [`decode`](super::decode) reads, for tests: decoding the bytes gives the same object.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::MAGIC;
 use super::schema::{Field, Kind, Message, SCHEMA, Special};
 
-/// The body of an object that was read; `None` for a kind that is not known.
+/// The body of a decoded object; `None` for an unknown kind.
 pub(crate) fn encode(object: &Value) -> Option<Vec<u8>> {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
     let message = SCHEMA.kind(text("apiVersion"), text("kind"))?;
@@ -58,7 +58,7 @@ fn one(number: i32, field: &Field, value: &Value, out: &mut Vec<u8>) {
         Kind::Int32 | Kind::Int64 => varint(number, whole(), out),
         Kind::Double => {
             tag(number, 1, out);
-            // What JSON has no number for is null.
+            // Values that JSON numbers cannot express are null.
             out.extend(value.as_f64().unwrap_or(f64::NAN).to_le_bytes());
         }
         Kind::Message(at) => {
@@ -79,7 +79,7 @@ fn one(number: i32, field: &Field, value: &Value, out: &mut Vec<u8>) {
 }
 
 impl Special {
-    /// The fields of the message that means `value`.
+    /// The fields of the message that stands for `value`.
     fn fields(self, message: &Message, value: &Value) -> Value {
         match (self, value) {
             (Self::Quantity, value) => json!({"string": value}),
@@ -90,7 +90,7 @@ impl Special {
                 instant.map_or_else(
                     || json!({}),
                     |instant| {
-                        // The beginning of 1970, to the second, is not the same as nothing.
+                        // The start of 1970 is a valid instant, unlike an empty message.
                         let nanos = instant.subsec_nanosecond();
                         let nanos = if instant.as_second() == 0 && nanos == 0 { 1 } else { nanos };
                         json!({"seconds": instant.as_second(), "nanos": nanos})
@@ -110,7 +110,7 @@ impl Special {
     }
 }
 
-/// A duration as Go prints it.
+/// Nanoseconds of a duration that Go printed.
 fn nanoseconds(value: &Value) -> i64 {
     let text = value.as_str().unwrap_or_default();
     let (sign, mut rest) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));

@@ -1,15 +1,15 @@
-//! What can be seen of an answer without knowing its kind: how many objects a list has, and why a request was refused.
+//! Reads facts of an answer without its schema: the number of objects in a list, and the reason of a refusal.
 
 use super::wire::{Field, Reader, WireError};
 use super::{MAGIC, Unknown, lossy};
 use crate::kubeapi::backing::Glance;
 
-/// In every list of Kubernetes the field of its items.
+/// Number of the items field in every Kubernetes list.
 const ITEMS: i32 = 2;
-/// The field of a `Status` that says why.
+/// Number of the reason field in a `Status`.
 const REASON: i32 = 4;
 
-/// Looks at an answer; `None` if it is none.
+/// Reads the facts of an answer; `None` if it is not valid protobuf of Kubernetes.
 pub(in crate::kubeapi) fn glance(body: &[u8]) -> Option<Glance> {
     let unknown = Unknown::read(body.strip_prefix(&MAGIC)?).ok()?;
     let (is_list, is_status) = (unknown.kind.ends_with("List"), unknown.kind == "Status");
@@ -33,7 +33,7 @@ fn next<'a>(fields: &mut Reader<'a>) -> Result<Option<(i32, Field<'a>)>, WireErr
 mod tests {
     use super::*;
 
-    /// A field of bytes, shorter than 128 of them.
+    /// A field of fewer than 128 bytes.
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
     }

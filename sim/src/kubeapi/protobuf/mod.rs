@@ -1,8 +1,8 @@
-//! Bodies in Kubernetes' protobuf, read as the JSON that they stand for.
+//! Decodes bodies in Kubernetes' protobuf into the JSON that they stand for.
 //!
-//! client-go sends built-in kinds like this unless it is told otherwise. A body is four bytes of magic
-//! and an envelope (`runtime.Unknown`) with apiVersion, kind and the object's own bytes. What comes out
-//! is what Go's JSON encoder makes of the same object, so that one path handles both.
+//! client-go sends built-in kinds in protobuf by default. A body is four bytes of magic and an envelope
+//! (`runtime.Unknown`) with apiVersion, kind and the object's own bytes. The result is the JSON that
+//! Go's encoder writes for the same object, so that one code path handles both encodings.
 
 #[cfg(any(test, fuzzing))]
 mod encode;
@@ -23,29 +23,29 @@ pub(super) use glance::glance;
 use schema::{Field, Kind, Message, SCHEMA, Special};
 use wire::{Reader, WireError};
 
-/// How such bodies are announced.
+/// Content type of protobuf bodies.
 pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// Messages in messages; a pod needs nine, a schema of a custom resource a few dozen.
+/// Deepest nesting of messages; a pod needs nine, a schema of a custom resource a few dozen.
 const MAX_DEPTH: usize = 100;
 
-/// Why a body cannot be read.
+/// Reason why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufError {
-    /// The envelope is wrong: nobody knows what it is.
+    /// The envelope is malformed, or its kind is unknown.
     Envelope(String),
-    /// The object in it is wrong.
+    /// The object in the envelope is malformed.
     Object { api_version: String, kind: String, why: String },
 }
 
-/// Whether objects of this kind can be read.
+/// True if objects of this kind can be read.
 pub(super) fn knows(api_version: &str, kind: &str) -> bool {
     SCHEMA.kind(api_version, kind).is_some()
 }
 
-/// Reads a body; `api_version` and `kind` are those of an envelope that does not say.
+/// Reads a body; `api_version` and `kind` apply if the envelope names none.
 ///
 /// # Errors
 /// The reason in the words of the real decoder.
@@ -163,7 +163,7 @@ fn read(
         } else if field.is_pointer || !field.is_optional || !is_empty(&value) {
             out.insert(field.name.clone(), value);
         } else {
-            // What came before under this number no longer holds.
+            // The last value of a field replaces earlier ones, even if it is empty.
             out.shift_remove(&field.name);
         }
     }
@@ -173,7 +173,7 @@ fn read(
     Ok(())
 }
 
-/// As `omitempty` has it; messages are never empty.
+/// True if `omitempty` leaves the value out; messages are never empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -242,7 +242,7 @@ fn one(field: &Field, found: wire::Field<'_>, depth: usize) -> Result<Value, Wir
     })
 }
 
-/// JSON in a field of its own.
+/// JSON in a message with only one field.
 fn raw(message: &Message, bytes: &[u8]) -> Result<Value, WireError> {
     let mut text: &[u8] = &[];
     let mut fields = Reader::new(bytes);
@@ -260,7 +260,7 @@ fn raw(message: &Message, bytes: &[u8]) -> Result<Value, WireError> {
 }
 
 impl Special {
-    /// What the fields of such a message mean in JSON.
+    /// The JSON value that the fields of such a message stand for.
     fn value(self, fields: &Map<String, Value>) -> Value {
         let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
         let whole = |name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or_default();
@@ -291,13 +291,13 @@ impl Special {
                     None => fields.get("allows").cloned().unwrap_or_else(|| false.into()),
                 }
             }
-            // Read where its bytes are.
+            // `raw` reads it from its bytes.
             Self::Raw => Value::Null,
         }
     }
 }
 
-/// Go's zero time is written as an empty message, and null in JSON.
+/// An instant in JSON: null for Go's zero time, which is an empty message.
 fn instant(seconds: i64, nanos: i64, digits: u8) -> Value {
     if seconds == 0 && nanos == 0 {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! Which fields messages have: the data file `schema.json`, read once.
+//! Fields of the messages, from the data file `schema.json`, which is read once.
 //!
 //! `generate.py` beside it makes the file from `generated.proto` and the Go types of Kubernetes.
 
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// Everything that is known.
+/// All known kinds and messages.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let raw: Raw =
         serde_json::from_str(include_str!("schema.json")).expect("schema.json is readable");
@@ -20,10 +20,10 @@ struct Raw {
     messages: BTreeMap<String, BTreeMap<i32, String>>,
 }
 
-/// Messages and the kinds that are messages.
+/// Messages, and the kinds that they encode.
 #[derive(Debug)]
 pub(super) struct Schema {
-    /// Messages by `apiVersion/kind`.
+    /// Indexes of messages by `apiVersion/kind`.
     kinds: HashMap<String, usize>,
     messages: Vec<Message>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Schema {
 /// One message.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// Its name without package, as errors have it.
+    /// Name without package, as in errors.
     pub(super) name: String,
     pub(super) special: Option<Special>,
     fields: HashMap<i32, Field>,
@@ -40,18 +40,18 @@ pub(super) struct Message {
 /// One field.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub(super) name: String,
-    /// Its name in Go.
+    /// Name in Go.
     pub(super) go_name: String,
     pub(super) kind: Kind,
     pub(super) is_repeated: bool,
     pub(super) is_map: bool,
-    /// An empty value says something.
+    /// True if an empty value is kept.
     pub(super) is_pointer: bool,
-    /// Left out when empty.
+    /// True if the field is left out when empty.
     pub(super) is_optional: bool,
-    /// Its fields stand in the message around it.
+    /// True if its fields belong to the message around it.
     pub(super) is_inline: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Kind {
     Message(usize),
 }
 
-/// Messages that are something else in JSON.
+/// Messages with a JSON form of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Special {
     Quantity,
@@ -76,11 +76,11 @@ pub(super) enum Special {
     Time,
     MicroTime,
     Duration,
-    /// Its one field holds JSON.
+    /// JSON in the only field.
     Raw,
-    /// A list, without a name around it.
+    /// A list in the only field, without a name in JSON.
     Items,
-    /// A schema, or a truth value, a list of schemas, a list of texts in its place.
+    /// A schema, or in its place a boolean, a list of schemas or a list of strings.
     SchemaOr,
 }
 
@@ -158,7 +158,7 @@ impl Schema {
 
     /// The message of a kind.
     pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
-        // Options are of every group.
+        // Every group has `DeleteOptions`.
         let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
         self.messages.get(*self.kinds.get(&format!("{api_version}/{kind}"))?)
     }

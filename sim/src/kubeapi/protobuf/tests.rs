@@ -1,5 +1,5 @@
-//! Bytes that client-go made (`fixtures/*.pb`, beside them the JSON that it made of the same objects),
-//! and bytes that nobody would make.
+//! Tests with bytes that client-go wrote (`fixtures/*.pb`, beside its JSON of the same objects), and
+//! with malformed bytes.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -38,7 +38,7 @@ const FIXTURES: [(&str, &[u8], &str); 19] = fixtures![
     "tokenreview",
 ];
 
-/// What means nothing: Go writes null for empty lists and instants that are not left out.
+/// Removes nulls, which Go writes for empty lists and instants that are not left out.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -72,7 +72,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Asked of the real server (1.36.3), byte for byte.
+/// The answers are those of the real server (1.36.3) to the same bytes.
 #[test]
 fn bad_bytes_get_the_real_decoders_words() {
     let envelope = |why: &str| Err(ProtobufError::Envelope(why.into()));

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// How long ago this instant was; `<unknown>` if there is none.
+/// Time since an instant; `<unknown>` if the value is not an instant.
 ///
 /// After `printers.go: translateTimestampSince`.
 pub(super) fn since(instant: &Value, now: Timestamp) -> String {
@@ -13,9 +13,9 @@ pub(super) fn since(instant: &Value, now: Timestamp) -> String {
     }
 }
 
-/// Milliseconds as people say them, at most two units.
+/// Formats milliseconds for people, in at most two units.
 ///
-/// After `apimachinery: pkg/util/duration`, `HumanDuration`. Clocks may differ by a second.
+/// After `apimachinery: pkg/util/duration`, `HumanDuration`. An age of -1 s is `0s`, because clocks may differ.
 fn human(milliseconds: i64) -> String {
     let two = |whole: i64, unit: char, rest: i64, small: char| match rest {
         0 => format!("{whole}{unit}"),

@@ -1,7 +1,7 @@
 //! The cells of a row, kind by kind.
 //!
-//! After `kubernetes: pkg/printers/internalversion/printers.go`. Every kind gets all of its columns:
-//! which of them are shown is the client's affair.
+//! After `kubernetes: pkg/printers/internalversion/printers.go`. Every row has all columns of its kind;
+//! the client decides which of them it shows.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::age::since;
 use super::pods;
 
-/// A list at a pointer, empty if there is none.
+/// A list at a pointer; empty if the value is not a list.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A text at a pointer, empty if there is none.
+/// A text at a pointer; empty if the value is not a text.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -76,7 +76,7 @@ pub(super) fn of(resource: &str, object: &Value, now: Timestamp) -> Vec<Value> {
         "serviceaccounts" => vec![name.into(), age()],
         "rolebindings.rbac.authorization.k8s.io"
         | "clusterrolebindings.rbac.authorization.k8s.io" => binding(object, now),
-        // Whatever has no columns of its own.
+        // Kinds without columns of their own.
         _ => vec![name.into(), object["metadata"]["creationTimestamp"].clone()],
     }
 }
@@ -161,7 +161,7 @@ fn external_ips(service: &Value) -> String {
             or(&external.collect::<Vec<_>>().join(","), "<none>").to_owned()
         }
         "LoadBalancer" => {
-            // A set: sorted, each once.
+            // A set: sorted, without duplicates.
             let mut ingress: Vec<&str> = list(service, "/status/loadBalancer/ingress")
                 .iter()
                 .map(|it| or(text(it, "/ip"), text(it, "/hostname")))
@@ -236,7 +236,7 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// How many addresses a cell shows.
+/// Number of addresses that a cell shows.
 const N_SHOWN: usize = 3;
 
 fn some_of(all: &[String]) -> String {

@@ -16,7 +16,7 @@ enum Step {
 }
 
 impl Path {
-    /// Reads a path; `None` if it uses more than is known here.
+    /// Reads a path; `None` if it uses unsupported syntax.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text.trim();
@@ -38,7 +38,7 @@ impl Path {
         Some(Self(steps))
     }
 
-    /// The first thing that the path finds.
+    /// The first value that the path finds.
     pub(super) fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         let mut found = vec![value];
         for step in &self.0 {
@@ -80,7 +80,7 @@ impl Step {
     }
 }
 
-/// Reads a field name up to the next step; a backslash takes the next character as it is.
+/// Reads a field name up to the next step; a backslash escapes the next character.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -94,7 +94,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Where the bracket that is open ends, quotes and inner brackets aside.
+/// Offset at which the open bracket ends; skips quotes and inner brackets.
 fn end_of_bracket(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, character) in text.char_indices() {

@@ -1,8 +1,8 @@
-//! Tables: what `kubectl get` prints, made here as in the real server.
+//! Tables for `kubectl get`, which the server makes, like the real one.
 //!
 //! Columns of built-in kinds are data (`columns.json`: the real server's answers, descriptions
-//! included), their cells are functions; custom resources have what their definition says; everything
-//! else has a name and the moment of its creation.
+//! included), and their cells are functions. Custom resources have the columns of their definition.
+//! All other kinds have a name and a time of creation.
 
 mod age;
 mod cells;
@@ -22,15 +22,15 @@ use self::jsonpath::Path;
 use super::accept::Meta;
 use super::query::Query;
 
-/// The definitions of custom resources.
+/// Resource of the definitions of custom resources.
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// Columns by resource; `*` has those of kinds without any.
+/// Columns by resource; `*` has those of kinds without columns of their own.
 static COLUMNS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("columns.json")).expect("columns.json is readable")
 });
 
-/// What a row says of its object.
+/// Part of its object that a row includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Include {
     Nothing,
@@ -42,7 +42,7 @@ impl Include {
     /// Reads `includeObject`.
     ///
     /// # Errors
-    /// 400 for something else.
+    /// 400 for any other value.
     pub(super) fn read(query: &Query) -> Result<Self, Status> {
         match query.get("includeObject") {
             "None" => Ok(Self::Nothing),
@@ -62,7 +62,7 @@ impl Include {
     }
 }
 
-/// How the objects of one resource become rows.
+/// Layout of the rows of one resource.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     resource: String,
@@ -80,12 +80,12 @@ struct Column {
 }
 
 impl Layout {
-    /// What rows say of their objects.
+    /// Part of their objects that rows include.
     pub(super) fn include(&self) -> Include {
         self.include
     }
 
-    /// The layout of a resource as it is defined now.
+    /// The layout of a resource by its current definition.
     pub(super) fn of(def: &ResourceDef, store: &Store, meta: Meta, include: Include) -> Self {
         let resource = def.id.to_string();
         let definition = store.get(&Key::new(DEFINITIONS, "", resource.as_str()));
@@ -93,12 +93,12 @@ impl Layout {
         Self { resource, custom, meta, include }
     }
 
-    /// The layout of scales, whatever they scale.
+    /// The layout of scales of any resource.
     pub(super) fn of_scales(meta: Meta, include: Include) -> Self {
         Self { resource: "scales.autoscaling".into(), custom: None, meta, include }
     }
 
-    /// The definitions of its columns.
+    /// The definitions of the columns.
     pub(super) fn columns(&self) -> Value {
         match &self.custom {
             None => COLUMNS.get(&self.resource).unwrap_or(&COLUMNS["*"]).clone(),
@@ -119,7 +119,7 @@ impl Layout {
         now: Timestamp,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, now)).collect();
-        // The generic conversion leaves an empty list out.
+        // The generic conversion writes null for an empty list.
         let is_generic = self.custom.is_none() && !COLUMNS.contains_key(&self.resource);
         let rows = if rows.is_empty() && is_generic { Value::Null } else { rows.into() };
         json!({
@@ -159,7 +159,7 @@ impl Layout {
     }
 }
 
-/// An object's metadata by itself.
+/// An object's metadata without the rest, as a `PartialObjectMetadata`.
 pub(super) fn partial(object: &Value, meta: Meta) -> Value {
     let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
     json!({
@@ -204,7 +204,7 @@ fn columns_of(definition: &Value, version: &str) -> Vec<Column> {
 }
 
 impl Column {
-    /// The value of the column, or null where it has none or another type than promised.
+    /// The value of the column; null if it is absent or has another type than the column.
     fn cell(&self, object: &Value, now: Timestamp) -> Value {
         let Some(found) = self.path.as_ref().and_then(|path| path.first(object)) else {
             return Value::Null;
@@ -214,7 +214,7 @@ impl Column {
             ("string", Value::String(_)) => found.clone(),
             ("string", other) => sorted(other).to_string().into(),
             ("integer", Value::Number(number)) => {
-                // Go cuts off what comes after the point.
+                // Go cuts off the fraction.
                 #[expect(clippy::cast_possible_truncation, reason = "that is the point")]
                 let whole = || number.as_f64().map(|it| it as i64);
                 number.as_i64().or_else(whole).into()
@@ -229,7 +229,7 @@ impl Column {
     }
 }
 
-/// The same value with the keys of its objects in order, as Go prints maps.
+/// The value with the keys of its objects sorted, as Go prints maps.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

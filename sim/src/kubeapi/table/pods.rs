@@ -1,4 +1,4 @@
-//! The row of a pod: how far it is, and what ails it.
+//! The table row of a pod, with its readiness, status and restarts.
 //!
 //! After `printers.go: printPod`.
 
@@ -29,7 +29,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// What a row of a pod that has ended says about it.
+/// Conditions in the row of a pod that has ended; `None` for other pods.
 pub(super) fn conditions(pod: &Value) -> Option<Value> {
     let (reason, message) = match text(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -48,13 +48,13 @@ fn readiness_gates(pod: &Value) -> String {
     format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
 }
 
-/// Whether the first condition of this type is true.
+/// True if the first condition of this type is true.
 fn has_condition(pod: &Value, kind: &str) -> bool {
     let found = list(pod, "/status/conditions").iter().find(|it| it["type"] == kind);
     found.is_some_and(|it| it["status"] == "True")
 }
 
-/// What the containers of a pod tell.
+/// Summary of the containers of a pod.
 struct Seen<'a> {
     n_containers: usize,
     n_ready: usize,
@@ -104,7 +104,7 @@ impl<'a> Seen<'a> {
         later(&mut self.last_restart, ended(status));
     }
 
-    /// Restarts of sidecars, or nothing while the pod is initializing.
+    /// Restarts of sidecars and the latest of them; `None` while the pod is initializing.
     fn look_at_init_containers(
         &mut self,
         pod: &'a Value,
@@ -161,7 +161,7 @@ impl<'a> Seen<'a> {
         if self.reason != "Completed" {
             return;
         }
-        // One container is through; others tell more.
+        // One container has completed; the others decide.
         if has_running && has_condition(pod, "Ready") {
             self.reason = "Running".into();
         } else if let Some(error) = error {
@@ -181,12 +181,12 @@ fn exit_reason(terminated: &Value) -> String {
     }
 }
 
-/// When the container before this one ended.
+/// End of the container's previous run.
 fn ended(status: &Value) -> Option<&Value> {
     status.pointer("/lastState/terminated/finishedAt").filter(|it| it.is_string())
 }
 
-/// RFC 3339 in UTC sorts as text.
+/// Keeps the later instant: RFC 3339 in UTC sorts as text.
 fn later<'a>(last: &mut Option<&'a Value>, other: Option<&'a Value>) {
     if other.and_then(Value::as_str) > last.and_then(Value::as_str) {
         *last = other;

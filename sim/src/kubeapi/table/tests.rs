@@ -1,4 +1,4 @@
-//! Rows as the real server (1.36.3) made them of the same objects.
+//! Tests with rows that the real server (1.36.3) made of the same objects.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -224,7 +224,7 @@ fn rows_are_those_of_the_real_server() {
     }
 }
 
-/// Rows of upstream's `TestPrintPod`, `TestPrintPodWithRestartableInitContainer` and their kin.
+/// Rows of upstream's `TestPrintPod`, `TestPrintPodWithRestartableInitContainer` and similar tests.
 #[test]
 fn pods_say_what_ails_them() {
     let running = json!({"running": {}});

@@ -1,4 +1,4 @@
-//! Representative answers, as bytes.
+//! Tests of representative answers, as bytes.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;

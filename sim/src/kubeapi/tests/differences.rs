@@ -1,5 +1,5 @@
-//! What is decided to differ from the real server, as far as no sequence shows it: each test is named
-//! by a row of `docs/kubernetes-differences.md`.
+//! Tests of intended differences from the real server that no sequence shows. Each test is named by a
+//! row of `docs/kubernetes-differences.md`.
 
 use std::io::Read as _;
 
@@ -45,7 +45,7 @@ async fn every_resource_that_is_not_served_is_named() {
         assert_eq!(message, format!("this simulated API server does not serve {resource}"));
         assert_eq!(answer.fault.as_deref(), Some("NotImplemented"), "the ledger tells it apart");
     }
-    // What the real server has not either, and what discovery asks for, is answered as there.
+    // Paths that the real server does not have either, and paths of discovery, get the real server's answer.
     for (path, want) in [
         ("/apis/apps/v1", "404 page not found\n"),
         ("/apis/apps", "404 page not found\n"),
@@ -97,7 +97,7 @@ async fn all_managers_of_an_object_are_kept() {
     let kept = lab.get(&format!("{MAPS}/a")).await.json();
     let entries = kept["metadata"]["managedFields"].as_array().unwrap();
     let managers: Vec<&str> = entries.iter().filter_map(|it| it["manager"].as_str()).collect();
-    // The real server folds all but ten into one, `ancient-changes`.
+    // The real server merges all but ten into one, `ancient-changes`.
     assert_eq!(managers.len(), 13, "{managers:?}");
     assert!(!managers.contains(&"ancient-changes"));
 }
@@ -236,7 +236,7 @@ async fn nothing_is_made_at_the_path_of_an_object() {
     assert_eq!(lab.get("/apis/example.com/v1/parts").await.json()["items"], json!([]));
 }
 
-/// A custom kind of this schema.
+/// Defines a custom kind with this schema.
 async fn define_parts(lab: &Lab, schema: &Value) {
     let definition = json!({
         "metadata": {"name": "parts.example.com"},
@@ -313,7 +313,7 @@ async fn formats_and_patterns_of_custom_kinds_that_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_certificate_and_a_key_need_not_fit() {
     let lab = Lab::new();
-    // PEM blocks, in base64, that hold nothing.
+    // PEM blocks, in base64, without a valid certificate or key.
     let pem = |what: &str| {
         let block = format!("-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n");
         base64::Engine::encode(&base64::engine::general_purpose::STANDARD, block)
@@ -352,7 +352,7 @@ async fn documents_have_no_date_and_no_parts() {
     assert_eq!(body.len(), whole.len());
 }
 
-/// A real server looks at how large an answer is as well, and at nothing else.
+/// Apart from the accepted encodings, a real server decides by the size of the answer alone.
 #[tokio::test(start_paused = true)]
 async fn large_answers_are_compressed_for_those_who_take_it() {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Requests that make no sense get the real server's words, and nobody panics.
+//! Tests that malformed requests get the real server's words and cause no panic.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;
@@ -206,7 +206,7 @@ async fn yaml_is_a_body_too() {
     assert_eq!(answer.json()["spec"]["unschedulable"], true);
 }
 
-/// Values that are JSON and seldom make sense.
+/// JSON values that are seldom valid.
 fn value() -> impl Strategy<Value = serde_json::Value> {
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),

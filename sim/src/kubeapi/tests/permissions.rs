@@ -1,4 +1,4 @@
-//! Who comes in, and what they may do.
+//! Tests of authentication and authorization.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ async fn roles_decide_once_they_are_asked_for() {
         refused.message(),
         r#"forbidden: User "system:anonymous" cannot get path "/nowhere""#
     );
-    // Whoever is in this process is trusted, as without roles.
+    // A client in this process is trusted, as without RBAC.
     let inside = Lab { client: "test", ..lab };
     assert_eq!(inside.get("/api/v1/nodes").await.code, 200);
 }

@@ -1,4 +1,4 @@
-//! OpenAPI v3, warnings and custom kinds over the wire.
+//! Tests of OpenAPI v3, warnings and custom kinds over the wire.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Watches under a paused clock.
+//! Tests of watches under a paused clock.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Lines {
         Self(reply.response.into_body())
     }
 
-    /// The next event in short: type, name or version; `end`, or `nothing` within ten minutes.
+    /// Summary of the next event, such as `ADDED a 6`; `end` at the end, `nothing` after ten minutes without one.
     async fn next(&mut self) -> String {
         let Ok(frame) = timeout(Duration::from_secs(600), self.0.frame()).await else {
             return "nothing".into();
@@ -193,7 +193,7 @@ async fn watches_that_are_ended_tell_what_happened_and_end() {
     lab.world.apply(sim_world::Command::EndWatches { plane }).unwrap();
     assert_eq!(lines.next().await, "ADDED b 7");
     assert_eq!(lines.next().await, "end");
-    // The next one begins where it ended, and those of another API server go on.
+    // The next watch continues from there. The end of another API server's watches does not affect it.
     let next = format!("{path}&resourceVersion=7");
     let mut lines = Lines::of(&lab, &next, WatchEffects::default()).await;
     let other = ControlPlane::Supervisor;
@@ -244,7 +244,7 @@ async fn faults_come_after_so_many_events() {
     lab.node("d");
     assert_eq!(lines.next().await, "nothing");
 
-    // Of several, the one whose count comes first.
+    // Of several limits, the one that is reached first applies.
     let both =
         WatchEffects { hold_after: Some(2), close_after: Some(1), ..WatchEffects::default() };
     let mut lines = Lines::of(&lab, path, both).await;
@@ -275,7 +275,7 @@ async fn an_object_is_written_once_for_all_who_watch() {
         assert!(watcher.next().await.starts_with("MODIFIED n007"));
     }
     assert_eq!(lab.api.encodings.n_written(), N_NODES + 1);
-    // Another form is another encoding, and once again one for all.
+    // Another form is another encoding, again shared by all watches.
     let accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     for _ in 0..3 {
         let request =
@@ -319,7 +319,7 @@ async fn those_who_see_an_object_leave_see_its_last_state() {
     let mut some = Lines::of(&lab, path, WatchEffects::default()).await;
     assert_eq!((all.next().await, some.next().await), ("ADDED a 6".into(), "ADDED a 6".into()));
     label(&lab, "a", "b");
-    // Same object, same version, and not the same content.
+    // The same object and version have different contents.
     let frame = all.0.frame().await.unwrap().unwrap().into_data().unwrap();
     let told: Value = serde_json::from_slice(&frame).unwrap();
     assert_eq!(
@@ -367,7 +367,7 @@ async fn tables_come_in_watches_too() {
     );
 }
 
-/// The oldest way to ask for a watch, which the real server still knows.
+/// The oldest way to ask for a watch, which the real server still supports.
 #[tokio::test(start_paused = true)]
 async fn the_verb_may_stand_in_the_path() {
     let lab = Lab::new();
@@ -393,7 +393,7 @@ async fn the_verb_may_stand_in_the_path() {
     }
 }
 
-/// Takes in so many events of a body without looking into them.
+/// Reads `n_events` events of a body and checks only their type.
 async fn drain(body: &mut Body, n_events: usize, kind: &str) {
     let begin = format!("{{\"type\":\"{kind}\"");
     for _ in 0..n_events {
@@ -403,7 +403,7 @@ async fn drain(body: &mut Body, n_events: usize, kind: &str) {
     }
 }
 
-/// A node as a kubelet and its add-ons leave it, some kilobytes.
+/// A node of some kilobytes, as a kubelet and its add-ons leave it.
 fn grown_node(name: &str) -> Value {
     let image = |n: usize| {
         let names = [format!("registry.example.com/platform/component-{n}@sha256:{n:064x}")];
@@ -451,7 +451,7 @@ fn grown_node(name: &str) -> Value {
     })
 }
 
-/// Fifty clients in three forms, each with all nodes before it.
+/// Starts fifty watches in three forms, each with all nodes still to read.
 async fn fifty_watchers(lab: &Lab, n_nodes: usize) -> Vec<Body> {
     const FORMS: [(&str, usize); 3] = [
         ("application/json", 20),
@@ -461,7 +461,7 @@ async fn fifty_watchers(lab: &Lab, n_nodes: usize) -> Vec<Body> {
     let mut watchers = Vec::new();
     for (accept, n_clients) in FORMS {
         for client in 0..n_clients {
-            // The first lists everything, the others see that they can.
+            // The first client lists everything; the others only check that lists work.
             let limit = if client == 0 { n_nodes } else { 100 };
             let listed = lab.get(&format!("/api/v1/nodes?limit={limit}")).await;
             assert_eq!(listed.text.matches("\"uid\"").count(), limit);
@@ -509,7 +509,7 @@ async fn five_thousand_nodes_are_written_once_per_encoding_for_fifty_watchers() 
             tokio::time::advance(second).await;
         }
     }
-    // Tables tell ages: whoever reads later reads another one. Only they are written again.
+    // Tables contain ages, so that a later reader gets other bytes. Only tables are written again.
     label(&lab, &name(1), "changed");
     let (early, late) = watchers.split_at_mut(40);
     for watcher in early {
@@ -562,7 +562,7 @@ async fn no_timeout_is_too_long_for_the_clock() {
     }
 }
 
-/// The real server closes it, too: whoever watches a kind that is gone would wait for ever.
+/// The real server closes the watch, too: a watch of a deleted kind would wait forever.
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_with_the_definition_of_its_kind() {
     let lab = Lab::new();

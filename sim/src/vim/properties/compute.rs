@@ -6,7 +6,7 @@ use super::entity::visible;
 use super::{Prop, Subject, data, leaf, node, unset};
 use crate::vim::value::{Object, Value};
 
-/// What a simulated host has: 2 × 16 cores at 2.4 GHz, 256 GiB.
+/// Hardware of a simulated host: 2 × 16 cores at 2.4 GHz, 256 GiB.
 const CORES: i16 = 32;
 const MHZ: i32 = 2400;
 const MEMORY: i64 = 256 << 30;

@@ -1,7 +1,7 @@
 //! Properties of virtual machines.
 //!
-//! What a machine shows depends on its state as on a real server: no `config` while its storage is
-//! lost, no addresses while its guest is silent (`fake-vcenter` §9.3, §10.2).
+//! As on a real server, the properties depend on the state of the machine: no `config` while its
+//! storage is lost, no addresses while its guest is silent (`fake-vcenter` §9.3, §10.2).
 
 mod config;
 mod guest;
@@ -38,7 +38,7 @@ pub(super) const MACHINE: &[Prop] = &[
     leaf("guestHeartbeatStatus", |_, it| Some(heartbeat(it.machine()?))),
 ];
 
-/// The vApp, where that is what a machine hangs in.
+/// Returns the parent of a machine if it is a vApp.
 fn vapp(parent: Option<MoRef>) -> Option<MoRef> {
     parent.filter(|it| it.kind == Kind::VirtualApp)
 }
@@ -93,12 +93,12 @@ fn has_config(it: Subject<'_>) -> bool {
     it.machine().is_some_and(|machine| machine.connection.has_config())
 }
 
-/// The machine, if vCenter can read its configuration.
+/// Returns the machine if vCenter can read its configuration.
 fn readable(it: Subject<'_>) -> Option<&Machine> {
     it.machine().filter(|machine| machine.connection.has_config())
 }
 
-/// The machine, if vCenter shows what its guest reports.
+/// Returns the machine if vCenter shows what its guest reports.
 fn reporting(it: Subject<'_>) -> Option<&Machine> {
     readable(it)
 }
@@ -121,7 +121,7 @@ fn guest_id(it: Subject<'_>) -> Option<String> {
     it.machine().map(|machine| machine.config.guest_id.clone())
 }
 
-/// As vCenter prints a UUID; empty while it has not loaded it.
+/// UUID as vCenter prints it; empty while vCenter has not loaded it.
 fn uuid(machine: &Machine) -> String {
     machine.config.uuid.map(|uuid| uuid.to_string()).unwrap_or_default()
 }

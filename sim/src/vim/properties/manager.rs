@@ -65,7 +65,7 @@ pub(super) const PROPERTY_COLLECTOR: &[Prop] = &[unset("filter")];
 pub(super) const AUTHORIZATION_MANAGER: &[Prop] =
     &[unset("privilegeList"), unset("roleList"), unset("description")];
 
-/// A session as `UserSession` shows it; `None` for an anonymous one.
+/// Returns a session as `UserSession`; `None` for an anonymous session.
 pub(crate) fn user_session(reader: &Reader<'_>, session: &Session) -> Option<Object> {
     let user = session.user.as_deref()?;
     let shown = match user.split_once('@') {
@@ -119,7 +119,7 @@ fn task_info(reader: &Reader<'_>, id: String, task: &Task) -> Object {
         .with("eventChainId", i32::try_from(task.queued.since_start().as_secs()).unwrap_or(0))
 }
 
-/// What a task that succeeded has to show.
+/// Returns the result of a successful task.
 fn result(reader: &Reader<'_>, task: &Task, made: Option<MoRef>) -> Option<Value> {
     match &task.work {
         Work::SearchDatastore(directory) => Some(found(reader, task, directory).into()),
@@ -127,8 +127,8 @@ fn result(reader: &Reader<'_>, task: &Task, made: Option<MoRef>) -> Option<Value
     }
 }
 
-/// The files of a directory: those of the machine it is named after, or at the root every machine's
-/// directory. `searchSpec` is not applied: there is nothing to tell but paths.
+/// Returns the files of a directory: those of the machine that it is named after, or at the root
+/// the directory of every machine. Ignores `searchSpec`, because the files have only paths.
 fn found(reader: &Reader<'_>, task: &Task, directory: &str) -> Object {
     let file = |kind: &'static str, path: String| Object::new(kind).with("path", path).into();
     let files: Vec<Value> = match reader.vc.inventory.get(task.entity).map(|it| &it.data) {

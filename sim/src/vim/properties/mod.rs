@@ -1,7 +1,7 @@
-//! Properties of managed objects: which there are, and what they are worth now.
+//! Properties of managed objects: their names and current values.
 //!
-//! One table per type holds both: a path is valid if the table has it, set if its getter says so.
-//! A leaf is read without building what surrounds it.
+//! One table per type holds both. A path is valid if the table has it, and set if its getter
+//! returns a value. A leaf is read without building the object around it.
 
 mod compute;
 mod entity;
@@ -16,14 +16,14 @@ use sim_world::vcenter::{Data, Entity, MoRef, Task, VCenter};
 use super::types;
 use super::value::{Field, Object, Value};
 
-/// What properties are read from.
+/// Source of property values.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) state: &'a State,
     pub(crate) vc: &'a VCenter,
-    /// The session that asks, as `SessionManager` shows it.
+    /// Token and session of the caller.
     pub(crate) session: Option<(&'a str, &'a sim_world::vcenter::Session)>,
-    /// Who asks; objects denied to them do not exist for them.
+    /// User of the session. Objects that the user may not see do not exist for it.
     pub(crate) user: Option<&'a str>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Subject<'a> {
     Task(MoRef, &'a Task),
     /// A singleton such as `SessionManager`, by type.
     Manager(&'static str),
-    /// A view, with what is in it.
+    /// A view, with its members.
     View(&'a super::views::View),
 }
 
@@ -44,16 +44,16 @@ type Getter = fn(&Reader<'_>, Subject<'_>) -> Option<Value>;
 pub(crate) struct Prop {
     name: &'static str,
     shape: Shape,
-    /// Whether the declared type is wider than what is there.
+    /// True if the declared type is wider than the type of the value.
     typed: bool,
 }
 
 enum Shape {
     /// A plain value.
     Leaf(Getter),
-    /// Data with parts of its own that no table lists; deeper paths are looked up in the value.
+    /// Data whose parts no table lists; deeper paths are looked up in the value.
     Data(Getter),
-    /// A data object whose fields a table lists, if it is there at all.
+    /// A data object whose fields a table lists; absent if the function returns false.
     Node(&'static str, fn(Subject<'_>) -> bool, &'static [Prop]),
 }
 
@@ -78,12 +78,12 @@ const fn node_if(
     Prop { name, shape: Shape::Node(kind, present, fields), typed: false }
 }
 
-/// Known to the schema and never set here.
+/// A property that the schema knows and the sim never sets.
 const fn unset(name: &'static str) -> Prop {
     Prop { name, shape: Shape::Data(|_, _| None), typed: false }
 }
 
-/// The table of a type's own properties, without those of its bases.
+/// Table of a type's own properties, without those of its base types.
 fn table(kind: &str) -> &'static [Prop] {
     match kind {
         "ManagedEntity" => entity::MANAGED_ENTITY,
@@ -113,7 +113,7 @@ fn table(kind: &str) -> &'static [Prop] {
     }
 }
 
-/// A type's properties, its bases' first.
+/// All properties of a type, those of its base types first.
 pub(crate) fn properties(kind: &str) -> impl Iterator<Item = &'static Prop> {
     types::chain(kind).into_iter().rev().flat_map(table)
 }
@@ -122,7 +122,7 @@ fn find(kind: &str, name: &str) -> Option<&'static Prop> {
     properties(kind).find(|prop| prop.name == name)
 }
 
-/// The path's parts: `config.hardware.device[4000].key` → `config`, `hardware`, `device[4000]`, `key`.
+/// Splits a path: `config.hardware.device[4000].key` → `config`, `hardware`, `device[4000]`, `key`.
 ///
 /// A dot inside brackets belongs to the key.
 fn parts(path: &str) -> Vec<&str> {
@@ -143,7 +143,7 @@ fn parts(path: &str) -> Vec<&str> {
     parts
 }
 
-/// A part without its key, and the key: `device[4000]` → `device`, `4000`.
+/// Splits a part into name and key: `device[4000]` → `device`, `4000`.
 fn keyed(part: &str) -> Option<(&str, Option<&str>)> {
     match part.split_once('[') {
         None => Some((part, None)),
@@ -154,7 +154,7 @@ fn keyed(part: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-/// Whether objects of type `kind` have the property `path`.
+/// True if objects of type `kind` have the property `path`.
 pub(crate) fn is_valid(kind: &str, path: &str) -> bool {
     let parts = parts(path);
     let mut prop: Option<&'static Prop> = None;
@@ -180,7 +180,7 @@ pub(crate) fn is_valid(kind: &str, path: &str) -> bool {
     prop.is_some()
 }
 
-/// The value of a property; `None` when it is unset.
+/// Returns the value of a property; `None` if it is unset.
 pub(crate) fn read(reader: &Reader<'_>, subject: Subject<'_>, path: &str) -> Option<Value> {
     let parts = parts(path);
     let (first, key) = keyed(parts.first()?)?;
@@ -205,7 +205,7 @@ pub(crate) fn read(reader: &Reader<'_>, subject: Subject<'_>, path: &str) -> Opt
     }
 }
 
-/// Every property that is set, by name, as `all=true` asks for.
+/// Returns every property that is set, by name, for a spec with `all=true`.
 pub(crate) fn read_all(
     reader: &Reader<'_>,
     subject: Subject<'_>,
@@ -214,7 +214,7 @@ pub(crate) fn read_all(
         .filter_map(move |prop| value_of(reader, subject, prop).map(|value| (prop.name, value)))
 }
 
-/// The names of all properties of a type.
+/// Returns the names of all properties of a type.
 pub(crate) fn names(kind: &str) -> impl Iterator<Item = &'static str> {
     properties(kind).map(|prop| prop.name)
 }
@@ -244,7 +244,7 @@ fn build(
     Object { kind, fields }
 }
 
-/// Goes on inside a value: an element by key, then fields by name.
+/// Continues a path inside a value: an element by key, then fields by name.
 fn descend(value: Value, key: Option<&str>, rest: &[&str]) -> Option<Value> {
     let value = match (key, value) {
         (None, value) => value,
@@ -258,7 +258,7 @@ fn descend(value: Value, key: Option<&str>, rest: &[&str]) -> Option<Value> {
     descend(field.value, key, rest)
 }
 
-/// Whether an element's `key` is this one: text keys are quoted, integers are not.
+/// True if an element has this `key`: text keys are quoted, integers are not.
 fn has_key(item: &Value, key: &str) -> bool {
     let Value::Object(object) = item else { return false };
     match object.get("key") {
@@ -271,7 +271,7 @@ fn has_key(item: &Value, key: &str) -> bool {
 }
 
 impl<'a> Subject<'a> {
-    /// The type of the object.
+    /// Type of the object.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::Entity(id, _) | Self::Task(id, _) => id.kind.type_name(),

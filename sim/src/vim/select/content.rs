@@ -1,4 +1,4 @@
-//! Values of selected objects, and those that a rule makes unreadable.
+//! Values of selected objects, and properties that a rule makes unreadable.
 
 use super::{Obj, Views, Wanted, subject};
 use crate::faults::Effects;
@@ -6,7 +6,7 @@ use crate::vim::fault::VimFault;
 use crate::vim::properties::{self, Reader, Subject};
 use crate::vim::value::{Object, Reference, Value};
 
-/// `ObjectContent` of one object.
+/// Returns the `ObjectContent` of one object.
 pub(crate) fn object_content(
     reader: &Reader<'_>,
     views: &Views,
@@ -24,7 +24,7 @@ pub(crate) fn object_content(
     Some(with_list(content, "missingSet", "MissingProperty", missing.into_iter().map(Value::from)))
 }
 
-/// The set values that are asked for, and those that cannot be read.
+/// Returns the wanted values that are set, and the properties that cannot be read.
 pub(crate) fn values(
     reader: &Reader<'_>,
     subject: Subject<'_>,
@@ -49,13 +49,13 @@ pub(crate) fn values(
     (values, missing)
 }
 
-/// `MissingProperty` for a path that cannot be read.
+/// Returns the `MissingProperty` for a path that cannot be read.
 pub(crate) fn missing_property(path: &str, fault: &str) -> Object {
     let fault = VimFault::named(fault, None).localized();
     Object::new("MissingProperty").with("path", path).with("fault", fault)
 }
 
-/// The fault with which a rule makes `path` unreadable.
+/// Returns the fault with which a rule makes `path` unreadable.
 pub(crate) fn unreadable<'e>(effects: &'e Effects, path: &str) -> Option<&'e str> {
     let covered = |missing: &String| sim_world::vcenter::touches(missing, path);
     effects
@@ -65,7 +65,7 @@ pub(crate) fn unreadable<'e>(effects: &'e Effects, path: &str) -> Option<&'e str
         .map(|missing| missing.fault.as_str())
 }
 
-/// The reference of an object that exists.
+/// Returns the reference of an object that exists.
 pub(crate) fn reference(obj: &Obj, subject: Subject<'_>) -> Reference {
     match obj {
         Obj::Mo(id) => (*id).into(),
@@ -73,7 +73,7 @@ pub(crate) fn reference(obj: &Obj, subject: Subject<'_>) -> Reference {
     }
 }
 
-/// With a list field, unless it is empty.
+/// Adds a list field, unless the list is empty.
 pub(crate) fn with_list(
     object: Object,
     name: &'static str,

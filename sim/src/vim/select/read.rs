@@ -1,4 +1,4 @@
-//! Specs as they come in: types, names and paths checked, references by name resolved.
+//! Parses specs: checks types, names and paths, and resolves references by name.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::vim::node::Node;
 use crate::vim::{properties, types};
 
 impl FilterSpec {
-    /// Reads a spec and checks types, names and paths.
+    /// Parses a spec and checks types, names and paths.
     pub(crate) fn read(node: &Node) -> Result<Self, VimFault> {
         let mut reading = Reading::default();
         let props = node.all("propSet").map(prop_spec).collect::<Result<Vec<_>, _>>()?;
@@ -43,16 +43,16 @@ fn prop_spec(node: &Node) -> Result<PropSpec, VimFault> {
     Ok(PropSpec { kind: kind.to_owned(), all, paths: if all { Vec::new() } else { paths } })
 }
 
-/// Traversals as they are read, before names are known.
+/// Traversals during the parse, before all names are known.
 #[derive(Default)]
 struct Reading {
     traversals: Vec<Traversal>,
     names: BTreeMap<String, usize>,
-    /// References by name: where to add the traversal once all names are known.
+    /// References by name, each with the owner that gets the traversal once all names are known.
     references: Vec<(Owner, String)>,
 }
 
-/// Whose `selectSet` a reference stands in.
+/// The spec whose `selectSet` contains a reference.
 #[derive(Clone, Copy)]
 enum Owner {
     Start(usize),
@@ -60,7 +60,7 @@ enum Owner {
 }
 
 impl Reading {
-    /// The traversals in a `selectSet`; references by name are noted for later.
+    /// Parses a `selectSet` and returns its traversals. Stores references by name for later.
     fn selections(&mut self, owner: Owner, node: &Node) -> Result<Vec<usize>, VimFault> {
         let mut direct = Vec::new();
         for select in node.all("selectSet") {
@@ -72,7 +72,7 @@ impl Reading {
         Ok(direct)
     }
 
-    /// A traversal by index, or the name of one.
+    /// Parses a traversal and returns its index, or the name of the traversal that it refers to.
     fn selection(&mut self, node: &Node) -> Result<Result<usize, String>, VimFault> {
         let traverses = match node.xsi_type.as_deref() {
             Some("TraversalSpec") => true,

@@ -1,4 +1,4 @@
-//! The walk from start objects along traversals.
+//! Walks from start objects along traversals.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Walk<'_> {
     }
 
     pub(super) fn follow(&mut self, select: &[usize], from: &Obj) -> Result<(), VimFault> {
-        // An explicit stack: inventories may be deep, and specs refer to themselves.
+        // Uses an explicit stack, because inventories may be deep and specs may refer to themselves.
         let mut open: Vec<(usize, Obj)> =
             select.iter().rev().map(|index| (*index, from.clone())).collect();
         while let Some((index, obj)) = open.pop() {
@@ -54,10 +54,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Where a traversal leads from an object.
+    /// Returns the objects to which a traversal leads from `obj`.
     ///
     /// # Errors
-    /// A property that holds something else than references leads nowhere.
+    /// A property with values other than references.
     fn targets(&self, traversal: &Traversal, obj: &Obj) -> Result<Vec<Obj>, VimFault> {
         let Some(subject) = subject(self.reader, self.views, obj) else { return Ok(Vec::new()) };
         if !types::is_a(subject.kind(), &traversal.kind) {
@@ -93,7 +93,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a rule hides this object from the caller.
+/// True if a rule hides this object from the caller.
 pub(crate) fn is_hidden(reader: &Reader<'_>, effects: &Effects, id: MoRef) -> bool {
     !effects.hidden.is_empty()
         && (effects.hides(&id.to_string())

@@ -1,4 +1,4 @@
-//! A filter, and what becomes of its members while a client is away.
+//! A filter, and the changes of its members between two replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ use crate::vim::views::View;
 pub(crate) struct Filter {
     pub(crate) reference: Reference,
     pub(super) spec: FilterSpec,
-    /// Start objects that are views with nothing but `view` to follow: membership follows the view.
+    /// True if all start objects are views from which only `view` is traversed. Membership then follows the views.
     pub(super) follows_view: bool,
 }
 
-/// What changed in a filter: members, and paths of members that stayed.
+/// Changes in a filter: members, and paths of the members that stayed.
 pub(super) type Followed = (FilterChange, Vec<(Obj, Vec<String>)>);
 
 impl Filter {
-    /// Selects afresh and compares with what the client knows.
+    /// Selects anew and compares the result with what the client knows.
     pub(super) fn start_over(
         &self,
         reader: &Reader<'_>,
@@ -35,7 +35,7 @@ impl Filter {
     ) -> Result<Followed, VimFault> {
         let now = self.select(reader, views, effects)?;
         let mut change = self.compare(views, known, now);
-        // How old the client's knowledge of the others is cannot be told: they come whole again.
+        // The age of what the client knows of the others is unknown, so they are sent in full again.
         if let Some(known) = known {
             let gone: BTreeSet<Obj> = change.left.iter().cloned().collect();
             let stayed = known.objects.iter().filter(|obj| !gone.contains(obj)).cloned();
@@ -44,7 +44,7 @@ impl Filter {
         Ok((change, Vec::new()))
     }
 
-    /// Follows the journal from what the client knows.
+    /// Follows the journal from the position that the client knows.
     pub(super) fn follow(
         &self,
         reader: &Reader<'_>,
@@ -88,7 +88,7 @@ impl Filter {
         Ok((change, modified))
     }
 
-    /// Membership of views, object by object.
+    /// Updates the membership of views, object by object.
     fn follow_views(
         &self,
         reader: &Reader<'_>,
@@ -141,7 +141,7 @@ impl Filter {
         self.spec.wanted(kind.type_name()).is_some()
     }
 
-    /// Whether a list that the filter starts from has changed since the client knew its members.
+    /// True if a list from which the filter starts has changed since the client learned its members.
     fn has_changed_view(&self, views: &Views, known: &Members) -> bool {
         self.spec.starts.iter().any(|start| {
             let Obj::Named(id) = &start.obj else { return false };
@@ -150,7 +150,7 @@ impl Filter {
         })
     }
 
-    /// Whether a change can alter what a spec selects that does not just follow a view.
+    /// True if a change can alter the selection of a spec that does not just follow a view.
     fn may_select_otherwise(&self, entry: &Entry) -> bool {
         match &entry.touch {
             Touch::Created | Touch::Removed | Touch::Moved(_) => true,
@@ -168,7 +168,7 @@ impl Filter {
         views: &Views,
         effects: &Effects,
     ) -> Result<Vec<Obj>, VimFault> {
-        // A start object that is deleted leaves; the filter stays, inert.
+        // A deleted start object leaves the selection; the filter stays, without effect.
         let mut spec = self.spec.clone();
         spec.starts.retain(|start| select::subject(reader, views, &start.obj).is_some());
         Ok(spec.select(reader, views, effects)?.objects)
@@ -197,7 +197,7 @@ impl Filter {
     }
 }
 
-/// Those requested paths that a change of `changed` touches.
+/// Returns the requested paths that a change of `changed` touches.
 fn touched(kind: &str, wanted: &Wanted, changed: &[&'static str]) -> Vec<String> {
     let hit = |path: &str| changed.iter().any(|changed| touches(changed, path));
     if wanted.all {

@@ -1,4 +1,4 @@
-//! Properties that a rule made unreadable when they were due: they come once they can be read.
+//! Properties that a rule made unreadable when they were due. They are sent once they can be read.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,12 +9,12 @@ use crate::vim::properties::{self, Reader, Subject};
 use crate::vim::select::{self, Views, unreadable};
 
 impl Collector {
-    /// Whether a property that is owed can be read now.
+    /// True if an owed property can be read now.
     pub(super) fn can_pay(&self, effects: &Effects) -> bool {
         self.owed.values().flatten().any(|path| unreadable(effects, path).is_none())
     }
 
-    /// Adds what is owed, and notes what cannot be read this time either.
+    /// Adds the owed properties to the plan, and notes the planned properties that cannot be read this time.
     pub(super) fn pay(
         &mut self,
         planned: &mut VecDeque<Planned>,

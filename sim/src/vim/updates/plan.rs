@@ -1,4 +1,4 @@
-//! What is to be said: everything that differs from what the client knows.
+//! Plans a reply: every difference from what the client knows.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::vim::properties::Reader;
 use crate::vim::select::{Obj, Views};
 
 impl Collector {
-    /// Everything that differs from what the client knows, and what it will know then.
+    /// Returns every difference from what the client knows, and the change that the reply makes to it.
     pub(super) fn plan(
         &self,
         reader: &Reader<'_>,

@@ -1,4 +1,4 @@
-//! What a client knows, what it was told, and the way from there to now.
+//! Positions of clients: what a client knows, the reply on its way, and the change between two positions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,33 +8,33 @@ use sim_world::vcenter::MoRef;
 use super::follow::Filter;
 use crate::vim::select::Obj;
 
-/// What a client knows.
+/// State that a client knows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Position {
     pub(super) journal: u64,
-    /// Counts changes of what the user may see.
+    /// Objects that the user may not see in this state.
     pub(super) denied: Vec<MoRef>,
     pub(super) members: BTreeMap<Arc<str>, Members>,
 }
 
-/// The objects of a filter that a client knows, and how far it has followed lists.
+/// Objects of a filter that a client knows, and the generation of each view at that time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     pub(super) objects: BTreeSet<Obj>,
     pub(super) generations: BTreeMap<Arc<str>, u64>,
 }
 
-/// A reply that was sent.
+/// A reply that was sent and is not acknowledged.
 #[derive(Debug)]
 pub(super) struct Offer {
     pub(super) version: String,
-    /// What the client will know once it comes back, if the reply was whole.
+    /// Change of the client's position once it acknowledges the complete reply.
     pub(super) then: Change,
-    /// What did not fit the reply.
+    /// Updates that did not fit into the reply.
     pub(super) rest: VecDeque<Planned>,
 }
 
-/// The way from one position to the next.
+/// Change from one position to the next.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) journal: u64,

@@ -1,4 +1,4 @@
-//! Planned updates as the objects that go over the wire.
+//! Converts planned updates to the objects of a reply.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn object_update(
             };
             Some(Object::new("ObjectUpdate").with("kind", kind("leave")).with("obj", reference))
         }
-        // Gone since it was planned: its leave comes with the next reply.
+        // The object has gone since the plan was made. The next reply reports that it left.
         (_, None) => None,
         (UpdateKind::Enter, Some(subject)) => {
             let wanted = filter.spec.wanted(subject.kind())?;
@@ -77,7 +77,7 @@ fn object_update(
     }
 }
 
-/// A `PropertyChange`; without a value the property became unset.
+/// Returns a `PropertyChange`. Without a value the property has become unset.
 fn assign(name: &str, value: Option<Value>) -> Value {
     let change = Object::new("PropertyChange")
         .with("name", name)

@@ -1,4 +1,4 @@
-//! A cluster on a socket, and somebody beside the hostile clients who behaves.
+//! A cluster on a socket, and a well-behaved client beside the hostile ones.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use sim::{ListenOptions, Sim, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Nothing here takes that long unless it hangs.
+/// Time after which an exchange counts as hanging.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A cluster on a socket, in plain text.
 pub(super) struct Cluster {
     pub(super) sim: Sim,
     pub(super) address: SocketAddr,
-    /// Where the Supervisor listens.
+    /// Address of the Supervisor.
     pub(super) supervisor: SocketAddr,
-    /// Where the admin port is.
+    /// Address of the admin port.
     pub(super) admin: SocketAddr,
-    /// Where the vCenter listens.
+    /// Address of the vCenter.
     pub(super) vcenter: SocketAddr,
     pub(super) token: String,
 }
@@ -53,13 +53,13 @@ impl Cluster {
         TcpStream::connect(self.address).await.expect("it listens")
     }
 
-    /// Sends bytes, `$TOKEN` replaced; what comes until the answer is whole or the connection ends.
+    /// Sends bytes with `$TOKEN` replaced; returns the bytes until the answer is whole or the connection ends.
     pub(super) async fn raw(&self, request: &[u8]) -> String {
         let request = replaced(request, &self.token);
         let (mut read, mut write) = self.connect().await.into_split();
         let mut answer = Vec::new();
         let exchange = async {
-            // Whoever is refused early may not be read to the end.
+            // The server may not read an early refused request to the end.
             let send = async { write.write_all(&request).await.unwrap_or_default() };
             let receive = async {
                 let mut buffer = vec![0; 65536];
@@ -94,7 +94,7 @@ impl Cluster {
         self.create("nodes", "", serde_json::json!({"metadata": {"name": name}}));
     }
 
-    /// The records of the first so many calls that `is_it`, once they have ended.
+    /// The records of the first `n_calls` calls for which `is_it` holds, once they have ended.
     pub(super) async fn ended(
         &self,
         n_calls: usize,
@@ -122,7 +122,7 @@ pub(super) fn replaced(request: &[u8], token: &str) -> Vec<u8> {
     }
 }
 
-/// Whether an answer with a length has come to its end.
+/// True if an answer with a length is complete.
 fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -132,7 +132,7 @@ fn is_whole(answer: &[u8]) -> bool {
     length.is_some_and(|length| body.len() >= length)
 }
 
-/// Somebody who behaves: a connection for questions, and a watch of Nodes.
+/// A well-behaved client: a connection for requests, and a watch of Nodes.
 pub(super) struct Neighbour<'a> {
     cluster: &'a Cluster,
     questions: http1::SendRequest<Empty<Bytes>>,
@@ -151,7 +151,7 @@ impl<'a> Neighbour<'a> {
         Self { cluster, questions, watch: watch.into_body(), n_nodes: 0 }
     }
 
-    /// A change is told and a question answered, now.
+    /// Checks that the watch gets a change and a request gets its answer, now.
     pub(super) async fn is_served(&mut self, during: &str) {
         self.n_nodes += 1;
         let name = format!("neighbour-{}", self.n_nodes);

@@ -1,4 +1,4 @@
-//! Requests that nobody should send, each with what it is answered.
+//! Hostile requests, each with its expected answer.
 
 pub(super) const AUTH: &str = "Host: x\r\nAuthorization: Bearer $TOKEN\r\n";
 
@@ -22,12 +22,12 @@ const TOO_LARGE: &str =
 const NOT_ALLOWED: &str = r#""reason":"MethodNotAllowed""#;
 const NOT_FOUND: &str = "404 page not found";
 
-/// Name, request, status line as far as it matters (empty: closed without a word), and a part of the body.
+/// Name, request, start of the status (empty: closed without an answer), and a part of the body.
 type Hostile = (&'static str, Vec<u8>, &'static str, &'static str);
 
 const JSON: &str = "application/json";
 
-/// All but those marked are what kube-apiserver 1.36.3 answers.
+/// Requests with answers of kube-apiserver 1.36.3, except where a comment says otherwise.
 pub(super) fn requests() -> Vec<Hostile> {
     [bodies(), framing(), methods_and_paths(), selectors_and_bombs()].concat()
 }
@@ -119,7 +119,7 @@ fn bodies() -> Vec<Hostile> {
     ]
 }
 
-/// Lengths, chunks, headers and what is no HTTP at all.
+/// Lengths, chunks, headers, and bytes that are not HTTP.
 fn framing() -> Vec<Hostile> {
     let flood = |n: usize| (0..n).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
     let lengths = |length: &str, body: &str| {
@@ -140,7 +140,7 @@ fn framing() -> Vec<Hostile> {
         ("two lengths", with("POST", MAPS, "Content-Length: 3\r\n", b"{}"), "400", ""),
         // The real server answers 500 "invalid byte in chunk length".
         ("a chunk of no length", chunked("zz\r\n{}\r\n0\r\n\r\n"), "500", r#""status":"Failure""#),
-        // The real server takes as many headers as fit 1 MiB, and says so in a body.
+        // The real server takes as many headers as fit 1 MiB, and its refusal has a body.
         ("ten thousand headers", with("GET", MAPS, &flood(10_000), b""), "431", ""),
         (
             "a header of 2 MiB",
@@ -150,7 +150,7 @@ fn framing() -> Vec<Hostile> {
         ),
         ("a path of 2 MiB", get(&format!("/{}", "a".repeat(2 << 20))), "4", ""),
         ("a header that is none", with("GET", MAPS, "nothing\r\n", b""), "400", ""),
-        // These two the real server refuses with 400 and 417.
+        // The real server refuses these two with 400 and 417.
         (
             "no Host",
             b"GET /api/v1/nodes HTTP/1.1\r\nAuthorization: Bearer $TOKEN\r\n\r\n".to_vec(),
@@ -199,7 +199,7 @@ fn methods_and_paths() -> Vec<Hostile> {
     ]
 }
 
-/// What is short and asks for much.
+/// Short requests that ask for much work.
 fn selectors_and_bombs() -> Vec<Hostile> {
     vec![
         (
@@ -234,7 +234,7 @@ fn selectors_and_bombs() -> Vec<Hostile> {
     ]
 }
 
-/// Fifty doublings.
+/// A JSON patch of fifty operations, each of which doubles the document.
 fn bomb() -> String {
     let copy =
         |n| format!(r#",{{"op":"copy","from":"/metadata/labels","path":"/metadata/labels/{n}"}}"#);

@@ -1,4 +1,4 @@
-//! Every type of object with everything it has, and machines in every state.
+//! Snapshots of every type of object with all its properties, and of machines in every state.
 
 use sim::Sim;
 use sim::world::{Command, Nodes, Topology};

@@ -1,4 +1,4 @@
-//! First contact, retrievals, searches, filters: what a cloud provider asks all day.
+//! Snapshots of a cloud provider's usual calls: first contact, retrievals, searches, filters.
 
 use http::Method;
 use sim::world::{ADMINISTRATOR, Command};
@@ -164,7 +164,7 @@ pub(super) async fn updates(shots: &mut Shots) {
     shots.take(&sim, "updates_enter_and_leave", &answer);
 }
 
-/// The searches that a provider does not make, and reads in the manner of older clients.
+/// Searches that a provider does not make, and reads in the manner of older clients.
 pub(super) async fn other_ways_to_find_and_read(shots: &mut Shots) {
     let sim = lab();
     let mut client = Client::logged_in(&sim).await;

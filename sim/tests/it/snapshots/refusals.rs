@@ -1,4 +1,4 @@
-//! Faults of every class, and what stands in front of the service says when it is in trouble.
+//! Snapshots of faults of every class, and of the answers in front of a service that is in trouble.
 
 use sim::Sim;
 use sim::faults::{Action, Rule};
@@ -90,7 +90,7 @@ pub(super) async fn denied_and_unavailable(shots: &mut Shots) {
     shots.take(&sim, "http_starting", &answer);
 }
 
-/// A server that is full: anonymous sessions of SOAP, logins of REST.
+/// A server that has reached its limit of anonymous SOAP sessions and REST logins.
 pub(super) async fn too_many_sessions(shots: &mut Shots) {
     let sim: Sim = lab();
     let rules =

@@ -1,4 +1,4 @@
-//! vAPI REST: sessions and tagging, each call in both dialects.
+//! Snapshots of vAPI REST: sessions and tagging, each call in both dialects.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ async fn client_cluster(sim: &Sim) -> String {
     client.call("FindByInventoryPath", SEARCH, path).await.reference().1
 }
 
-/// One of the two ways to write the same call.
+/// One of the two dialects of a call, with a session in it.
 struct Dialect<'a> {
     name: &'static str,
     tagging: &'static str,
@@ -82,7 +82,7 @@ impl Dialect<'_> {
         if self.is_rest() { json!({ name: spec }) } else { spec }
     }
 
-    /// `/{service}/{id}?action={action}`, as this dialect has it.
+    /// Path of a call in this dialect: `/{service}/{id}?action={action}` or the like.
     fn path(&self, service: &str, id: Option<&str>, action: Option<&str>) -> String {
         let (prefix, query) = if self.is_rest() { ("id:", "?~action=") } else { ("", "?action=") };
         let id = id.map(|id| format!("/{prefix}{id}")).unwrap_or_default();

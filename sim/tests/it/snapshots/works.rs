@@ -1,4 +1,4 @@
-//! What changes machines: tasks from their acceptance to their result, and what guests are asked.
+//! Snapshots of changes to machines: tasks from their acceptance to their result, and requests to guests.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sim::world::Command;
 use super::{Shots, lab};
 use crate::client::{Answer, COLLECTOR, Client, SEARCH, object, props};
 
-/// A task's information, as clients wait for it.
+/// A task's information, which clients poll until the end.
 async fn info(client: &mut Client, task: &Answer) -> Answer {
     let task = task.reference().1;
     let spec = format!(
@@ -94,7 +94,7 @@ pub(super) async fn tasks(shots: &mut Shots) {
     ] {
         work(shots, &sim, &mut client, name, (operation, this, arguments)).await;
     }
-    // What can be told at once is a fault and no task.
+    // An error that is known at once is a fault, not a task.
     for (name, operation, this, arguments) in [
         ("fault_gone", "PowerOnVM_Task", machine, ""),
         ("fault_argument", "CreateVM_Task", folder, "<config><name>x</name></config>"),
@@ -106,7 +106,7 @@ pub(super) async fn tasks(shots: &mut Shots) {
     }
 }
 
-/// Tasks on what vCenter cannot manage fail, each in its way.
+/// Tasks on machines that vCenter cannot manage fail, each in its own way.
 pub(super) async fn tasks_that_fail(shots: &mut Shots) {
     for (name, event) in [
         ("power_off_disconnected", Command::DisconnectHost("DC0_C0_H0".into())),
@@ -121,7 +121,7 @@ pub(super) async fn tasks_that_fail(shots: &mut Shots) {
     }
 }
 
-/// Guests do what they are asked after a while, and only while VMware Tools runs.
+/// Guests carry out a request after a while, and only while VMware Tools runs.
 pub(super) async fn guests(shots: &mut Shots) {
     for (name, operation, state) in [
         ("guest_shutdown", "ShutdownGuest", "poweredOff"),

@@ -1,4 +1,4 @@
-//! Tokens, files and certificates of the Supervisor, as they change while a provider runs.
+//! Tests of the Supervisor's tokens, files and certificates, which change while a provider runs.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ sim::test! {
     }
 }
 
-/// Whether a client that trusts `pem` and dials the usual name shakes hands.
+/// Result of the handshake of a client that trusts `pem` and dials the usual name.
 async fn handshake(endpoints: &Endpoints, pem: &str) -> Result<(), String> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");

@@ -1,5 +1,4 @@
-//! What the failures with names look like on the wire, one after the other, and that what is no failure of a
-//! call looks alike.
+//! Tests of each named failure on the wire, and of states of the world that look like failures to a client.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -27,7 +26,7 @@ fn machine(name: &str) -> Value {
     })
 }
 
-/// Everything that a client sees of an answer, within a minute.
+/// All parts of an answer that a client sees within a minute.
 async fn seen(sim: &Sim, method: Method, path: &str, body: Value) -> String {
     let token = sim.supervisor().expect("there is one").admin_token().to_owned();
     let minute = Duration::from_secs(60);
@@ -61,7 +60,7 @@ async fn seen(sim: &Sim, method: Method, path: &str, body: Value) -> String {
             }
         }
     }
-    // A list is too long to be read.
+    // A whole list would be too long for a snapshot.
     let document: Value = serde_json::from_str(&text).unwrap_or_default();
     match document["items"].as_array() {
         Some(items) => {
@@ -73,7 +72,7 @@ async fn seen(sim: &Sim, method: Method, path: &str, body: Value) -> String {
     out.trim_end().to_owned() + "\n"
 }
 
-/// What a watch tells within two minutes in which a machine's tools stop, with the second it came at.
+/// Events of a watch within two minutes in which a machine's tools stop, each with its time in milliseconds.
 async fn watched(sim: &Sim) -> String {
     let (_, list) = get(sim, MACHINES).await;
     let from = list["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
@@ -110,7 +109,7 @@ async fn watched(sim: &Sim) -> String {
     }
 }
 
-/// What shows a failure, by its name.
+/// The requests that show a failure, by its name, with their answers.
 async fn shown(sim: &Sim, name: &str) -> String {
     let one = format!("{MACHINES}/node-0001");
     match name {
@@ -214,7 +213,7 @@ sim::test! {
         insta::assert_snapshot!(status["message"].as_str().unwrap_or_default(), @r#"conversion webhook for vmoperator.vmware.com/v1alpha6, Kind=VirtualMachine failed: Post "https://vmware-system-vmop-webhook-service.vmware-system-vmop.svc:443/convert?timeout=30s": dial tcp 10.96.0.45:443: connect: connection refused"#);
         assert_eq!(get(sim, OLDER).await.0, 500);
         assert_eq!(get(sim, MACHINES).await.0, 200, "the stored version is read as ever");
-        // What happens meanwhile is told when it is back.
+        // Changes during the outage become visible after its end.
         sim.apply(Command::StopTools("node-0001".into()))?;
         pass(600).await;
         let stored = format!("{MACHINES}/node-0001");
@@ -276,7 +275,7 @@ sim::test! {
     }
 
     async fn a_namespace_that_goes_takes_nothing_new(sim: &Sim = builder()) {
-        // Somebody holds it, as the operators of its content do.
+        // The namespace stays terminating, as the operators of its content hold it.
         let path = "/api/v1/namespaces/workloads";
         assert_eq!(admin(sim, Method::DELETE, path, Value::Null).await.0, 200);
         let (code, status) = admin(sim, Method::POST, MACHINES, machine("new")).await;

@@ -1,4 +1,4 @@
-//! What happens to machines, as it is seen through the Supervisor.
+//! Tests of events of machines, seen through the Supervisor.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -84,7 +84,7 @@ sim::test! {
 
     async fn a_machine_that_was_registered_again_is_the_same(sim: &Sim = builder()) -> Result<(), Fault> {
         let before = status(sim, "node-0001").await;
-        // Where a status takes no time the object has lost its machine for a moment.
+        // If a status takes no time, the object loses its machine for a moment.
         for completion in [Completion::Immediately, Completion::After(std::time::Duration::from_secs(3))] {
             sim.apply(Command::SetTiming { step: Step::VmStatus, completion })?;
             let was = status(sim, "node-0001").await["uniqueID"].clone();
@@ -140,7 +140,7 @@ sim::test! {
         sim.apply(Command::SetTiming { step: Step::VmPower, completion: Completion::WhenTold })?;
         sim.apply(Command::PowerOff("node-0001".into()))?;
         pass(60).await;
-        // What VM Operator wants to do is held; nothing else says yet that the machine is off.
+        // The step of VM Operator is held, and the status does not show yet that the machine is off.
         let held = status(sim, "node-0001").await;
         assert_eq!(held["powerState"], "PoweredOn", "one thing at a time");
         sim.apply(Command::Tell { step: Some(Step::VmPower), machine: Some("node-0001".into()) })?;
@@ -167,7 +167,7 @@ sim::test! {
         assert_eq!((&created["status"], &created["reason"]), (&json!("False"), &json!("NotFound")));
         assert_eq!(after["biosUUID"], before["biosUUID"], "the object stays as it was");
         assert_eq!(get(sim, &format!("{MACHINES}/node-0001")).await.0, 200);
-        // Only whoever deletes the object lets it go.
+        // The object stays until a client deletes it.
         assert_eq!(admin(sim, Method::DELETE, &format!("{MACHINES}/node-0001"), Value::Null).await.0, 200);
         pass(60).await;
         assert_eq!(get(sim, &format!("{MACHINES}/node-0001")).await.0, 404);

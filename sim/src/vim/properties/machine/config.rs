@@ -1,4 +1,4 @@
-//! `config`: what the hypervisor knows, and the devices that follow from it.
+//! `config`: the configuration that the hypervisor knows, and its devices.
 
 use sim_world::vcenter::{Machine, NetworkCard};
 

@@ -1,4 +1,4 @@
-//! `summary`: the same once more, in short.
+//! `summary`: a short form of the other properties.
 
 use super::{
     RUNTIME, STORAGE, full_name, guest_id, heartbeat, int, readable, reporting, running,
